@@ -1,0 +1,1 @@
+"""The decision: a pure function of inventory, ledger and claims."""

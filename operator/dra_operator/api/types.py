@@ -1,0 +1,564 @@
+"""The objects of resource.k8s.io/v1, as frozen, slotted dataclasses.
+
+One definition serves both worlds: pydantic reads these standard dataclasses at the edge (`api.read`), with every check
+and a clear message, and what comes out carries no pydantic with it, so the core pays for plain attributes only.
+
+Names are the API's, in snake case; the wire's camel case is an alias. Absent and empty are the same for lists and maps,
+as they are in Go. Fields the operator never looks at are left out; what is only carried through to a result is kept as
+it came (`Json`). Source: k8s.io/api/resource/v1 of Kubernetes 1.37, k8s.io/api/core/v1 for nodes, pods and namespaces.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from dra_operator.api.attributes import AttributeValue, read_attribute
+from dra_operator.api.quantity import Quantity, read_quantity
+
+Json: TypeAlias = Any
+"""A JSON value that is carried through unread."""
+
+_T = TypeVar("_T")
+Items = Annotated[tuple[_T, ...], BeforeValidator(lambda value: () if value is None else value)]
+"""A list of the wire; null and absent are empty."""
+Table = Annotated[Mapping[str, _T], BeforeValidator(lambda value: {} if value is None else value)]
+"""A map of the wire, keyed by text; null and absent are empty."""
+Amount = Annotated[Quantity, BeforeValidator(read_quantity)]
+Attribute = Annotated[AttributeValue, BeforeValidator(read_attribute)]
+
+
+class Wire:
+    """What every object here shares: camel case on the wire, unknown fields ignored."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="ignore",
+        arbitrary_types_allowed=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerReference(Wire):
+    """An owner of an object; `controller` marks the one that manages it."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata(Wire):
+    """The part of ObjectMeta that decisions use. Times are RFC 3339 text in UTC, which sorts as time does."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: Table[str] = field(default_factory=dict)
+    annotations: Table[str] = field(default_factory=dict)
+    finalizers: Items[str] = ()
+    owner_references: Items[OwnerReference] = ()
+
+
+# --- node selection -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorRequirement(Wire):
+    """One comparison: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+
+    key: str = ""
+    operator: str = ""
+    values: Items[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm(Wire):
+    """Requirements that must all hold; an empty term matches nothing."""
+
+    match_expressions: Items[NodeSelectorRequirement] = ()
+    match_fields: Items[NodeSelectorRequirement] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelector(Wire):
+    """Terms of which one must hold."""
+
+    node_selector_terms: Items[NodeSelectorTerm] = ()
+
+
+# --- selectors, configuration, taints -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CELSelector(Wire):
+    """A CEL expression that says whether a device fits."""
+
+    expression: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSelector(Wire):
+    """A selector; `cel` is the only kind there is, and must be set."""
+
+    cel: CELSelector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueConfiguration(Wire):
+    """Parameters that only the driver understands."""
+
+    driver: str = ""
+    parameters: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfiguration(Wire):
+    """Configuration in a class (`requests` stays empty) or in a claim (for the requests named; none means all)."""
+
+    requests: Items[str] = ()
+    opaque: OpaqueConfiguration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTaint(Wire):
+    """Keeps claims that do not tolerate it away: effects None, NoSchedule, NoExecute."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceToleration(Wire):
+    """Lets a request take devices in spite of a taint."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+# --- DeviceClass ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClassSpec(Wire):
+    """Selectors that must all be true, and configuration that goes to every allocation that used the class."""
+
+    selectors: Items[DeviceSelector] = ()
+    config: Items[DeviceConfiguration] = ()
+    extended_resource_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass(Wire):
+    """A named kind of device, made by an admin."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: DeviceClassSpec = field(default_factory=DeviceClassSpec)
+
+
+# --- ResourceClaim --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityRequirements(Wire):
+    """Amounts of a device's capacities that a request needs, by literal capacity name."""
+
+    requests: Table[Amount] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedAttribute(Wire):
+    """An attribute computed by a CEL expression, for constraints only (alpha in 1.37)."""
+
+    name: str = ""
+    expression: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactDeviceRequest(Wire):
+    """A request for a number of devices, or for all, of one class. The API's defaults are applied by `api.defaults`."""
+
+    device_class_name: str = ""
+    selectors: Items[DeviceSelector] = ()
+    allocation_mode: str = ""
+    count: int = 0
+    admin_access: bool | None = None
+    tolerations: Items[DeviceToleration] = ()
+    capacity: CapacityRequirements | None = None
+    derived_attributes: Items[DerivedAttribute] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSubRequest(Wire):
+    """One alternative of a prioritized list; the full name is `<request>/<name>`."""
+
+    name: str = ""
+    device_class_name: str = ""
+    selectors: Items[DeviceSelector] = ()
+    allocation_mode: str = ""
+    count: int = 0
+    tolerations: Items[DeviceToleration] = ()
+    capacity: CapacityRequirements | None = None
+    derived_attributes: Items[DerivedAttribute] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest(Wire):
+    """A named request: `exactly` one thing, or the first of several that is available."""
+
+    name: str = ""
+    exactly: ExactDeviceRequest | None = None
+    first_available: Items[DeviceSubRequest] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConstraint(Wire):
+    """A rule over the devices of several requests (none named means all): equal, or all different, in one attribute."""
+
+    requests: Items[str] = ()
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClaim(Wire):
+    """What a claim asks for."""
+
+    requests: Items[DeviceRequest] = ()
+    constraints: Items[DeviceConstraint] = ()
+    config: Items[DeviceConfiguration] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaimSpec(Wire):
+    """The immutable spec of a claim."""
+
+    devices: DeviceClaim = field(default_factory=DeviceClaim)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequestAllocationResult(Wire):
+    """One allocated device, or one share of it."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    tolerations: Items[DeviceToleration] = ()
+    binding_conditions: Items[str] = ()
+    binding_failure_conditions: Items[str] = ()
+    share_id: Annotated[str | None, Field(alias="shareID")] = None
+    consumed_capacity: Table[Amount] = field(default_factory=dict)
+    skip_node_operations: Items[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAllocationConfiguration(Wire):
+    """Configuration that goes with an allocation: `source` is FromClass or FromClaim."""
+
+    source: str = ""
+    requests: Items[str] = ()
+    opaque: OpaqueConfiguration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAllocationResult(Wire):
+    """The devices of an allocation and their configuration."""
+
+    results: Items[DeviceRequestAllocationResult] = ()
+    config: Items[DeviceAllocationConfiguration] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationResult(Wire):
+    """An allocation; without `node_selector` it can be used on every node."""
+
+    devices: DeviceAllocationResult = field(default_factory=DeviceAllocationResult)
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaimConsumerReference(Wire):
+    """A pod (or other object) that may use the claim."""
+
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaimStatus(Wire):
+    """Allocation, consumers, and what drivers report about the devices."""
+
+    allocation: AllocationResult | None = None
+    reserved_for: Items[ResourceClaimConsumerReference] = ()
+    devices: Items[Json] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaim(Wire):
+    """A request for devices and, in its status, the answer."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
+    status: Annotated[ResourceClaimStatus, BeforeValidator(lambda value: value or {})] = field(
+        default_factory=ResourceClaimStatus
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaimTemplateSpec(Wire):
+    """What a claim made from the template gets: labels and annotations, and its spec."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaimTemplate(Wire):
+    """A pattern for the claims of pods."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: ResourceClaimTemplateSpec = field(default_factory=ResourceClaimTemplateSpec)
+
+
+# --- ResourceSlice --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityRequestPolicyRange(Wire):
+    """Amounts from `min` to `max` in steps."""
+
+    min: Amount | None = None
+    max: Amount | None = None
+    step: Amount | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityRequestPolicy(Wire):
+    """How much of a capacity one share may consume."""
+
+    default: Amount | None = None
+    valid_values: Items[Amount] = ()
+    valid_range: CapacityRequestPolicyRange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCapacity(Wire):
+    """An amount that a device has."""
+
+    value: Amount
+    request_policy: CapacityRequestPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counter(Wire):
+    """An amount in a counter set, or taken from it."""
+
+    value: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class CounterSet(Wire):
+    """Counters that the partitions of a device share."""
+
+    name: str = ""
+    counters: Table[Counter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCounterConsumption(Wire):
+    """What a device takes from a counter set while it is in use."""
+
+    counter_set: str = ""
+    counters: Table[Counter] = field(default_factory=dict)
+    compatibility_groups: Items[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Device(Wire):
+    """One device of a slice."""
+
+    name: str = ""
+    attributes: Table[Attribute] = field(default_factory=dict)
+    capacity: Table[DeviceCapacity] = field(default_factory=dict)
+    consumes_counters: Items[DeviceCounterConsumption] = ()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    taints: Items[DeviceTaint] = ()
+    binds_to_node: bool | None = None
+    binding_conditions: Items[str] = ()
+    binding_failure_conditions: Items[str] = ()
+    allow_multiple_allocations: bool | None = None
+    node_allocatable_resources: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePool(Wire):
+    """The pool a slice belongs to, and how many slices its generation has."""
+
+    name: str = ""
+    generation: int = 0
+    resource_slice_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSliceSpec(Wire):
+    """What a driver publishes."""
+
+    driver: str = ""
+    pool: ResourcePool = field(default_factory=ResourcePool)
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    per_device_node_selection: bool | None = None
+    devices: Items[Device] = ()
+    shared_counters: Items[CounterSet] = ()
+    skip_node_operations: Items[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSlice(Wire):
+    """A part of a pool of devices."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: ResourceSliceSpec = field(default_factory=ResourceSliceSpec)
+
+
+# --- DeviceTaintRule ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTaintSelector(Wire):
+    """Exact matches, all of which must hold; absent fields match everything."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTaintRuleSpec(Wire):
+    """A taint and the devices that get it; without a selector, none."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = field(default_factory=DeviceTaint)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTaintRule(Wire):
+    """A taint put on devices by an admin."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: DeviceTaintRuleSpec = field(default_factory=DeviceTaintRuleSpec)
+
+
+# --- core kinds -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Condition(Wire):
+    """A condition of a node: its type and whether it holds."""
+
+    type: str = ""
+    status: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec(Wire):
+    """Whether a node is cordoned."""
+
+    unschedulable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus(Wire):
+    """A node's conditions, features and what it offers."""
+
+    conditions: Items[Condition] = ()
+    declared_features: Items[str] = ()
+    allocatable: Table[Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Node(Wire):
+    """A node, as far as allocation looks at it."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace(Wire):
+    """A namespace; its labels permit admin access."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class PodResourceClaim(Wire):
+    """A claim that a pod names, or the template it is made from."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodResourceClaimStatus(Wire):
+    """The claim made for an entry of a pod; without a name none was needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodExtendedResourceClaimStatus(Wire):
+    """The claim that serves a pod's extended resources."""
+
+    resource_claim_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec(Wire):
+    """The claims of a pod and the node it was bound to."""
+
+    node_name: str = ""
+    resource_claims: Items[PodResourceClaim] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodStatus(Wire):
+    """The phase of a pod and the claims made for it."""
+
+    phase: str = ""
+    resource_claim_statuses: Items[PodResourceClaimStatus] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pod(Wire):
+    """A pod, as far as it uses claims."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)

@@ -1,0 +1,1 @@
+"""The CEL of DRA: expressions over one device, compiled to Python functions."""

@@ -1,0 +1,1 @@
+"""The operator: the Kopf shell, the loop of passes, health, metrics and logs."""

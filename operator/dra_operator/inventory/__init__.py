@@ -1,0 +1,1 @@
+"""What exists: pools, slices, classes, nodes and taint rules, kept incrementally."""

@@ -1,0 +1,1 @@
+"""An in-memory API server, for the demo, tests and scale runs."""
