@@ -1,0 +1,306 @@
+"""Settings: one declaration, four ways to set it.
+
+Each field below is a flag of `run` (`--quiet-seconds`), a variable of the environment
+(`DRA_OPERATOR_QUIET_SECONDS`) and a field of the YAML configuration file (`quiet_seconds`); a flag beats the
+environment, which beats the file, which beats the default. An operator that starts with a setting it did not
+understand does something nobody asked for, so an unknown name or a value that is not allowed ends the start,
+and says which name, which value, where it came from, and what is allowed.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import yaml
+from annotated_types import Ge, Le
+from pydantic import AfterValidator, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+PREFIX = "DRA_OPERATOR_"
+CONFIG = "config"
+"""The name of the flag (`--config`) and variable (`DRA_OPERATOR_CONFIG`) that name the configuration file."""
+
+# A Service called dra-operator puts these into the environment of every pod of its namespace; they are not
+# settings.
+_SERVICE_VARIABLE = re.compile(r"(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)")
+
+_RESERVED = {("claims", "all"): "reserved for a later version, which will take the claims of pods as well"}
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used. `problems` has one clear line for each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+def _host_and_port(value: str) -> str:
+    host, colon, port = value.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise ValueError("not HOST:PORT")
+    return value
+
+
+HostAndPort = Annotated[str, AfterValidator(_host_and_port)]
+
+
+class Settings(BaseSettings):
+    """What can be set. Times are in seconds."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, env_ignore_empty=True)
+
+    claims: Literal["standalone"] = Field(
+        "standalone",
+        description="Which claims the operator allocates. `standalone`: every claim that no pod uses; "
+        "those of pods are left to kube-scheduler.",
+    )
+    kubeconfig: str = Field(
+        "",
+        description="Kubeconfig file. Empty: the service account of the pod if there is one, else "
+        "`KUBECONFIG`, else `~/.kube/config`.",
+        json_schema_extra={"allowed": "a path"},
+    )
+    context: str = Field(
+        "",
+        description="Context of the kubeconfig file. Empty: its current one.",
+        json_schema_extra={"allowed": "a name"},
+    )
+    listen: HostAndPort = Field(
+        "0.0.0.0:8080",
+        description="Where `/healthz`, `/readyz` and `/metrics` are served. Port 0 takes a free one; the log "
+        "says which.",
+        json_schema_extra={"allowed": "HOST:PORT, for example 0.0.0.0:8080 or [::]:8080"},
+    )
+    liveness_endpoint: str = Field(
+        "",
+        pattern=r"^(http://[^/]+:\d+/.+)?$",
+        description="Where Kopf answers its own liveness probe, in addition to `/healthz`. Empty: nowhere.",
+        json_schema_extra={"allowed": "a URL, for example http://0.0.0.0:8081/healthz"},
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="How log lines look. `auto`: for people at a terminal, JSON elsewhere."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least important log lines that are written."
+    )
+    pod_name: str = Field(
+        "",
+        description="Name of the operator's own pod, which gets the Events about the operator itself. "
+        "Empty: the Namespace it runs in gets them.",
+        json_schema_extra={"allowed": "a name"},
+    )
+    quiet_seconds: float = Field(
+        0.02, ge=0, le=10, description="A pass starts when nothing has changed for so long."
+    )
+    latest_seconds: float = Field(
+        0.25, ge=0, le=60, description="A pass starts at the latest so long after the first change."
+    )
+    full_pass_seconds: float = Field(
+        300,
+        ge=1,
+        le=86400,
+        description="Every so often all pending claims are tried again, whatever has changed.",
+    )
+    claim_deadline_seconds: float = Field(
+        10, ge=0.1, le=600, description="How long the allocator may work on one claim before it is put off."
+    )
+    write_concurrency: int = Field(
+        12, ge=1, le=256, description="How many writes are on their way to the API server at once."
+    )
+    request_timeout_seconds: float = Field(
+        60, ge=1, le=600, description="How long one request to the API server may take."
+    )
+    event_refresh_seconds: float = Field(
+        1200,
+        ge=1,
+        le=3600,
+        description="Every so often the Event of a claim that still waits is refreshed. The API server "
+        "forgets Events after an hour.",
+    )
+    stale_seconds: float = Field(
+        120, ge=5, le=3600, description="Not ready when the API server has not been heard from for so long."
+    )
+    stuck_seconds: float = Field(
+        300, ge=10, le=3600, description="Not alive when one pass makes no progress for so long."
+    )
+    drain_seconds: float = Field(
+        10,
+        ge=0,
+        le=300,
+        description="How long writes on their way may take to finish when the operator stops.",
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - pydantic-settings passes it by name
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, then the environment, then the file, which `load` hands over as the lowest source of all."""
+        return (init_settings, env_settings, _FileSource(cls))
+
+
+_file_values: dict[str, Any] = {}
+
+
+class _FileSource(PydanticBaseSettingsSource):
+    """The values of the configuration file, which `load` read, so that a bad file is reported as well."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
+        return _file_values.get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return dict(_file_values)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and for each that is not the default where it was set."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def load(flags: Mapping[str, str], config: str | None = None) -> Loaded:
+    """Return the settings in force.
+
+    `flags` has what the command line gave, as text, by field name. `config` is the configuration file;
+    without it `DRA_OPERATOR_CONFIG` names one, or there is none. Raises SettingsError with every problem
+    found, not only the first.
+    """
+    path = config or os.environ.get(PREFIX + CONFIG.upper()) or ""
+    values = _read_file(path) if path else {}
+    problems = [
+        _unknown(name, value, f"field of {path}")
+        for name, value in values.items()
+        if name not in Settings.model_fields
+    ]
+    problems += _unknown_variables()
+    origins = _origins(flags, values, path)
+    known = {name: value for name, value in values.items() if name in Settings.model_fields}
+    _file_values.clear()
+    _file_values.update(known)
+    try:
+        settings = Settings(**flags)  # type: ignore[arg-type] # text, which pydantic turns into the field's type
+    except ValidationError as error:
+        problems += [_refused(detail["loc"], detail["input"], origins) for detail in error.errors()]
+        raise SettingsError(problems) from None
+    finally:
+        _file_values.clear()
+    if problems:
+        raise SettingsError(problems)
+    return Loaded(settings, origins)
+
+
+def allowed(name: str) -> str:
+    """Return what the setting `name` may be, in words."""
+    field = Settings.model_fields[name]
+    extra = field.json_schema_extra
+    if isinstance(extra, dict):
+        return str(extra["allowed"])
+    if get_origin(field.annotation) is Literal:
+        return ", ".join(get_args(field.annotation))
+    low = next(item.ge for item in field.metadata if isinstance(item, Ge))
+    high = next(item.le for item in field.metadata if isinstance(item, Le))
+    return f"{'a whole number' if field.annotation is int else 'a number'} from {low} to {high}"
+
+
+def variable(name: str) -> str:
+    """Return the variable of the environment that sets `name`."""
+    return PREFIX + name.upper()
+
+
+def flag(name: str) -> str:
+    """Return the flag that sets `name`."""
+    return "--" + name.replace("_", "-")
+
+
+def markdown() -> str:
+    """Return docs/settings.md."""
+    rows = [
+        f"| `{flag(name)}` | {_default(field)} | {allowed(name)} | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
+    return _PAGE + "\n".join(rows) + "\n"
+
+
+_PAGE = """\
+# Settings
+
+Written by `dra-operator config --markdown`; the texts stand in `controller/settings.py`.
+
+Each setting is a flag of `dra-operator run`, a variable of the environment and a field of the YAML configuration
+file that `--config FILE` or `DRA_OPERATOR_CONFIG` names. The flag `--quiet-seconds` is the variable
+`DRA_OPERATOR_QUIET_SECONDS` and the field `quiet_seconds`. A flag beats the environment, which beats the file.
+An unknown name or a value that is not allowed ends the start with exit code 2, and says which, where, and what
+is allowed. `dra-operator config` prints the settings in force; `dra-operator config --check` only checks them.
+
+| flag | default | allowed | what it does |
+|---|---|---|---|
+"""
+
+
+def _default(field: FieldInfo) -> str:
+    return f"`{field.default}`" if field.default != "" else "empty"
+
+
+def _read_file(path: str) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([f"configuration file {path}: cannot be read: {error}"]) from None
+    except yaml.YAMLError as error:
+        raise SettingsError(
+            [f"configuration file {path}: not YAML: {str(error).replace(chr(10), ' ')}"]
+        ) from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise SettingsError(
+            [f"configuration file {path}: not a map of settings, such as `claims: standalone`"]
+        )
+    return {str(name): value for name, value in content.items()}
+
+
+def _unknown_variables() -> list[str]:
+    problems = []
+    for variable_name, value in os.environ.items():
+        name = variable_name.removeprefix(PREFIX)
+        if name == variable_name or _SERVICE_VARIABLE.fullmatch(name):
+            continue
+        if name.lower() not in Settings.model_fields and name.lower() != CONFIG:
+            problems.append(_unknown(name.lower(), value, f"variable {variable_name}"))
+    return problems
+
+
+def _unknown(name: str, value: object, origin: str) -> str:
+    near = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else "allowed: " + ", ".join(Settings.model_fields)
+    return f'setting "{name}" ({origin}, value "{value}"): there is no such setting; {hint}'
+
+
+def _refused(location: tuple[int | str, ...], value: object, origins: Mapping[str, str]) -> str:
+    name = str(location[0])
+    why = _RESERVED.get((name, str(value)), "not allowed")
+    return f'setting "{name}" ({origins.get(name, "default")}): "{value}" is {why}; allowed: {allowed(name)}'
+
+
+def _origins(flags: Mapping[str, str], values: Mapping[str, Any], path: str) -> dict[str, str]:
+    origins = {}
+    for name in Settings.model_fields:
+        if name in flags:
+            origins[name] = f"flag {flag(name)}"
+        elif os.environ.get(variable(name)):
+            origins[name] = f"variable {variable(name)}"
+        elif name in values:
+            origins[name] = f"field of {path}"
+    return origins

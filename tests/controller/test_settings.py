@@ -1,0 +1,143 @@
+"""Settings: one declaration, four ways to set it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dra_operator.controller import settings as module
+from dra_operator.controller.settings import Settings, SettingsError, load, markdown
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    """No setting of the developer's shell reaches a test."""
+    for name in list(os.environ):
+        if name.startswith(module.PREFIX):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def configuration(tmp_path):
+    """Write a configuration file and return its path."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "operator.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_a_flag_beats_the_environment_which_beats_the_file(monkeypatch, configuration):
+    """The order of the four sources is flag, environment, file, default."""
+    path = configuration("quiet_seconds: 1\nlatest_seconds: 2\nwrite_concurrency: 3\n")
+    monkeypatch.setenv("DRA_OPERATOR_QUIET_SECONDS", "4")
+    monkeypatch.setenv("DRA_OPERATOR_LATEST_SECONDS", "5")
+
+    settings = load({"quiet_seconds": "6"}, path).settings
+
+    assert (
+        settings.quiet_seconds,
+        settings.latest_seconds,
+        settings.write_concurrency,
+        settings.drain_seconds,
+    ) == (
+        6.0,
+        5.0,
+        3,
+        10,
+    )
+
+
+def test_the_environment_can_name_the_configuration_file(monkeypatch, configuration):
+    """DRA_OPERATOR_CONFIG does what --config does."""
+    monkeypatch.setenv("DRA_OPERATOR_CONFIG", configuration("log_level: debug"))
+
+    assert load({}).settings.log_level == "debug"
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ({"claims": "some"}, 'setting "claims" (flag --claims): "some" is not allowed; allowed: standalone'),
+        ({"claims": "all"}, '"all" is reserved for a later version'),
+        ({"quiet_seconds": "-1"}, '"-1" is not allowed; allowed: a number from 0'),
+        ({"write_concurrency": "many"}, '"many" is not allowed; allowed: a whole number from 1 to 256'),
+        ({"listen": "8080"}, '"8080" is not allowed; allowed: HOST:PORT'),
+        ({"liveness_endpoint": "8081"}, "allowed: a URL"),
+    ],
+    ids=["unknown choice", "reserved choice", "below the range", "not a number", "no host", "no url"],
+)
+def test_a_wrong_value_is_named_with_what_is_allowed(flags, text):
+    """A value that is not allowed is reported with its setting, origin and alternatives."""
+    with pytest.raises(SettingsError) as raised:
+        load(flags)
+
+    assert text in str(raised.value)
+
+
+def test_an_unknown_variable_is_reported_with_the_nearest_setting(monkeypatch):
+    """A misspelt variable of the environment does not pass unnoticed."""
+    monkeypatch.setenv("DRA_OPERATOR_LOG_LEVELS", "debug")
+
+    with pytest.raises(SettingsError, match=r'DRA_OPERATOR_LOG_LEVELS.*did you mean "log_level"'):
+        load({})
+
+
+@pytest.mark.parametrize(
+    "name", ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_8080_TCP_ADDR"]
+)
+def test_variables_of_a_service_of_that_name_are_no_settings(monkeypatch, name):
+    """What Kubernetes puts into the environment for a Service called dra-operator does not stop the start."""
+    monkeypatch.setenv(f"DRA_OPERATOR_{name}", "tcp://10.0.0.1:8080")
+
+    assert load({}).settings == Settings()
+
+
+def test_every_problem_is_reported_at_once(monkeypatch, configuration):
+    """Nobody has to start the operator three times to learn of three mistakes."""
+    monkeypatch.setenv("DRA_OPERATOR_COLOUR", "blue")
+    with pytest.raises(SettingsError) as raised:
+        load({"log_format": "xml"}, configuration("flavour: sweet"))
+
+    assert len(raised.value.problems) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("- a\n", "not a map"), ("a: [\n", "not YAML"), ("claims: [standalone]\n", "not allowed")],
+)
+def test_a_configuration_file_that_makes_no_sense_is_named(configuration, text, message):
+    """The file is named when it cannot be understood."""
+    path = configuration(text)
+
+    with pytest.raises(SettingsError, match=message) as raised:
+        load({}, path)
+
+    assert path in str(raised.value)
+
+
+def test_a_missing_configuration_file_is_a_problem(tmp_path):
+    """A configuration file that is not there is not taken for an empty one."""
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load({}, str(tmp_path / "absent.yaml"))
+
+
+def test_origins_name_where_each_setting_came_from(monkeypatch, configuration):
+    """What is not the default knows who set it."""
+    monkeypatch.setenv("DRA_OPERATOR_LOG_LEVEL", "debug")
+
+    loaded = load({"claims": "standalone"}, configuration("drain_seconds: 3"))
+
+    assert loaded.origins["claims"] == "flag --claims"
+    assert loaded.origins["log_level"] == "variable DRA_OPERATOR_LOG_LEVEL"
+    assert loaded.origins["drain_seconds"].startswith("field of ")
+    assert "listen" not in loaded.origins
+
+
+def test_docs_settings_md_is_what_the_settings_say():
+    """The page is generated: `dra-operator config --markdown > docs/settings.md`."""
+    page = Path(__file__).parents[2] / "docs" / "settings.md"
+
+    assert page.read_text(encoding="utf-8") == markdown()
