@@ -1,1 +1,1 @@
-"""The objects of resource.k8s.io: their types, how they are read from the wire, their defaults, and their value types."""
+"""The objects of resource.k8s.io: types, reading, writing, conversion, defaults and value types."""

@@ -1,31 +1,34 @@
 """Attribute values: a type and a value, never one without the other.
 
-`True == 1` in Python, with equal hashes, and a version compares as text; a device's attribute is neither. So a value
-carries its type everywhere: in maps, memos and constraints.
+`True == 1` in Python, with equal hashes, and a version compares as text; a device's attribute is neither. So
+a value carries its type everywhere: in maps, memos and constraints.
 Source: ResourceSlice v1, `devices[].attributes[]`, a union of one field per type.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 AttributeType: TypeAlias = Literal[
     "int", "bool", "string", "version", "ints", "bools", "strings", "versions", "unknown"
 ]
+Scalar: TypeAlias = int | bool | str
 
-_SCALARS: dict[str, type] = {"int": int, "bool": bool, "string": str, "version": str}
-_LISTS: dict[str, type] = {"ints": int, "bools": bool, "strings": str, "versions": str}
+_SCALARS: dict[AttributeType, type[Scalar]] = {"int": int, "bool": bool, "string": str, "version": str}
+_LISTS: dict[AttributeType, type[Scalar]] = {"ints": int, "bools": bool, "strings": str, "versions": str}
+_WORDS: dict[type, str] = {int: "a whole number of 64 bits", bool: "true or false", str: "text"}
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeValue:
     """One attribute: `value` is an int, bool or str for a scalar type, a tuple of those for a list type.
 
-    A union without a known field has type `unknown` and the value None: every selector evaluated on its device is an
-    error, as upstream has it.
+    A union without a known field has type `unknown` and the value None: every selector evaluated on its
+    device is an error, as upstream has it.
     """
 
     type: AttributeType
-    value: int | bool | str | tuple[int | bool | str, ...] | None
+    value: Scalar | tuple[Scalar, ...] | None
 
 
 UNKNOWN = AttributeValue("unknown", None)
@@ -39,19 +42,34 @@ def read_attribute(wire: Any) -> AttributeValue:
     if isinstance(wire, AttributeValue):
         return wire
     if not isinstance(wire, dict):
-        raise ValueError('an attribute is an object such as {"string": "h100"}')
+        # A TypeError would pass pydantic by and end the reader; ValueError is its protocol for a bad value.
+        raise ValueError(f'{_shown(wire)} is not an object such as {{"string": "h100"}}')  # noqa: TRY004
     for name, kind in _SCALARS.items():
         if (value := wire.get(name)) is not None:
-            return AttributeValue(name, _checked(name, kind, value))  # type: ignore[arg-type]
+            return AttributeValue(name, _checked(name, kind, value))
     for name, kind in _LISTS.items():
         if (values := wire.get(name)) is not None:
             if not isinstance(values, list | tuple):
-                raise ValueError(f'"{name}" must be a list')
-            return AttributeValue(name, tuple(_checked(name, kind, value) for value in values))  # type: ignore[arg-type]
+                raise ValueError(f'{_shown(values)} is not a list ("{name}")')
+            return AttributeValue(name, tuple(_checked(name, kind, value) for value in values))
     return UNKNOWN
 
 
-def _checked(name: str, kind: type, value: Any) -> int | bool | str:
-    if type(value) is not kind:
-        raise ValueError(f'"{name}" must hold {kind.__name__}, not {value!r}')
-    return value  # type: ignore[no-any-return]
+def write_attribute(attribute: AttributeValue) -> dict[str, Any]:
+    """Return the union of the wire that stands for `attribute`; `{}` if its type is unknown."""
+    value = attribute.value
+    if value is None:
+        return {}
+    return {attribute.type: list(value) if isinstance(value, tuple) else value}
+
+
+def _checked(name: str, kind: type[Scalar], value: Any) -> Scalar:
+    # Not isinstance: a bool is an int there, and the wire tells them apart.
+    if type(value) is kind and (not isinstance(value, int) or -(2**63) <= value < 2**63):
+        return value
+    raise ValueError(f'{_shown(value)} is not {_WORDS[kind]} ("{name}")')
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=repr, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,32 +1,82 @@
 """Quantities: exact decimal amounts with the text they were written in.
 
-Everything is held as a whole number of nano-units, the finest a quantity can have, so that adding and comparing are
-those of Python's ints: exact and of any size. The text is kept because results copy amounts as they were written.
-Source: k8s.io/apimachinery/pkg/api/resource, `ParseQuantity`.
+Everything is held as a whole number of nano-units, the finest a quantity can have, so that adding and
+comparing are those of Python's ints: exact and of any size. The text is kept because results copy amounts as
+they were written.
+Source: k8s.io/apimachinery/pkg/api/resource, `ParseQuantity` and `CanonicalizeBytes`.
 """
 
+import json
+import math
 import re
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import lru_cache
 from typing import Any
 
 NANO = 10**9
-_MAX_EXPONENT = 400  # beyond it the number alone could fill memory; far above what any amount needs
-_PATTERN = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?")
+MAX_INT64 = 2**63 - 1
+
+# Upstream builds the number of any exponent and burns the processor on 1e100000000. No amount comes near this
+# bound.
+_MAX_EXPONENT = 400
+_MAX_DIGITS = 4000  # Python refuses to read more than 4300
+# [0-9], not \d: the digits of other scripts are no digits here.
+_PATTERN = re.compile(
+    r"([+-]?)([0-9]*)(?:\.([0-9]*))?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,18})?"
+)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_BINARY_CAP = (2**63 - 1) * NANO
+_DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX = ("", *_BINARY)
+
+
+class Family(Enum):
+    """The three ways to write a quantity: 2Gi, 3k, 3e3."""
+
+    BINARY = "BinarySI"
+    DECIMAL = "DecimalSI"
+    EXPONENT = "DecimalExponent"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:
-    """An amount: `nano` is its value in nano-units; `text` is how it was written and takes no part in comparison."""
+    """An amount: `nano` is its value in nano-units; `text` is how it was written and is never compared."""
 
     nano: int
     text: str = field(compare=False, default="")
 
     def __str__(self) -> str:
-        return self.text
+        return self.text or format_amount(self.nano, Family.DECIMAL)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenQuantity:
+    """The parts of a quantity's text; `whole` has no leading zeros, `exponent` is that of `base`."""
+
+    negative: bool
+    whole: str
+    fraction: str
+    base: int
+    exponent: int
+    family: Family
+
+
+def split_quantity(text: str) -> WrittenQuantity:
+    """Return the parts of `text`. As upstream has it, no number is 0: `.`, `-` and `Ki` are quantities.
+
+    Raises ValueError if the text is not a quantity.
+    """
+    match = _PATTERN.fullmatch(text) if text else None
+    if match is None:
+        raise ValueError(f"{json.dumps(text, ensure_ascii=False)} is not a quantity such as 16Gi or 500m")
+    sign, whole, fraction, suffix = match.group(1), match.group(2), match.group(3) or "", match.group(4) or ""
+    whole = whole.lstrip("0") or "0"
+    if suffix in _BINARY:
+        return WrittenQuantity(sign == "-", whole, fraction, 2, _BINARY[suffix], Family.BINARY)
+    if suffix in _DECIMAL:
+        return WrittenQuantity(sign == "-", whole, fraction, 10, _DECIMAL[suffix], Family.DECIMAL)
+    return WrittenQuantity(sign == "-", whole, fraction, 10, int(suffix[1:]), Family.EXPONENT)
 
 
 @lru_cache(maxsize=16384)
@@ -34,28 +84,35 @@ def parse_quantity(text: str) -> Quantity:
     """Return the quantity that `text` stands for.
 
     Digits finer than nano are rounded away from zero; binary amounts are capped at 2**63-1, as upstream does.
-    Raises ValueError if the text is not a quantity.
+    Raises ValueError if the text is not a quantity, or one beyond 1e400.
     """
-    match = _PATTERN.fullmatch(text)
-    if match is None or not text:
-        raise ValueError(f"{text!r} is not a quantity such as 16Gi or 500m")
-    sign, whole, fraction, suffix = match.group(1), match.group(2), match.group(3) or "", match.group(4) or ""
-    digits = int((whole + fraction) or "0")
-    exponent = -len(fraction) + 9
-    factor = 1
-    if suffix in _BINARY:
-        factor = 1 << _BINARY[suffix]
-    elif suffix in _DECIMAL:
-        exponent += _DECIMAL[suffix]
+    parts = split_quantity(text)
+    if len(parts.whole) + len(parts.fraction) > _MAX_DIGITS:
+        raise ValueError(f"a quantity of {len(text)} characters is too long")
+    digits = int(parts.whole + parts.fraction)
+    exponent = 9 - len(parts.fraction)
+    if parts.base == 2:
+        digits <<= parts.exponent
     else:
-        exponent += int(suffix[1:])
-    if abs(exponent) > _MAX_EXPONENT:
-        raise ValueError(f"{text!r} has an exponent beyond what can be represented")
-    nano = digits * factor
-    nano = nano * 10**exponent if exponent >= 0 else -(-nano // 10**-exponent)
-    if suffix in _BINARY:
-        nano = min(nano, _BINARY_CAP)
-    return Quantity(-nano if sign == "-" else nano, text)
+        exponent += parts.exponent
+    nano = _scaled(digits, exponent, text)
+    if parts.base == 2:
+        nano = min(nano, MAX_INT64 * NANO)
+    return Quantity(-nano if parts.negative else nano, text)
+
+
+def _scaled(digits: int, exponent: int, text: str) -> int:
+    """Return digits * 10**exponent, rounded up."""
+    if not digits:
+        return 0
+    if exponent > _MAX_EXPONENT + 9:
+        raise ValueError(f"{json.dumps(text)} is too large: exponents end at {_MAX_EXPONENT}")
+    if exponent >= 0:
+        return int(digits * 10**exponent)
+    # Below one nano every amount is one nano; the power itself need not be built.
+    if -exponent > _MAX_DIGITS + 20:
+        return 1
+    return int(-(-digits // 10**-exponent))
 
 
 def read_quantity(wire: Any) -> Quantity:
@@ -65,6 +122,63 @@ def read_quantity(wire: Any) -> Quantity:
     """
     if isinstance(wire, Quantity):
         return wire
-    if isinstance(wire, bool) or not isinstance(wire, str | int | float):
-        raise ValueError(f"{wire!r} is not a quantity such as 16Gi or 500m")
+    if isinstance(wire, str):
+        return parse_quantity(wire)
+    if isinstance(wire, bool) or not isinstance(wire, int | float) or not math.isfinite(wire):
+        shown = json.dumps(wire, default=repr)
+        shown = shown if len(shown) <= 80 else shown[:77] + "..."
+        raise ValueError(f"{shown} is not a quantity such as 16Gi or 500m")
     return parse_quantity(str(wire))
+
+
+def family(quantity: Quantity) -> Family:
+    """Return the family that a quantity was written in; a quantity without text is decimal.
+
+    A positive binary amount below 1, and one with a fraction, count as decimal where upstream says so:
+    writing them in binary would round.
+    """
+    if not quantity.text:
+        return Family.DECIMAL
+    written = split_quantity(quantity.text).family
+    if written is Family.BINARY and 0 < quantity.nano < NANO:
+        return Family.DECIMAL
+    return written
+
+
+def canonical(quantity: Quantity) -> str:
+    """Return how the API server writes a quantity: no fraction, the largest suffix that keeps it whole."""
+    return format_amount(quantity.nano, family(quantity))
+
+
+def format_amount(nano: int, family: Family) -> str:
+    """Return the canonical text of an amount in nano-units, in a family: `2Gi`, `3k`, `3e3`, `1500m`.
+
+    Binary gives way to decimal between -1024 and 1024 and where the amount is not whole.
+    Source: `Quantity.CanonicalizeBytes`.
+    """
+    if nano == 0:
+        return "0"
+    if family is Family.BINARY and abs(nano) >= 1024 * NANO and nano % NANO == 0:
+        return _binary_text(nano // NANO)
+    return _decimal_text(nano, family)
+
+
+def _binary_text(amount: int) -> str:
+    step = 0
+    while amount % 1024 == 0 and step < len(_BINARY_SUFFIX) - 1:
+        amount //= 1024
+        step += 1
+    return f"{amount}{_BINARY_SUFFIX[step]}"
+
+
+def _decimal_text(nano: int, family: Family) -> str:
+    exponent = -9
+    while nano % 1000 == 0:
+        nano //= 1000
+        exponent += 3
+    if exponent == 0:
+        return str(nano)
+    # No suffix goes beyond exa (upstream prints none there, and so another amount); an exponent always does.
+    if family is Family.EXPONENT or exponent not in _DECIMAL_SUFFIX:
+        return f"{nano}e{exponent}"
+    return f"{nano}{_DECIMAL_SUFFIX[exponent]}"

@@ -1,102 +1,101 @@
-"""The objects of resource.k8s.io/v1, as frozen, slotted dataclasses.
+"""The objects of resource.k8s.io/v1, as frozen, slotted dataclasses; `api.core` has those of the core group.
 
-One definition serves both worlds: pydantic reads these standard dataclasses at the edge (`api.read`), with every check
-and a clear message, and what comes out carries no pydantic with it, so the core pays for plain attributes only.
-
-Names are the API's, in snake case; the wire's camel case is an alias. Absent and empty are the same for lists and maps,
-as they are in Go. Fields the operator never looks at are left out; what is only carried through to a result is kept as
-it came (`Json`). Source: k8s.io/api/resource/v1 of Kubernetes 1.37, k8s.io/api/core/v1 for nodes, pods and namespaces.
+Names are the API's, in snake case; the wire's camel case is an alias (`api.wire`). Fields the operator never
+looks at are left out; what is only carried through to a result is kept as it came (`Json`).
+Source: k8s.io/api/resource/v1 of Kubernetes 1.37.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, Field
 
-from dra_operator.api.attributes import AttributeValue, read_attribute
-from dra_operator.api.quantity import Quantity, read_quantity
+from dra_operator.api.core import (
+    Condition,
+    Metadata,
+    Namespace,
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    NodeSpec,
+    NodeStatus,
+    OwnerReference,
+    Pod,
+    PodExtendedResourceClaimStatus,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+    PodSpec,
+    PodStatus,
+)
+from dra_operator.api.wire import Amount, Attribute, Flag, Items, Json, Table, Whole, Wire
 
-Json: TypeAlias = Any
-"""A JSON value that is carried through unread."""
+__all__ = [
+    "AllocationResult",
+    "Amount",
+    "Attribute",
+    "CELSelector",
+    "CapacityRequestPolicy",
+    "CapacityRequestPolicyRange",
+    "CapacityRequirements",
+    "Condition",
+    "Counter",
+    "CounterSet",
+    "DerivedAttribute",
+    "Device",
+    "DeviceAllocationConfiguration",
+    "DeviceAllocationResult",
+    "DeviceCapacity",
+    "DeviceClaim",
+    "DeviceClass",
+    "DeviceClassSpec",
+    "DeviceConfiguration",
+    "DeviceConstraint",
+    "DeviceCounterConsumption",
+    "DeviceRequest",
+    "DeviceRequestAllocationResult",
+    "DeviceSelector",
+    "DeviceSubRequest",
+    "DeviceTaint",
+    "DeviceTaintRule",
+    "DeviceTaintRuleSpec",
+    "DeviceTaintSelector",
+    "DeviceToleration",
+    "ExactDeviceRequest",
+    "Flag",
+    "Items",
+    "Json",
+    "Metadata",
+    "Namespace",
+    "Node",
+    "NodeSelector",
+    "NodeSelectorRequirement",
+    "NodeSelectorTerm",
+    "NodeSpec",
+    "NodeStatus",
+    "OpaqueConfiguration",
+    "OwnerReference",
+    "Pod",
+    "PodExtendedResourceClaimStatus",
+    "PodResourceClaim",
+    "PodResourceClaimStatus",
+    "PodSpec",
+    "PodStatus",
+    "ResourceClaim",
+    "ResourceClaimConsumerReference",
+    "ResourceClaimSpec",
+    "ResourceClaimStatus",
+    "ResourceClaimTemplate",
+    "ResourceClaimTemplateSpec",
+    "ResourcePool",
+    "ResourceSlice",
+    "ResourceSliceSpec",
+    "Table",
+    "Whole",
+    "Wire",
+]
 
-_T = TypeVar("_T")
-Items = Annotated[tuple[_T, ...], BeforeValidator(lambda value: () if value is None else value)]
-"""A list of the wire; null and absent are empty."""
-Table = Annotated[Mapping[str, _T], BeforeValidator(lambda value: {} if value is None else value)]
-"""A map of the wire, keyed by text; null and absent are empty."""
-Amount = Annotated[Quantity, BeforeValidator(read_quantity)]
-Attribute = Annotated[AttributeValue, BeforeValidator(read_attribute)]
-
-
-class Wire:
-    """What every object here shares: camel case on the wire, unknown fields ignored."""
-
-    __slots__ = ()
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        extra="ignore",
-        arbitrary_types_allowed=True,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerReference(Wire):
-    """An owner of an object; `controller` marks the one that manages it."""
-
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Metadata(Wire):
-    """The part of ObjectMeta that decisions use. Times are RFC 3339 text in UTC, which sorts as time does."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    labels: Table[str] = field(default_factory=dict)
-    annotations: Table[str] = field(default_factory=dict)
-    finalizers: Items[str] = ()
-    owner_references: Items[OwnerReference] = ()
-
-
-# --- node selection -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSelectorRequirement(Wire):
-    """One comparison: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
-
-    key: str = ""
-    operator: str = ""
-    values: Items[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSelectorTerm(Wire):
-    """Requirements that must all hold; an empty term matches nothing."""
-
-    match_expressions: Items[NodeSelectorRequirement] = ()
-    match_fields: Items[NodeSelectorRequirement] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSelector(Wire):
-    """Terms of which one must hold."""
-
-    node_selector_terms: Items[NodeSelectorTerm] = ()
-
-
-# --- selectors, configuration, taints -------------------------------------------------------------------------------
+# --- selectors, configuration, taints
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ class OpaqueConfiguration(Wire):
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfiguration(Wire):
-    """Configuration in a class (`requests` stays empty) or in a claim (for the requests named; none means all)."""
+    """Configuration in a class (`requests` stays empty) or in a claim (for the named requests, or all)."""
 
     requests: Items[str] = ()
     opaque: OpaqueConfiguration | None = None
@@ -147,15 +146,15 @@ class DeviceToleration(Wire):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Whole | None = None
 
 
-# --- DeviceClass ----------------------------------------------------------------------------------------------------
+# --- DeviceClass
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceClassSpec(Wire):
-    """Selectors that must all be true, and configuration that goes to every allocation that used the class."""
+    """Selectors that must all be true, and configuration for every allocation that used the class."""
 
     selectors: Items[DeviceSelector] = ()
     config: Items[DeviceConfiguration] = ()
@@ -170,7 +169,7 @@ class DeviceClass(Wire):
     spec: DeviceClassSpec = field(default_factory=DeviceClassSpec)
 
 
-# --- ResourceClaim --------------------------------------------------------------------------------------------------
+# --- ResourceClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +189,13 @@ class DerivedAttribute(Wire):
 
 @dataclass(frozen=True, slots=True)
 class ExactDeviceRequest(Wire):
-    """A request for a number of devices, or for all, of one class. The API's defaults are applied by `api.defaults`."""
+    """A request for a number of devices, or for all, of one class; `api.defaults` applies its defaults."""
 
     device_class_name: str = ""
     selectors: Items[DeviceSelector] = ()
     allocation_mode: str = ""
-    count: int = 0
-    admin_access: bool | None = None
+    count: Whole = 0
+    admin_access: Flag | None = None
     tolerations: Items[DeviceToleration] = ()
     capacity: CapacityRequirements | None = None
     derived_attributes: Items[DerivedAttribute] = ()
@@ -210,7 +209,7 @@ class DeviceSubRequest(Wire):
     device_class_name: str = ""
     selectors: Items[DeviceSelector] = ()
     allocation_mode: str = ""
-    count: int = 0
+    count: Whole = 0
     tolerations: Items[DeviceToleration] = ()
     capacity: CapacityRequirements | None = None
     derived_attributes: Items[DerivedAttribute] = ()
@@ -227,7 +226,7 @@ class DeviceRequest(Wire):
 
 @dataclass(frozen=True, slots=True)
 class DeviceConstraint(Wire):
-    """A rule over the devices of several requests (none named means all): equal, or all different, in one attribute."""
+    """A rule over the devices of the named requests, or of all: one attribute is equal, or different."""
 
     requests: Items[str] = ()
     match_attribute: str | None = None
@@ -258,7 +257,7 @@ class DeviceRequestAllocationResult(Wire):
     driver: str = ""
     pool: str = ""
     device: str = ""
-    admin_access: bool | None = None
+    admin_access: Flag | None = None
     tolerations: Items[DeviceToleration] = ()
     binding_conditions: Items[str] = ()
     binding_failure_conditions: Items[str] = ()
@@ -339,7 +338,7 @@ class ResourceClaimTemplate(Wire):
     spec: ResourceClaimTemplateSpec = field(default_factory=ResourceClaimTemplateSpec)
 
 
-# --- ResourceSlice --------------------------------------------------------------------------------------------------
+# --- ResourceSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,12 +401,12 @@ class Device(Wire):
     consumes_counters: Items[DeviceCounterConsumption] = ()
     node_name: str | None = None
     node_selector: NodeSelector | None = None
-    all_nodes: bool | None = None
+    all_nodes: Flag | None = None
     taints: Items[DeviceTaint] = ()
-    binds_to_node: bool | None = None
+    binds_to_node: Flag | None = None
     binding_conditions: Items[str] = ()
     binding_failure_conditions: Items[str] = ()
-    allow_multiple_allocations: bool | None = None
+    allow_multiple_allocations: Flag | None = None
     node_allocatable_resources: Json = None
 
 
@@ -416,8 +415,8 @@ class ResourcePool(Wire):
     """The pool a slice belongs to, and how many slices its generation has."""
 
     name: str = ""
-    generation: int = 0
-    resource_slice_count: int = 0
+    generation: Whole = 0
+    resource_slice_count: Whole = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,8 +427,8 @@ class ResourceSliceSpec(Wire):
     pool: ResourcePool = field(default_factory=ResourcePool)
     node_name: str | None = None
     node_selector: NodeSelector | None = None
-    all_nodes: bool | None = None
-    per_device_node_selection: bool | None = None
+    all_nodes: Flag | None = None
+    per_device_node_selection: Flag | None = None
     devices: Items[Device] = ()
     shared_counters: Items[CounterSet] = ()
     skip_node_operations: Items[str] = ()
@@ -443,7 +442,7 @@ class ResourceSlice(Wire):
     spec: ResourceSliceSpec = field(default_factory=ResourceSliceSpec)
 
 
-# --- DeviceTaintRule ------------------------------------------------------------------------------------------------
+# --- DeviceTaintRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,96 +468,3 @@ class DeviceTaintRule(Wire):
 
     metadata: Metadata = field(default_factory=Metadata)
     spec: DeviceTaintRuleSpec = field(default_factory=DeviceTaintRuleSpec)
-
-
-# --- core kinds -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Condition(Wire):
-    """A condition of a node: its type and whether it holds."""
-
-    type: str = ""
-    status: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSpec(Wire):
-    """Whether a node is cordoned."""
-
-    unschedulable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NodeStatus(Wire):
-    """A node's conditions, features and what it offers."""
-
-    conditions: Items[Condition] = ()
-    declared_features: Items[str] = ()
-    allocatable: Table[Json] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Node(Wire):
-    """A node, as far as allocation looks at it."""
-
-    metadata: Metadata = field(default_factory=Metadata)
-    spec: NodeSpec = field(default_factory=NodeSpec)
-    status: NodeStatus = field(default_factory=NodeStatus)
-
-
-@dataclass(frozen=True, slots=True)
-class Namespace(Wire):
-    """A namespace; its labels permit admin access."""
-
-    metadata: Metadata = field(default_factory=Metadata)
-
-
-@dataclass(frozen=True, slots=True)
-class PodResourceClaim(Wire):
-    """A claim that a pod names, or the template it is made from."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-    resource_claim_template_name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PodResourceClaimStatus(Wire):
-    """The claim made for an entry of a pod; without a name none was needed."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PodExtendedResourceClaimStatus(Wire):
-    """The claim that serves a pod's extended resources."""
-
-    resource_claim_name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PodSpec(Wire):
-    """The claims of a pod and the node it was bound to."""
-
-    node_name: str = ""
-    resource_claims: Items[PodResourceClaim] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PodStatus(Wire):
-    """The phase of a pod and the claims made for it."""
-
-    phase: str = ""
-    resource_claim_statuses: Items[PodResourceClaimStatus] = ()
-    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Pod(Wire):
-    """A pod, as far as it uses claims."""
-
-    metadata: Metadata = field(default_factory=Metadata)
-    spec: PodSpec = field(default_factory=PodSpec)
-    status: PodStatus = field(default_factory=PodStatus)

@@ -1,0 +1,155 @@
+"""The objects of the core group as far as allocation sees them: metadata, nodes and their selectors, pods.
+
+Source: k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1 of Kubernetes 1.37.
+"""
+
+from dataclasses import dataclass, field
+
+from dra_operator.api.wire import Flag, Items, Json, Table, Whole, Wire
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerReference(Wire):
+    """An owner of an object; `controller` marks the one that manages it."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: Flag = False
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata(Wire):
+    """The part of ObjectMeta that decisions use. Times are RFC 3339 text in UTC, which sorts as time does."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: Whole = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: Table[str] = field(default_factory=dict)
+    annotations: Table[str] = field(default_factory=dict)
+    finalizers: Items[str] = ()
+    owner_references: Items[OwnerReference] = ()
+
+
+# --- node selection
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorRequirement(Wire):
+    """One comparison: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+
+    key: str = ""
+    operator: str = ""
+    values: Items[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm(Wire):
+    """Requirements that must all hold; an empty term matches nothing."""
+
+    match_expressions: Items[NodeSelectorRequirement] = ()
+    match_fields: Items[NodeSelectorRequirement] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelector(Wire):
+    """Terms of which one must hold."""
+
+    node_selector_terms: Items[NodeSelectorTerm] = ()
+
+
+# --- nodes, namespaces, pods
+
+
+@dataclass(frozen=True, slots=True)
+class Condition(Wire):
+    """A condition of a node: its type and whether it holds."""
+
+    type: str = ""
+    status: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec(Wire):
+    """Whether a node is cordoned."""
+
+    unschedulable: Flag = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus(Wire):
+    """A node's conditions, features and what it offers."""
+
+    conditions: Items[Condition] = ()
+    declared_features: Items[str] = ()
+    allocatable: Table[Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Node(Wire):
+    """A node, as far as allocation looks at it."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace(Wire):
+    """A namespace; its labels permit admin access."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class PodResourceClaim(Wire):
+    """A claim that a pod names, or the template it is made from."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodResourceClaimStatus(Wire):
+    """The claim made for an entry of a pod; without a name none was needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodExtendedResourceClaimStatus(Wire):
+    """The claim that serves a pod's extended resources."""
+
+    resource_claim_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec(Wire):
+    """The claims of a pod and the node it was bound to."""
+
+    node_name: str = ""
+    resource_claims: Items[PodResourceClaim] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodStatus(Wire):
+    """The phase of a pod and the claims made for it."""
+
+    phase: str = ""
+    resource_claim_statuses: Items[PodResourceClaimStatus] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pod(Wire):
+    """A pod, as far as it uses claims."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)

@@ -1,0 +1,59 @@
+"""The kinds the operator reads and writes: where each is served, and in which versions.
+
+Everything that must know a path, a plural or a version asks here. Versions are listed newest first, so the
+first one that an API server offers is the one to use.
+Source: docs of resource.k8s.io, Kubernetes 1.32 to 1.37; core kinds have one version.
+"""
+
+from dataclasses import dataclass
+
+RESOURCE_GROUP = "resource.k8s.io"
+CORE_GROUP = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind: its name, plural in paths, its group ("" is core), its scope, its versions (newest first)."""
+
+    kind: str
+    plural: str
+    group: str
+    namespaced: bool
+    versions: tuple[str, ...]
+
+    def api_version(self, version: str) -> str:
+        """Return what `apiVersion` holds in an object of `version`, e.g. `resource.k8s.io/v1`, or `v1`."""
+        return f"{self.group}/{version}" if self.group else version
+
+
+_RESOURCE_VERSIONS = ("v1", "v1beta2", "v1beta1")
+
+DEVICE_CLASS = Kind("DeviceClass", "deviceclasses", RESOURCE_GROUP, False, _RESOURCE_VERSIONS)
+RESOURCE_CLAIM = Kind("ResourceClaim", "resourceclaims", RESOURCE_GROUP, True, _RESOURCE_VERSIONS)
+RESOURCE_CLAIM_TEMPLATE = Kind(
+    "ResourceClaimTemplate", "resourceclaimtemplates", RESOURCE_GROUP, True, _RESOURCE_VERSIONS
+)
+RESOURCE_SLICE = Kind("ResourceSlice", "resourceslices", RESOURCE_GROUP, False, _RESOURCE_VERSIONS)
+DEVICE_TAINT_RULE = Kind(
+    "DeviceTaintRule", "devicetaintrules", RESOURCE_GROUP, False, ("v1", "v1beta2", "v1alpha3")
+)
+NODE = Kind("Node", "nodes", CORE_GROUP, False, ("v1",))
+NAMESPACE = Kind("Namespace", "namespaces", CORE_GROUP, False, ("v1",))
+POD = Kind("Pod", "pods", CORE_GROUP, True, ("v1",))
+EVENT = Kind("Event", "events", CORE_GROUP, True, ("v1",))
+
+KINDS: dict[str, Kind] = {
+    kind.kind: kind
+    for kind in (
+        DEVICE_CLASS,
+        RESOURCE_CLAIM,
+        RESOURCE_CLAIM_TEMPLATE,
+        RESOURCE_SLICE,
+        DEVICE_TAINT_RULE,
+        NODE,
+        NAMESPACE,
+        POD,
+        EVENT,
+    )
+}
+"""Every kind by its name."""
