@@ -1,0 +1,25 @@
+"""What every test can use: the packages that live beside the tests, and where the repository is."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+# The control plane (tests/controlplane) is a package of its own that benchmarks use too.
+sys.path.insert(0, str(TESTS))
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Return the root of the checkout."""
+    return TESTS.parent
+
+
+@pytest.fixture(scope="session")
+def shared(repository: Path) -> Path:
+    """Return the folder of reference data beside the checkout; skip where it is not."""
+    folder = repository.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("the reference data (../shared) is not on this machine")
+    return folder

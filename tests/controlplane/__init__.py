@@ -1,0 +1,33 @@
+"""A real Kubernetes control plane on loopback, for tests and benchmarks.
+
+This folder is two things at once: a Go module that names the programs (`go.mod`, its `tool` block) and the
+Python package that builds, starts and stops them. It is no part of the wheel. Tests reach it as
+`controlplane` (their root is on the path), programs under `bench/` put `tests/` on their path first.
+"""
+
+from controlplane.binaries import Programs, UnavailableError, find_or_build
+from controlplane.client import Answer, Client
+from controlplane.manifests import install_access
+from controlplane.namespaces import clear_cluster, fresh_namespace
+from controlplane.operator_process import OperatorProcess, running_operator, start_operator
+from controlplane.plane import ControlPlane, KubectlError, running_control_plane, running_full_control_plane
+from controlplane.processes import Process
+
+__all__ = [
+    "Answer",
+    "Client",
+    "ControlPlane",
+    "KubectlError",
+    "OperatorProcess",
+    "Process",
+    "Programs",
+    "UnavailableError",
+    "clear_cluster",
+    "find_or_build",
+    "fresh_namespace",
+    "install_access",
+    "running_control_plane",
+    "running_full_control_plane",
+    "running_operator",
+    "start_operator",
+]

@@ -1,0 +1,200 @@
+"""The programs of the control plane: found where the machine has them, else built once.
+
+Kubernetes publishes no ready programs in any package registry, but it publishes the Go modules. `go.mod`
+beside this file pins one version of them, and a single `go install` makes five static programs. That takes
+about six minutes on two cores, so they are kept in the user's cache, outside any checkout, and one test run
+builds while another waits for it.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+VERSION = "v1.36.3"
+GO_AT_LEAST = (1, 26)
+
+MODULE = Path(__file__).parent
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+}
+# Go names a program after the last element of its package path.
+_BUILT_AS = {"etcd": "server"}
+_PROGRESS_SECONDS = 15.0
+
+Say = Callable[[str], None]
+
+
+class UnavailableError(RuntimeError):
+    """The control plane cannot run on this machine; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Where the five programs are."""
+
+    etcd: Path
+    apiserver: Path
+    controller_manager: Path
+    scheduler: Path
+    kubectl: Path
+
+
+def cache_directory() -> Path:
+    """Return the folder of the programs that were built for this version."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "dra-operator" / "controlplane" / VERSION
+
+
+def say_to_stderr(line: str) -> None:
+    """Print one line of progress where a person sees it."""
+    print(f"controlplane: {line}", file=sys.stderr, flush=True)  # noqa: T201 - progress of a long step
+
+
+def find_or_build(say: Say = say_to_stderr) -> Programs:
+    """Return the programs: those of KUBEBUILDER_ASSETS first, then the cache; what neither has is built.
+
+    Raises `UnavailableError` when something is missing and there is no Go that could build it.
+    """
+    missing = [name for name in PACKAGES if find(name) is None]
+    if missing:
+        cache = cache_directory()
+        cache.mkdir(parents=True, exist_ok=True)
+        with _only_one(cache / ".lock", say):
+            # Whoever held the lock before may have built what was missing.
+            missing = [name for name in missing if find(name) is None]
+            if missing:
+                build(missing, cache, say)
+    programs = Programs(
+        etcd=_found("etcd"),
+        apiserver=_found("kube-apiserver"),
+        controller_manager=_found("kube-controller-manager"),
+        scheduler=_found("kube-scheduler"),
+        kubectl=_found("kubectl"),
+    )
+    _check_version(programs.apiserver)
+    return programs
+
+
+def find(name: str) -> Path | None:
+    """Return the program of that name, or None."""
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    folders = [Path(assets)] if assets else []
+    for folder in (*folders, cache_directory()):
+        path = folder / name
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _found(name: str) -> Path:
+    path = find(name)
+    if path is None:
+        raise UnavailableError(f"{name} was built and is gone again from {cache_directory()}")
+    return path
+
+
+def build(names: list[str], target: Path, say: Say) -> None:
+    """Build the named programs into `target`; nothing half-built is ever seen there."""
+    go = _go()
+    started = time.monotonic()
+    say(f"building {', '.join(names)} of {VERSION} once, into {target}; about 6 minutes on two cores")
+    with tempfile.TemporaryDirectory(dir=target, prefix=".building-") as scratch:
+        command = [
+            go,
+            "install",
+            "-v",
+            "-trimpath",
+            # Clients refuse to talk to a server that does not know its version.
+            f"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={VERSION}",
+            *(["tool"] if len(names) == len(PACKAGES) else [PACKAGES[name] for name in names]),
+        ]
+        _run_with_progress(command, Path(scratch), say, started)
+        for name in names:
+            (Path(scratch) / _BUILT_AS.get(name, name)).replace(target / name)
+    say(f"built in {time.monotonic() - started:.0f} s")
+
+
+def _run_with_progress(command: list[str], into: Path, say: Say, started: float) -> None:
+    environment = os.environ | {"GOBIN": str(into), "CGO_ENABLED": "0"}
+    process = subprocess.Popen(
+        command, cwd=MODULE, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    lines: list[str] = []
+
+    def collect() -> None:
+        assert process.stderr is not None
+        lines.extend(process.stderr)
+
+    reader = threading.Thread(target=collect, daemon=True)
+    reader.start()
+    try:
+        while True:
+            try:
+                code = process.wait(_PROGRESS_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                say(f"{time.monotonic() - started:.0f} s, {len(lines)} packages downloaded or compiled")
+    except BaseException:
+        process.terminate()
+        process.wait(30)
+        raise
+    reader.join()
+    if code != 0:
+        raise UnavailableError("go install ended with an error:\n" + "".join(lines[-15:]))
+
+
+def _go() -> str:
+    go = shutil.which("go")
+    wanted = ".".join(map(str, GO_AT_LEAST))
+    if go is None:
+        raise UnavailableError(
+            f"the control plane is not in KUBEBUILDER_ASSETS nor in {cache_directory()}, "
+            f"and there is no Go {wanted} to build it with"
+        )
+    # Asked inside the module: a Go from 1.21 on may fetch the version that go.mod names.
+    answer = subprocess.run([go, "version"], cwd=MODULE, capture_output=True, text=True, check=False)
+    version = re.search(r"go(\d+)\.(\d+)", answer.stdout)
+    if version is None or tuple(map(int, version.groups())) < GO_AT_LEAST:
+        heard = (answer.stdout or answer.stderr).strip()
+        raise UnavailableError(f"building the control plane needs Go {wanted} or newer; {go} says: {heard}")
+    return go
+
+
+def _check_version(apiserver: Path) -> None:
+    answer = subprocess.run([apiserver, "--version"], capture_output=True, text=True, check=False)
+    minor = VERSION.rpartition(".")[0]
+    if not answer.stdout.startswith(f"Kubernetes {minor}."):
+        raise UnavailableError(
+            f"the tests are written for Kubernetes {minor}; {apiserver} is {answer.stdout.strip()}"
+        )
+
+
+@contextmanager
+def _only_one(lock: Path, say: Say) -> Iterator[None]:
+    """Hold a file lock; the kernel gives it back when its holder dies."""
+    with lock.open("a") as file:
+        waited = 0.0
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if waited % _PROGRESS_SECONDS == 0:
+                    say(f"another run is building the control plane; waited {waited:.0f} s for it")
+                time.sleep(1)
+                waited += 1
+        yield

@@ -1,0 +1,162 @@
+"""A plain client for tests: one request, one answer, nothing hidden.
+
+kubectl takes a tenth of a second a call and prints for people; the operator's own session is what is being
+tested. So tests read and write objects with this: the standard library's HTTP client, the status code beside
+the body, no retries.
+"""
+
+import http.client
+import json
+import ssl
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API server said."""
+
+    status: int
+    body: Any
+
+    @property
+    def ok(self) -> bool:
+        """True for a status code of success."""
+        return 200 <= self.status < 300
+
+
+class RefusedError(AssertionError):
+    """A request that had to succeed did not."""
+
+
+class Client:
+    """Requests to one API server in the name of one user; one connection for each request."""
+
+    def __init__(self, server: str, token: str, authority: Path) -> None:
+        self._address = urllib.parse.urlsplit(server)
+        self._token = token
+        self._tls = ssl.create_default_context(cafile=str(authority))
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = JSON,
+        query: Mapping[str, str] | None = None,
+        seconds: float = 30,
+    ) -> Answer:
+        """Send one request and return the answer whatever it is; network faults are raised as they come."""
+        connection, response = self._open(
+            method, path, body, content_type=content_type, query=query, seconds=seconds
+        )
+        try:
+            text = response.read().decode()
+        finally:
+            connection.close()
+        try:
+            return Answer(response.status, json.loads(text) if text else None)
+        except ValueError:
+            return Answer(response.status, text)
+
+    def get(self, path: str, **query: str) -> Any:
+        """Return an object or a list; raise `RefusedError` when there is none."""
+        return self._succeed("GET", path, None, query=query)
+
+    def create(self, path: str, body: Any) -> Any:
+        """Create an object in the collection at `path` and return it as stored."""
+        return self._succeed("POST", path, body)
+
+    def patch(self, path: str, body: Any) -> Any:
+        """Merge-patch the object at `path` and return it as stored."""
+        return self._succeed("PATCH", path, body, content_type=MERGE_PATCH)
+
+    def replace(self, path: str, body: Any) -> Any:
+        """Put `body` in the place of the object at `path` and return it as stored."""
+        return self._succeed("PUT", path, body)
+
+    def delete(self, path: str) -> None:
+        """Delete the object or the collection at `path`; one that is not there is no error."""
+        answer = self.request("DELETE", path)
+        if not answer.ok and answer.status != 404:
+            raise RefusedError(f"DELETE {path}: {answer.status} {answer.body}")
+
+    def watch(self, path: str, *, seconds: float, **query: str) -> Iterator[tuple[str, Any]]:
+        """Yield (type, object) of the changes at `path` until the server ends the watch after `seconds`."""
+        parameters = {"watch": "true", "timeoutSeconds": str(max(1, int(seconds))), **query}
+        connection, response = self._open("GET", path, query=parameters, seconds=seconds + 10)
+        try:
+            if response.status != 200:
+                raise RefusedError(f"watch {path}: {response.status} {response.read().decode()}")
+            while line := response.readline():
+                event = json.loads(line)
+                yield event["type"], event["object"]
+        finally:
+            connection.close()
+
+    def wait_for(
+        self, path: str, condition: Callable[[Any], Any], *, seconds: float = 10, what: str = "the condition"
+    ) -> Any:
+        """Read the object at `path` until `condition(object)` is true and return the object.
+
+        An object that does not exist is None. Raises `AssertionError` with the last state when time is up.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            answer = self.request("GET", path)
+            found = answer.body if answer.ok else None
+            if (answer.ok or answer.status == 404) and condition(found):
+                return found
+            if time.monotonic() > deadline:
+                raise AssertionError(
+                    f"{path}: {what} did not come true in {seconds:g} s:\n{json.dumps(found, indent=1)}"
+                )
+            time.sleep(0.05)
+
+    def _succeed(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        *,
+        content_type: str = JSON,
+        query: Mapping[str, str] | None = None,
+    ) -> Any:
+        answer = self.request(method, path, body, content_type=content_type, query=query)
+        if not answer.ok:
+            raise RefusedError(f"{method} {path}: {answer.status} {answer.body}")
+        return answer.body
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = JSON,
+        query: Mapping[str, str] | None,
+        seconds: float,
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        assert self._address.hostname is not None
+        connection = http.client.HTTPSConnection(
+            self._address.hostname, self._address.port, timeout=seconds, context=self._tls
+        )
+        if query:
+            path = f"{path}?{urllib.parse.urlencode(query)}"
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": JSON}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            return connection, connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise

@@ -1,0 +1,85 @@
+"""A cluster that is as empty after a test as before.
+
+Without the controller manager nobody empties a namespace that is being deleted, nor removes the finalizers of
+a claim. So both are done here, the same way on either control plane.
+"""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from controlplane.client import Client
+from controlplane.plane import ControlPlane
+
+RESOURCE = "/apis/resource.k8s.io/v1"
+# In the order of deletion: what uses others goes first.
+NAMESPACED = (
+    ("/apis/batch/v1", "jobs"),
+    ("/api/v1", "pods"),
+    (RESOURCE, "resourceclaims"),
+    (RESOURCE, "resourceclaimtemplates"),
+    ("/api/v1", "events"),
+)
+CLUSTER_WIDE = (
+    (RESOURCE, "resourceslices"),
+    (RESOURCE, "deviceclasses"),
+    ("/apis/resource.k8s.io/v1beta2", "devicetaintrules"),
+    ("/api/v1", "nodes"),
+)
+
+
+@contextmanager
+def fresh_namespace(plane: ControlPlane, labels: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Make a namespace for the `with` block and remove it with all it holds."""
+    name = f"test-{secrets.token_hex(4)}"
+    plane.client.create(
+        "/api/v1/namespaces",
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": name, "labels": dict(labels or {})},
+        },
+    )
+    try:
+        yield name
+    finally:
+        remove_namespace(plane.client, name)
+
+
+def remove_namespace(client: Client, name: str) -> None:
+    """Delete a namespace and what tests put into it."""
+    path = f"/api/v1/namespaces/{name}"
+    # First the namespace: from then on nothing new can be made in it.
+    client.delete(path)
+    for prefix, plural in NAMESPACED:
+        empty(client, f"{prefix}/namespaces/{name}/{plural}")
+    answer = client.request("GET", path)
+    if answer.ok:
+        answer.body["spec"]["finalizers"] = []
+        client.request("PUT", f"{path}/finalize", answer.body)
+
+
+def clear_cluster(plane: ControlPlane) -> None:
+    """Delete every cluster-wide object of the kinds that the operator reads, Namespaces apart."""
+    for prefix, plural in CLUSTER_WIDE:
+        empty(plane.client, f"{prefix}/{plural}")
+
+
+def empty(client: Client, collection: str) -> None:
+    """Delete every object of a collection, at once and whatever finalizers it has."""
+    items: list[dict[str, Any]] = client.get(collection)["items"]
+    if not items:
+        return
+    client.delete(f"{collection}?gracePeriodSeconds=0&propagationPolicy=Background")
+    for item in client.get(collection)["items"]:
+        # What is still there waits for a finalizer, or for a grace period that a kubelet would end.
+        name = item["metadata"]["name"]
+        if item["metadata"].get("finalizers"):
+            client.request(
+                "PATCH",
+                f"{collection}/{name}",
+                {"metadata": {"finalizers": None}},
+                content_type="application/merge-patch+json",
+            )
+        client.delete(f"{collection}/{name}?gracePeriodSeconds=0")

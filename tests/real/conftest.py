@@ -1,0 +1,156 @@
+"""Fixtures for tests on the real API server.
+
+The programs are found or built before the first test runs, since a build takes minutes and a test may not. A
+machine that has neither programs nor Go skips these tests and says why; under CI that is an error, as nobody
+would read the skip.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import controlplane
+from controlplane import (
+    Client,
+    ControlPlane,
+    OperatorProcess,
+    Programs,
+    UnavailableError,
+    clear_cluster,
+    find_or_build,
+    fresh_namespace,
+    install_access,
+    running_control_plane,
+    running_full_control_plane,
+)
+
+StartOperator = Callable[..., OperatorProcess]
+_HERE = Path(__file__).parent
+_FOUND = pytest.StashKey[Programs | str]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark every test of this folder, so that `-m "not real"` leaves them out."""
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.real)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Find or build the programs once it is known that a test needs them."""
+    config = session.config
+    wanted = any(item.get_closest_marker("real") for item in session.items)
+    if not wanted or config.option.collectonly:
+        return
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        try:
+            config.stash[_FOUND] = find_or_build()
+        except UnavailableError as error:
+            config.stash[_FOUND] = str(error)
+
+
+@pytest.fixture(scope="session")
+def programs(pytestconfig: pytest.Config) -> Programs:
+    """Return the programs of the control plane."""
+    found = pytestconfig.stash[_FOUND]
+    if isinstance(found, Programs):
+        return found
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI requires the real control plane: {found}")
+    pytest.skip(found)
+
+
+@pytest.fixture(scope="session")
+def control_plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Run etcd and kube-apiserver; shared by the whole run, so leave nothing behind (see `namespace`)."""
+    with running_control_plane(programs, tmp_path_factory.mktemp("plane")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def full_control_plane(
+    programs: Programs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """Run a second control plane, with kube-controller-manager and kube-scheduler."""
+    with running_full_control_plane(programs, tmp_path_factory.mktemp("full-plane")) as plane:
+        yield plane
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """Return a new namespace; afterwards it is gone, and so are all cluster-wide objects of tests."""
+    with fresh_namespace(control_plane) as name:
+        yield name
+    clear_cluster(control_plane)
+
+
+@pytest.fixture
+def client(control_plane: ControlPlane) -> Client:
+    """Return the administrator's client."""
+    return control_plane.client
+
+
+@pytest.fixture
+def full_namespace(full_control_plane: ControlPlane) -> Iterator[str]:
+    """Return the same on the full control plane."""
+    with fresh_namespace(full_control_plane) as name:
+        yield name
+    clear_cluster(full_control_plane)
+
+
+@pytest.fixture(scope="session")
+def access(control_plane: ControlPlane) -> ControlPlane:
+    """Install the service account of manifests/ with its rights and return the control plane."""
+    install_access(control_plane)
+    return control_plane
+
+
+@pytest.fixture
+def start_operator(access: ControlPlane, tmp_path: Path) -> Iterator[StartOperator]:
+    """Return a function that starts an operator, with further flags of `run`; all are stopped afterwards.
+
+    It does not wait: `.wait_ready()` does. Keyword arguments are those of `controlplane.start_operator`.
+    """
+    with _operators(access, tmp_path) as start:
+        yield start
+
+
+@pytest.fixture
+def operator(start_operator: StartOperator, namespace: str) -> OperatorProcess:
+    """Return a running operator that is ready. It stops before the namespace goes."""
+    started = start_operator()
+    started.wait_ready()
+    return started
+
+
+@pytest.fixture
+def full_operator(
+    full_control_plane: ControlPlane, full_namespace: str, tmp_path: Path
+) -> Iterator[OperatorProcess]:
+    """Return the same on the full control plane."""
+    install_access(full_control_plane)
+    with _operators(full_control_plane, tmp_path) as start:
+        started = start()
+        started.wait_ready()
+        yield started
+
+
+@contextmanager
+def _operators(plane: ControlPlane, folder: Path) -> Iterator[StartOperator]:
+    started: list[OperatorProcess] = []
+
+    def start(*flags: str, **options: Any) -> OperatorProcess:
+        log = folder / f"operator-{len(started)}.log"
+        started.append(controlplane.start_operator(plane, log, *flags, **options))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for process in started:
+            process.stop()
