@@ -1,0 +1,184 @@
+"""Conversion between the served versions of resource.k8s.io: to v1 when reading, from v1 when writing.
+
+Only the shape differs, never the meaning, so this works on the wire's plain JSON, before types are checked:
+what is not shaped as expected is passed on as it is, and the reader names it. What needs no change is shared
+with the argument, not copied; neither function changes its argument.
+
+v1 and v1beta2 are equal. v1beta1 has the fields of `exactly` beside `firstAvailable`, wraps a device's
+content in `basic`, and writes unset node fields as "" and false. v1alpha3 (Kubernetes 1.31) had, in addition,
+bare quantities as capacities; for DeviceTaintRule it equals v1.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
+
+Body: TypeAlias = Mapping[str, Any]
+_Change: TypeAlias = Callable[[Any], Any]
+
+_EXACT_FIELDS = (
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+    "derivedAttributes",
+)
+_FLAT_VERSIONS = ("v1beta1", "v1alpha3")
+_ZERO = (None, "", 0, False)
+
+
+def version_of(body: Body) -> str:
+    """Return the version that an object's `apiVersion` names, without the group; `v1` if it has none."""
+    api_version = body.get("apiVersion")
+    return api_version.rpartition("/")[2] if isinstance(api_version, str) and api_version else "v1"
+
+
+def to_v1(body: Body, *, kind: str | None = None, version: str | None = None) -> Body:
+    """Return `body` in version v1. `kind` and `version` stand in for fields that the items of a list lack."""
+    kind = kind or _kind_of(body)
+    return _converted(body, kind, "v1", _READERS.get((kind, version or version_of(body))))
+
+
+def from_v1(body: Body, version: str, *, kind: str | None = None) -> Body:
+    """Return `body`, an object of version v1, in `version`."""
+    kind = kind or _kind_of(body)
+    return _converted(body, kind, version, _WRITERS.get((kind, version)))
+
+
+def _kind_of(body: Body) -> str:
+    kind = body.get("kind")
+    return kind if isinstance(kind, str) else ""
+
+
+def _converted(body: Body, kind: str, version: str, change: _Change | None) -> Body:
+    known = KINDS.get(kind)
+    result = body if change is None else _changed(body, "spec", change)
+    if "apiVersion" not in body or known is None or known.group != RESOURCE_GROUP:
+        return result
+    api_version = known.api_version(version)
+    return result if body["apiVersion"] == api_version else {**result, "apiVersion": api_version}
+
+
+def _changed(value: Any, name: str, change: _Change) -> Any:
+    """Return the object `value` with its field `name` changed; what is no such object stays as it is."""
+    if not isinstance(value, Mapping) or value.get(name) is None:
+        return value
+    return {**value, name: change(value[name])}
+
+
+def _each(change: _Change) -> _Change:
+    """Return the change that applies `change` to each item of a list."""
+    return lambda items: [change(item) for item in items] if isinstance(items, list | tuple) else items
+
+
+def _within(name: str, change: _Change) -> _Change:
+    """Return the change that applies `change` to the field `name` of an object."""
+    return lambda value: _changed(value, name, change)
+
+
+# --- requests
+
+
+def _nested_request(request: Any) -> Any:
+    """Move the flat fields below `exactly`, as soon as one of them is not zero."""
+    if not isinstance(request, Mapping) or "exactly" in request:
+        return request
+    exact = {name: request[name] for name in _EXACT_FIELDS if name in request}
+    rest = {name: value for name, value in request.items() if name not in _EXACT_FIELDS}
+    if any(value not in _ZERO and value not in ({}, []) for value in exact.values()) or (
+        exact.get("adminAccess") is False or exact.get("capacity") == {}
+    ):
+        rest["exactly"] = exact
+    return rest
+
+
+def _flat_request(request: Any) -> Any:
+    if not isinstance(request, Mapping) or not isinstance(request.get("exactly"), Mapping):
+        return request
+    rest = {name: value for name, value in request.items() if name != "exactly"}
+    return {**rest, **request["exactly"]}
+
+
+def _claim_spec(change: _Change) -> _Change:
+    return _within("devices", _within("requests", _each(change)))
+
+
+# --- slices
+
+
+def _unset_node_fields(spec: Any) -> Any:
+    """Leave out the node fields that v1beta1 writes as "" and false; in v1 they would count as set."""
+    if not isinstance(spec, Mapping):
+        return spec
+    unset = {name for name in ("nodeName", "allNodes") if name in spec and spec[name] in _ZERO}
+    return {name: value for name, value in spec.items() if name not in unset} if unset else spec
+
+
+def _unwrapped_device(device: Any) -> Any:
+    if not isinstance(device, Mapping):
+        return device
+    # Without `basic` a device is of a kind that this version does not know: only its name counts.
+    basic = device.get("basic")
+    name = {"name": device["name"]} if "name" in device else {}
+    if basic is None:
+        return name
+    return {**basic, **name} if isinstance(basic, Mapping) else device
+
+
+def _wrapped_device(device: Any) -> Any:
+    if not isinstance(device, Mapping):
+        return device
+    basic = {name: value for name, value in device.items() if name != "name"}
+    return {"name": device.get("name"), "basic": basic}
+
+
+def _read_slice_spec(spec: Any) -> Any:
+    return _changed(_unset_node_fields(spec), "devices", _each(_unwrapped_device))
+
+
+def _write_slice_spec(spec: Any) -> Any:
+    return _changed(spec, "devices", _each(_wrapped_device))
+
+
+def _for_each_capacity(change: _Change) -> _Change:
+    def changed(capacity: Any) -> Any:
+        if not isinstance(capacity, Mapping):
+            return capacity
+        return {name: change(value) for name, value in capacity.items()}
+
+    return _within("devices", _each(_within("capacity", changed)))
+
+
+def _capacity_object(value: Any) -> Any:
+    return value if isinstance(value, Mapping) else {"value": value}
+
+
+def _bare_capacity(value: Any) -> Any:
+    return value["value"] if isinstance(value, Mapping) and "value" in value else value
+
+
+def _read_alpha_slice_spec(spec: Any) -> Any:
+    return _for_each_capacity(_capacity_object)(_read_slice_spec(spec))
+
+
+def _write_alpha_slice_spec(spec: Any) -> Any:
+    return _write_slice_spec(_for_each_capacity(_bare_capacity)(spec))
+
+
+_READERS: dict[tuple[str, str], _Change] = {
+    ("ResourceSlice", "v1beta1"): _read_slice_spec,
+    ("ResourceSlice", "v1alpha3"): _read_alpha_slice_spec,
+}
+_WRITERS: dict[tuple[str, str], _Change] = {
+    ("ResourceSlice", "v1beta1"): _write_slice_spec,
+    ("ResourceSlice", "v1alpha3"): _write_alpha_slice_spec,
+}
+for _version in _FLAT_VERSIONS:
+    _READERS["ResourceClaim", _version] = _claim_spec(_nested_request)
+    _READERS["ResourceClaimTemplate", _version] = _within("spec", _claim_spec(_nested_request))
+    _WRITERS["ResourceClaim", _version] = _claim_spec(_flat_request)
+    _WRITERS["ResourceClaimTemplate", _version] = _within("spec", _claim_spec(_flat_request))

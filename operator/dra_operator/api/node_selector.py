@@ -1,0 +1,137 @@
+"""Node selectors, as pod node affinity has them: which nodes a slice, a device or an allocation is for.
+
+A selector is parsed as a whole before it is asked about a node, because one requirement that cannot be parsed
+makes the selector useless on every node: upstream ends the attempt there, and so must we, whatever its other
+terms say.
+Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity, k8s.io/apimachinery/pkg/labels.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from dra_operator.api.types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+
+_NAME_FIELD = "metadata.name"
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+_Test: TypeAlias = Callable[[str | None], bool]
+_AnyTerm: TypeAlias = tuple[tuple[tuple[str, _Test], ...], tuple[tuple[str, _Test], ...]]
+
+
+class NodeSelectorError(ValueError):
+    """A node selector that cannot be parsed; the text says which requirement, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedNodeSelector:
+    """A node selector ready to be asked. Terms that are empty, and so match nothing, are gone."""
+
+    terms: tuple[_AnyTerm, ...]
+
+    def matches(self, node_name: str, labels: Mapping[str, str]) -> bool:
+        """Return whether a node of that name with those labels is selected."""
+        return any(
+            all(test(labels.get(key)) for key, test in expressions)
+            and all(test(node_name if key == _NAME_FIELD else "") for key, test in named_fields)
+            for expressions, named_fields in self.terms
+        )
+
+
+def matches(selector: NodeSelector, node_name: str, labels: Mapping[str, str]) -> bool:
+    """Return whether `selector` selects a node of that name with those labels.
+
+    Raises NodeSelectorError if any part of the selector cannot be parsed, also where another term would
+    match.
+    """
+    return parse_node_selector(selector).matches(node_name, labels)
+
+
+@lru_cache(maxsize=4096)
+def parse_node_selector(selector: NodeSelector) -> ParsedNodeSelector:
+    """Return `selector` ready to be asked. Raises NodeSelectorError."""
+    terms = []
+    for index, term in enumerate(selector.node_selector_terms):
+        if term.match_expressions or term.match_fields:
+            terms.append(_parse_term(term, f"nodeSelectorTerms[{index}]"))
+    return ParsedNodeSelector(tuple(terms))
+
+
+def _parse_term(term: NodeSelectorTerm, path: str) -> _AnyTerm:
+    expressions = tuple(
+        (requirement.key, _label_test(requirement, f"{path}.matchExpressions[{index}]"))
+        for index, requirement in enumerate(term.match_expressions)
+    )
+    named_fields = tuple(
+        (requirement.key, _field_test(requirement, f"{path}.matchFields[{index}]"))
+        for index, requirement in enumerate(term.match_fields)
+    )
+    return expressions, named_fields
+
+
+def _label_test(requirement: NodeSelectorRequirement, path: str) -> _Test:
+    values = requirement.values
+    if not _is_label_key(requirement.key):
+        raise NodeSelectorError(f'{path}.key: "{requirement.key}" is not a label name')
+    match requirement.operator:
+        case "In" | "NotIn":
+            if not values:
+                raise NodeSelectorError(f"{path}.values: {requirement.operator} needs at least one")
+        case "Exists" | "DoesNotExist":
+            if values:
+                raise NodeSelectorError(f"{path}.values: {requirement.operator} takes none")
+        case "Gt" | "Lt":
+            if len(values) != 1 or _integer(values[0]) is None:
+                raise NodeSelectorError(f"{path}.values: {requirement.operator} needs one whole number")
+        case unknown:
+            raise NodeSelectorError(f'{path}.operator: "{unknown}" is not an operator of labels')
+    for value in values:
+        if value and (len(value) > 63 or not _NAME.fullmatch(value)):
+            raise NodeSelectorError(f'{path}.values: "{value}" is not the value of a label')
+    return _label_tests(requirement.operator, values)
+
+
+def _label_tests(operator: str, values: tuple[str, ...]) -> _Test:
+    chosen = frozenset(values)
+    match operator:
+        case "In":
+            return lambda label: label in chosen
+        case "NotIn":
+            return lambda label: label not in chosen
+        case "Exists":
+            return lambda label: label is not None
+        case "DoesNotExist":
+            return lambda label: label is None
+    bound = _integer(values[0]) or 0
+    if operator == "Gt":
+        return lambda label: (number := _integer(label)) is not None and number > bound
+    return lambda label: (number := _integer(label)) is not None and number < bound
+
+
+def _field_test(requirement: NodeSelectorRequirement, path: str) -> _Test:
+    operator, values = requirement.operator, requirement.values
+    if operator not in ("In", "NotIn"):
+        raise NodeSelectorError(f'{path}.operator: "{operator}" is not an operator of fields')
+    if len(values) != 1:
+        raise NodeSelectorError(f"{path}.values: {operator} needs one value for a field, not {len(values)}")
+    return _label_tests(operator, values)
+
+
+def _is_label_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    if slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):
+        return False
+    return len(name) <= 63 and _NAME.fullmatch(name) is not None
+
+
+def _integer(text: str | None) -> int | None:
+    """Return the whole number of 64 bits that `text` is, or None."""
+    # More than 40 characters cannot be one, leading zeros apart, and labels have 63 at most.
+    if text is None or len(text) > 64 or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

@@ -1,0 +1,245 @@
+"""Reading objects from the wire: one way in, where version, shape and values are checked.
+
+What passes is a dataclass of `api.types` and needs no further check. What does not pass ends in one sentence
+that names the object, the field as the API writes it (in the version it was written in), the value and what
+is wrong, because it is shown to people: in an Event, in a log line, on the command line.
+"""
+
+import json
+import re
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+from dra_operator.api.convert import to_v1, version_of
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceClass,
+    DeviceTaintRule,
+    Namespace,
+    Node,
+    Pod,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+
+_T = TypeVar("_T")
+
+TYPES: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        DeviceClass,
+        ResourceClaim,
+        ResourceClaimTemplate,
+        ResourceSlice,
+        DeviceTaintRule,
+        Node,
+        Namespace,
+        Pod,
+    )
+}
+"""The dataclass of each kind that can be read."""
+
+_WORDS = {
+    "string_type": "is not text",
+    "int_type": "is not a whole number",
+    "bool_type": "is not true or false",
+    "dataclass_type": "is not an object",
+    "tuple_type": "is not a list",
+    "mapping_type": "is not an object",
+    "dict_type": "is not an object",
+    "missing": "is required",
+}
+_LONGEST_VALUE = 80
+
+
+class ObjectError(ValueError):
+    """An object that cannot be read. `field` is its path in the API's words, `value` what stands there.
+
+    `message` says what is wrong with the field; the text of the error is the whole sentence.
+    """
+
+    def __init__(self, kind: str, namespace: str, name: str, field: str, *, value: Any, message: str) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.name = name
+        self.field = field
+        self.value = value
+        self.message = message
+        full_name = f"{namespace}/{name}" if namespace else name
+        subject = f'{kind} "{full_name}"' if full_name else kind
+        super().__init__(": ".join(part for part in (subject, field, message) if part))
+
+
+def read_object(body: Any, kind: str | None = None, *, version: str | None = None) -> Any:
+    """Return the object that `body` stands for: an instance of the dataclass of its kind, in the shape of v1.
+
+    `kind` and `version` (such as `v1beta1`) stand in for the fields `kind` and `apiVersion`, which the items
+    of a list lack. The API's defaults are not applied: see `api.defaults`.
+    Raises ObjectError if `body` is not such an object.
+    """
+    if not isinstance(body, Mapping):
+        raise ObjectError(
+            kind or "object", "", "", "", value=body, message=f"{_shown(body)} is not an object"
+        )
+    kind = kind or body.get("kind")
+    if not isinstance(kind, str) or kind not in TYPES:
+        known = ", ".join(TYPES)
+        namespace, name = _name(body)
+        message = f"{_shown(kind)} is none of the kinds {known}"
+        raise ObjectError("object", namespace, name, "kind", value=kind, message=message)
+    version = version or version_of(body)
+    return _read(TYPES[kind], to_v1(body, kind=kind, version=version), kind, _name(body), version)
+
+
+def read_allocation(body: Any) -> AllocationResult:
+    """Return the allocation that `body`, the `status.allocation` of a claim, stands for.
+
+    Raises ObjectError if it is not one.
+    """
+    return _read(AllocationResult, body, "AllocationResult", ("", ""), "v1")
+
+
+def read_claim(body: Any, *, version: str | None = None) -> ResourceClaim:
+    """Return the ResourceClaim of `body`; see `read_object`."""
+    claim: ResourceClaim = read_object(body, "ResourceClaim", version=version)
+    return claim
+
+
+def read_slice(body: Any, *, version: str | None = None) -> ResourceSlice:
+    """Return the ResourceSlice of `body`; see `read_object`."""
+    resource_slice: ResourceSlice = read_object(body, "ResourceSlice", version=version)
+    return resource_slice
+
+
+def read_class(body: Any, *, version: str | None = None) -> DeviceClass:
+    """Return the DeviceClass of `body`; see `read_object`."""
+    device_class: DeviceClass = read_object(body, "DeviceClass", version=version)
+    return device_class
+
+
+def read_taint_rule(body: Any, *, version: str | None = None) -> DeviceTaintRule:
+    """Return the DeviceTaintRule of `body`; see `read_object`."""
+    rule: DeviceTaintRule = read_object(body, "DeviceTaintRule", version=version)
+    return rule
+
+
+def read_node(body: Any) -> Node:
+    """Return the Node of `body`; see `read_object`."""
+    node: Node = read_object(body, "Node")
+    return node
+
+
+_adapters: dict[type[Any], TypeAdapter[Any]] = {}
+
+
+def _adapter(expected: type[_T]) -> TypeAdapter[_T]:
+    # Building one takes milliseconds, so each is built once, when its kind is first read.
+    if expected not in _adapters:
+        _adapters[expected] = TypeAdapter(expected)
+    return _adapters[expected]
+
+
+def _read(expected: type[_T], body: Any, kind: str, name: tuple[str, str], version: str) -> _T:
+    adapter = _adapter(expected)
+    try:
+        return adapter.validate_python(body)
+    except ValidationError as error:
+        failure = error
+    # For the API null is as good as absent. Nearly no object holds one, so it is looked at only when reading
+    # fails.
+    try:
+        return adapter.validate_python(_without_nulls(body, failure))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+    path = _in_version(_path(expected, problem["loc"]), kind, version)
+    raise ObjectError(kind, *name, path, value=problem["input"], message=_message(problem)) from None
+
+
+def _without_nulls(body: Any, failure: ValidationError) -> Any:
+    """Return `body` without the nulls that `failure` complains about."""
+    for problem in failure.errors(include_url=False, include_context=False):
+        if problem["input"] is None and problem["loc"]:
+            body = _without(body, problem["loc"])
+    return body
+
+
+def _without(body: Any, path: tuple[int | str, ...]) -> Any:
+    first, rest = path[0], path[1:]
+    if isinstance(body, Mapping) and first in body:
+        if not rest:
+            return {name: value for name, value in body.items() if name != first}
+        return {**body, first: _without(body[first], rest)}
+    if isinstance(body, list | tuple) and isinstance(first, int) and rest:
+        return [_without(item, rest) if index == first else item for index, item in enumerate(body)]
+    return body
+
+
+def _name(body: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = body.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return "", ""
+    namespace, name = metadata.get("namespace"), metadata.get("name")
+    return namespace if isinstance(namespace, str) else "", name if isinstance(name, str) else ""
+
+
+def _message(problem: ErrorDetails) -> str:
+    kind = problem["type"]
+    if kind == "value_error":
+        return str(problem["ctx"]["error"])
+    if kind == "missing":
+        return _WORDS[kind]
+    return f"{_shown(problem['input'])} {_WORDS.get(kind) or problem['msg']}"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=repr, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def _path(expected: Any, location: tuple[int | str, ...]) -> str:
+    """Return the path of a field as the API writes it: `spec.devices[0].capacity["memory"].value`."""
+    path = ""
+    for step in location:
+        expected, quoted = _step_into(expected, step)
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif quoted:
+            path += f"[{json.dumps(step, ensure_ascii=False)}]"
+        else:
+            path += f".{step}" if path else step
+    return path
+
+
+def _step_into(expected: Any, step: int | str) -> tuple[Any, bool]:
+    """Return the type one step further into `expected`, and whether the step is a key of a map."""
+    while get_origin(expected) in (Annotated, Union, types.UnionType):
+        expected = next((part for part in get_args(expected) if part is not type(None)), None)
+    arguments = get_args(expected)
+    if is_dataclass(expected) and isinstance(expected, type):
+        return _wire_fields(expected).get(str(step)), False
+    if arguments:
+        return (arguments[0], False) if isinstance(step, int) else (arguments[-1], True)
+    return None, False
+
+
+@cache
+def _wire_fields(expected: type[Any]) -> dict[str, Any]:
+    hints = get_type_hints(expected, include_extras=True)
+    return {to_camel(each.name): hints[each.name] for each in fields(expected)}
+
+
+def _in_version(path: str, kind: str, version: str) -> str:
+    """Return the path as it is in `version`, for a path in v1: a person looks for it in what they wrote."""
+    if version not in ("v1beta1", "v1alpha3"):
+        return path
+    if kind == "ResourceSlice":
+        return re.sub(r"^(spec\.devices\[\d+\])\.(?!name\b)", r"\1.basic.", path)
+    return path.replace(".exactly", "", 1)
