@@ -1,0 +1,120 @@
+"""Node selectors: the semantics of pod node affinity."""
+
+import pytest
+
+from dra_operator.api.node_selector import NodeSelectorError, matches
+from dra_operator.api.types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+
+LABELS = {"zone": "a", "size": "5", "word": "five", "empty": ""}
+
+
+def selector(*requirements, fields=()):
+    """Return a selector of one term."""
+    return NodeSelector(
+        (
+            NodeSelectorTerm(
+                tuple(NodeSelectorRequirement(*each) for each in requirements),
+                tuple(NodeSelectorRequirement(*each) for each in fields),
+            ),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("requirement", "expected"),
+    [
+        (("zone", "In", ("a", "b")), True),
+        (("zone", "In", ("b",)), False),
+        (("gone", "In", ("a",)), False),
+        (("empty", "In", ("",)), True),
+        (("gone", "In", ("",)), False),
+        (("zone", "NotIn", ("b",)), True),
+        (("zone", "NotIn", ("a",)), False),
+        (("gone", "NotIn", ("a",)), True),
+        (("zone", "Exists"), True),
+        (("gone", "Exists"), False),
+        (("zone", "DoesNotExist"), False),
+        (("gone", "DoesNotExist"), True),
+        (("size", "Gt", ("4",)), True),
+        (("size", "Gt", ("5",)), False),
+        (("size", "Lt", ("6",)), True),
+        (("size", "Lt", ("5",)), False),
+        (("word", "Gt", ("4",)), False),
+        (("word", "Lt", ("4",)), False),
+        (("gone", "Gt", ("0",)), False),
+    ],
+)
+def test_each_operator_compares_a_label(requirement, expected):
+    """An operator is true for the labels it describes; a missing label is neither greater nor less."""
+    assert matches(selector(requirement), "n1", LABELS) is expected
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        (("metadata.name", "In", ("n1",)), True),
+        (("metadata.name", "In", ("n2",)), False),
+        (("metadata.name", "NotIn", ("n2",)), True),
+        (("metadata.name", "NotIn", ("n1",)), False),
+    ],
+)
+def test_a_field_compares_the_name(field, expected):
+    """The only field is the node's name."""
+    assert matches(selector(fields=(field,)), "n1", LABELS) is expected
+
+
+def test_requirements_of_a_term_must_all_hold():
+    """Labels and fields of one term are joined by and."""
+    both = selector(("zone", "In", ("a",)), fields=(("metadata.name", "In", ("n2",)),))
+
+    assert not matches(both, "n1", LABELS)
+    assert matches(both, "n2", LABELS)
+
+
+def test_one_of_the_terms_must_hold():
+    """Terms are joined by or."""
+    terms = (
+        *selector(("zone", "In", ("b",))).node_selector_terms,
+        *selector(("zone", "Exists")).node_selector_terms,
+    )
+
+    assert matches(NodeSelector(terms), "n1", LABELS)
+
+
+@pytest.mark.parametrize(
+    "empty", [NodeSelector(), NodeSelector((NodeSelectorTerm(),))], ids=["no terms", "empty term"]
+)
+def test_nothing_selects_nothing(empty):
+    """A selector without terms, or with an empty one, matches no node."""
+    assert not matches(empty, "n1", LABELS)
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        ("zone", "In", ()),
+        ("zone", "Exists", ("a",)),
+        ("zone", "Gt", ("x",)),
+        ("zone", "Gt", ("1", "2")),
+        ("zone", "Lt", ("9223372036854775808",)),
+        ("zone", "Like", ("a",)),
+        ("-zone", "Exists"),
+        ("a/b/c", "Exists"),
+        ("", "Exists"),
+        ("zone", "In", ("a b",)),
+        ("zone", "In", ("a" * 64,)),
+    ],
+)
+def test_a_label_requirement_that_cannot_be_parsed_is_an_error(requirement):
+    """The error names the requirement, and another term that matches does not save it."""
+    terms = (*selector(("zone", "Exists")).node_selector_terms, *selector(requirement).node_selector_terms)
+
+    with pytest.raises(NodeSelectorError, match=r"nodeSelectorTerms\[1\]\.matchExpressions\[0\]"):
+        matches(NodeSelector(terms), "n1", LABELS)
+
+
+@pytest.mark.parametrize("field", [("metadata.name", "Exists"), ("metadata.name", "In", ("a", "b"))])
+def test_a_field_requirement_that_cannot_be_parsed_is_an_error(field):
+    """Fields know In and NotIn with one value."""
+    with pytest.raises(NodeSelectorError, match=r"matchFields\[0\]"):
+        matches(selector(fields=(field,)), "n1", LABELS)

@@ -1,0 +1,200 @@
+"""Quantities: their value, their order, their canonical text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_operator.api.quantity import (
+    MAX_INT64,
+    NANO,
+    Family,
+    Quantity,
+    canonical,
+    family,
+    format_amount,
+    parse_quantity,
+    read_quantity,
+)
+
+nanos = st.integers(min_value=-(10**40), max_value=10**40)
+suffixes = st.sampled_from(
+    ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "e3", "E-2"]
+)
+decimals = st.from_regex(r"[+-]?[0-9]{1,20}(\.[0-9]{0,12})?", fullmatch=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "nano"),
+    [
+        ("1", NANO),
+        ("+1", NANO),
+        ("-1.5", -1_500_000_000),
+        ("500m", 500_000_000),
+        ("1u", 1000),
+        ("1k", 1000 * NANO),
+        ("1Ki", 1024 * NANO),
+        ("1.5Ki", 1536 * NANO),
+        ("2e3", 2000 * NANO),
+        ("2E3", 2000 * NANO),
+        ("2E", 2 * 10**18 * NANO),
+        ("1E-3", 1_000_000),
+        ("0001", NANO),
+        ("1.", NANO),
+        (".5", 500_000_000),
+    ],
+)
+def test_a_quantity_is_worth_what_it_says(text, nano):
+    """A quantity's value is its number times the suffix or exponent."""
+    assert parse_quantity(text).nano == nano
+
+
+@pytest.mark.parametrize("text", [".", "-", "+", "Ki", "-.", "m", "0", "-0", "e5"])
+def test_a_missing_number_is_zero(text):
+    """A suffix, sign or point without a number is zero, as for upstream."""
+    assert parse_quantity(text).nano == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "12 GB",
+        "1ki",
+        "1K",
+        "1e",
+        "1e+",
+        "1 ",
+        " 1",
+        "1\n",
+        "1Kii",
+        "\u0661",
+        "\uff11",
+        "1_0",
+        "--1",
+        "0x1",
+        "1.2.3",
+    ],
+)
+def test_other_text_is_no_quantity(text):
+    """Text of another form is refused with its value in the message."""
+    with pytest.raises(ValueError, match="is not a quantity such as 16Gi or 500m"):
+        parse_quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "nano"), [("0.1n", 1), ("-0.1n", -1), ("1.0000000001", NANO + 1), ("1e-300", 1)]
+)
+def test_digits_finer_than_nano_round_away_from_zero(text, nano):
+    """What is asked for is never less than what was written."""
+    assert parse_quantity(text).nano == nano
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"), [("8Ei", MAX_INT64), ("-9Ei", -MAX_INT64), ("10E", 10**19), ("7Ei", 7 * 2**60)]
+)
+def test_only_binary_amounts_are_capped(text, amount):
+    """A binary amount ends at 2**63-1; a decimal one does not."""
+    assert parse_quantity(text).nano == amount * NANO
+
+
+@pytest.mark.parametrize("text", ["1e401", "1e100000000", "1E+999999999999", "1" * 5000])
+def test_an_amount_beyond_every_use_is_refused_at_once(text):
+    """A hostile exponent or length is an error, not a number that fills memory."""
+    with pytest.raises(ValueError, match=r"too large|too long"):
+        parse_quantity(text)
+
+
+@pytest.mark.parametrize("text", ["1e-100000000", "0e100000000"])
+def test_an_exponent_that_yields_a_small_amount_is_fine(text):
+    """Only large results are refused; the power itself is never built."""
+    assert parse_quantity(text).nano in (0, 1)
+
+
+@given(sign=st.sampled_from(["", "-"]), number=decimals, suffix=suffixes)
+def test_canonical_text_keeps_the_value(sign, number, suffix):
+    """Writing a quantity canonically and reading it again gives an equal one."""
+    quantity = parse_quantity(sign + number.lstrip("+-") + suffix)
+
+    assert parse_quantity(canonical(quantity)) == quantity
+
+
+@given(nano=nanos, written=st.sampled_from(Family))
+def test_formatting_is_exact_in_every_family(nano, written):
+    """An amount written in any family reads as the same amount, where binary's cap leaves room for it."""
+    if written is Family.BINARY and abs(nano) > MAX_INT64 * NANO:
+        return
+    assert parse_quantity(format_amount(nano, written)).nano == nano
+
+
+@given(nanos, nanos)
+def test_order_is_that_of_the_values(left, right):
+    """Quantities compare by value and never by text."""
+    a, b = Quantity(left, "x"), Quantity(right, "y")
+
+    assert (a < b, a == b, a > b) == (left < right, left == right, left > right)
+
+
+def test_equal_amounts_are_equal_however_written():
+    """1Gi and 1024Mi are the same amount, also as a key."""
+    assert parse_quantity("1Gi") == parse_quantity("1024Mi")
+    assert hash(parse_quantity("1Gi")) == hash(parse_quantity("1024Mi"))
+
+
+@pytest.mark.parametrize(
+    ("nano", "written", "text"),
+    [
+        (3000 * NANO, Family.DECIMAL, "3k"),
+        (3000 * NANO, Family.EXPONENT, "3e3"),
+        (2 * 2**30 * NANO, Family.BINARY, "2Gi"),
+        (1_500_000_000, Family.BINARY, "1500m"),
+        (1_024_500_000_000, Family.BINARY, "1024500m"),
+        (1000 * NANO, Family.BINARY, "1k"),
+        (1500 * NANO, Family.BINARY, "1500"),
+        (-1024 * NANO, Family.BINARY, "-1Ki"),
+        (100_000 * NANO, Family.EXPONENT, "100e3"),
+        (0, Family.BINARY, "0"),
+        (5, Family.DECIMAL, "5n"),
+        (5, Family.EXPONENT, "5e-9"),
+        (10**21 * NANO, Family.DECIMAL, "1e21"),
+    ],
+)
+def test_an_amount_is_written_in_its_family(nano, written, text):
+    """Each family has its suffixes; binary gives way where it would round."""
+    assert format_amount(nano, written) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1Gi", Family.BINARY),
+        ("0.5Ki", Family.BINARY),
+        ("0.0001Ki", Family.DECIMAL),
+        ("1k", Family.DECIMAL),
+        ("5", Family.DECIMAL),
+        ("1e3", Family.EXPONENT),
+        ("1E3", Family.EXPONENT),
+        ("1E", Family.DECIMAL),
+    ],
+)
+def test_the_family_is_that_of_the_text(text, expected):
+    """A quantity remembers how it was written."""
+    assert family(parse_quantity(text)) is expected
+
+
+@pytest.mark.parametrize(("wire", "nano"), [("1", NANO), (2, 2 * NANO), (0.5, 500_000_000), (1e21, 10**30)])
+def test_numbers_of_json_are_quantities(wire, nano):
+    """The API reads a number where a quantity is due."""
+    assert read_quantity(wire).nano == nano
+
+
+@pytest.mark.parametrize("wire", [True, None, [], {}, float("nan"), float("inf")])
+def test_other_json_is_no_quantity(wire):
+    """Anything else is refused."""
+    with pytest.raises(ValueError, match="is not a quantity"):
+        read_quantity(wire)
+
+
+def test_a_quantity_without_text_has_one():
+    """A computed amount is written in decimal."""
+    assert str(Quantity(1500 * NANO)) == "1500"
+    assert str(parse_quantity("1.50Gi")) == "1.50Gi"
