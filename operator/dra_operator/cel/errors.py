@@ -1,0 +1,38 @@
+"""The one exception that leaves this package.
+
+Whatever a user wrote, and whatever a device holds, the outcome is an answer or a `CelError`: callers catch one class,
+and its text is the one Kubernetes' own evaluator gives, so that what is known about a message there helps here.
+"""
+
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["compile", "runtime"]
+
+
+class CelError(Exception):
+    """An expression that does not compile, or that failed on a device.
+
+    `kind` says which of the two, `message` is the text, `position` the byte offset in the expression where it belongs
+    (None where no place is known).
+    """
+
+    __slots__ = ("kind", "message", "position")
+
+    def __init__(self, kind: Kind, message: str, position: int | None = None) -> None:
+        super().__init__(kind, message, position)
+        self.kind: Kind = kind
+        self.message = message
+        self.position = position
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def compile_error(message: str, position: int | None = None) -> CelError:
+    """Return an error of the expression itself."""
+    return CelError("compile", message, position)
+
+
+def runtime_error(message: str, position: int | None = None) -> CelError:
+    """Return an error of one evaluation."""
+    return CelError("runtime", message, position)

@@ -1,0 +1,149 @@
+"""The syntax tree: what the parser builds and every later stage reads.
+
+The shapes are those of cel-go (`common/ast`), because macros, type checks and costs are defined on them: a macro is gone
+once parsed (a comprehension stands in its place), operators are calls with names such as `_&&_`, and `has()` is a select
+that only tests. Each node has an `id`, by which types and resolved functions are kept beside the tree, and the `position`
+of the token it is named after, as an offset in code points.
+"""
+
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeAlias
+
+next_id = count(1).__next__
+"""Gives each node its id; unique in the process, so trees can be taken apart and put together freely."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal:
+    """A constant: a run-time value. `signed` marks a number written with its sign, which a second sign may take away."""
+
+    id: int
+    position: int
+    value: Any
+    signed: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ident:
+    """A name; with a leading dot it means the global one."""
+
+    id: int
+    position: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Select:
+    """`operand.field`, or with `test_only` the presence test that `has()` stands for."""
+
+    id: int
+    position: int
+    operand: "Expr"
+    field: str
+    test_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A call of a function or operator; `target` is set for the receiver style."""
+
+    id: int
+    position: int
+    function: str
+    args: tuple["Expr", ...]
+    target: "Expr | None" = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListExpr:
+    """A list literal; `optional` holds the indices of elements written with `?`."""
+
+    id: int
+    position: int
+    elements: tuple["Expr", ...]
+    optional: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """An entry of a map literal."""
+
+    id: int
+    position: int
+    key: "Expr"
+    value: "Expr"
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapExpr:
+    """A map literal."""
+
+    id: int
+    position: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """A field initializer of a message."""
+
+    id: int
+    position: int
+    name: str
+    value: "Expr"
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Struct:
+    """A message construction."""
+
+    id: int
+    position: int
+    type_name: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comprehension:
+    """A fold: `accumulator` starts as `init`; while `condition` holds, each element makes it `step`; then `result`.
+
+    `variable2` is empty in the one-variable form. `cel.bind` is a fold over an empty list.
+    """
+
+    id: int
+    position: int
+    range: "Expr"
+    variable: str
+    variable2: str
+    accumulator: str
+    init: "Expr"
+    condition: "Expr"
+    step: "Expr"
+    result: "Expr"
+
+
+Expr: TypeAlias = Literal | Ident | Select | Call | ListExpr | MapExpr | Struct | Comprehension
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """Return the expressions directly inside `expr`, in the order in which cel-go visits them."""
+    match expr:
+        case Select():
+            return (expr.operand,)
+        case Call(target=None):
+            return expr.args
+        case Call(target=target) if target is not None:
+            return (target, *expr.args)
+        case ListExpr():
+            return expr.elements
+        case MapExpr():
+            return tuple(part for entry in expr.entries for part in (entry.key, entry.value))
+        case Struct():
+            return tuple(field.value for field in expr.fields)
+        case Comprehension():
+            return (expr.range, expr.init, expr.condition, expr.step, expr.result)
+        case _:
+            return ()

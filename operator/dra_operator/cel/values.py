@@ -1,0 +1,345 @@
+"""Values: what an expression computes with at run time.
+
+bool, int, double, string, bytes and null are Python's bool, int, float, str, bytes and None; a list is a tuple. The rest
+is here: what Python has no type for, or where its own type would compare and hash wrongly (`1 == True`, `1 == 1.0`).
+Always ask `type(x) is int`, never `isinstance`: a bool and a uint are ints to Python and are not to CEL.
+
+Source: cel-go `common/types`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from dra_operator.api.semver import Semver
+from dra_operator.cel.errors import CelError, runtime_error
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
+
+
+class Uint(int):
+    """An unsigned 64-bit integer. Arithmetic of Python gives plain ints; wrap the result again."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{int(self)}u"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A span of time in nanoseconds."""
+
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """A moment: nanoseconds since 1970-01-01T00:00:00Z; there is no time zone in a value."""
+
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type as a value, e.g. what `type(1)` gives; equal by name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Optional_:  # noqa: N801 - `Optional` is taken, and this one is no type hint
+    """A value that may be absent; `value` is MISSING then."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return "optional.none()" if self.value is MISSING else f"optional.of({self.value!r})"
+
+
+class _Missing:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+"""Stands for "no value here"; None is CEL's null."""
+NONE: Final = Optional_(MISSING)
+"""`optional.none()`; there is only this one."""
+
+
+class Opaque:
+    """A value of a type that Kubernetes adds; `type_name` is its name in CEL."""
+
+    __slots__ = ()
+    type_name: ClassVar[str]
+    hashable: ClassVar[bool] = True
+    """Whether Go could use it as a map key; looking one up that it could not is an error of its own."""
+
+    def equals(self, other: Any) -> bool:
+        """Return whether it equals `other`; raises CelError if the two cannot be compared."""
+        raise NotImplementedError
+
+
+class CelMap:
+    """A map. Keys keep their type, so 1, 1u and 1.0 are three keys; a lookup sees numbers that are equal all the same.
+
+    Strings and ints are their own keys in `index`; others are paired with their type, since Python takes True for 1.
+    """
+
+    __slots__ = ("index", "originals")
+
+    def __init__(self, items: Iterable[tuple[Any, Any]] = ()) -> None:
+        self.index: dict[Any, Any] = {}
+        self.originals: dict[Any, Any] = {}
+        for key, value in items:
+            self.put(key, value)
+
+    @classmethod
+    def of_strings(cls, index: dict[str, Any]) -> "CelMap":
+        """Return a map over `index`, which it keeps, without looking at its keys."""
+        made = cls()
+        made.index = index
+        return made
+
+    def put(self, key: Any, value: Any) -> None:
+        """Add or replace an entry, while the map is being made; raises CelError if Go could not hash the key."""
+        kind = type(key)
+        if kind is str or kind is int:
+            self.index[key] = value
+            return
+        hashed = hashed_key(key)
+        self.originals[hashed] = key
+        self.index[hashed] = value
+
+    def drop(self, key: Any) -> None:
+        """Take an entry out again, while the map is being made."""
+        self.index.pop(hashed_key(key), None)
+
+    def find(self, key: Any) -> Any:
+        """Return the value of `key`, or MISSING. Equal numbers of other types find each other as in cel-go."""
+        index = self.index
+        kind = type(key)
+        if kind is str:
+            return index.get(key, MISSING)
+        if not index:
+            return MISSING
+        value = index.get(hashed_key(key), MISSING)
+        if value is not MISSING:
+            return value
+        if kind is int:
+            return index.get((Uint, key), MISSING)
+        if kind is Uint:
+            return index.get(int(key), MISSING)
+        if kind is float and key.is_integer():
+            whole = int(key)
+            value = index.get(whole, MISSING)
+            return index.get((Uint, whole), MISSING) if value is MISSING else value
+        return MISSING
+
+    def contains(self, key: Any) -> bool:
+        """Return whether there is an entry for `key`."""
+        return self.find(key) is not MISSING
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __iter__(self) -> Iterator[Any]:
+        originals = self.originals
+        if not originals:
+            return iter(self.index)
+        return iter([originals.get(key, key) for key in self.index])
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Return the entries in the order in which they were put in."""
+        originals = self.originals
+        return iter([(originals.get(key, key), value) for key, value in self.index.items()])
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key!r}: {value!r}" for key, value in self.items()) + "}"
+
+
+class DefaultMap(CelMap):
+    """A map that answers every lookup, with an empty map where it has no entry; `in` and iteration see real entries.
+
+    Source: k8s.io/dynamic-resource-allocation `newStringInterfaceMapWithDefault`.
+    """
+
+    __slots__ = ()
+
+    def find(self, key: Any) -> Any:
+        """Return the value of `key`, or an empty map."""
+        value = super().find(key)
+        return EMPTY_MAP if value is MISSING else value
+
+    def contains(self, key: Any) -> bool:
+        """Return whether there is a real entry for `key`."""
+        return CelMap.find(self, key) is not MISSING
+
+
+EMPTY_MAP: Final = CelMap()
+
+TYPE_NAMES: Final[dict[type, str]] = {
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    tuple: "list",
+    CelMap: "map",
+    DefaultMap: "map",
+    TypeValue: "type",
+    Duration: "google.protobuf.Duration",
+    Timestamp: "google.protobuf.Timestamp",
+    Optional_: "optional_type",
+    Semver: "kubernetes.Semver",
+}
+_HASHED_BY_VALUE: Final = frozenset((bool, float, Uint, type(None), Duration, Timestamp))
+
+
+def type_name(value: Any) -> str:
+    """Return the name of the run-time type of a value, e.g. `google.protobuf.Duration`."""
+    name = TYPE_NAMES.get(type(value))
+    return name if name is not None else value.type_name
+
+
+def hashed_key(key: Any) -> Any:
+    """Return what stands for `key` in a Python dict: equal exactly where Go's keys are.
+
+    Raises CelError for what Go cannot hash.
+    """
+    kind = type(key)
+    if kind is str or kind is int:
+        return key
+    if kind in _HASHED_BY_VALUE:
+        return kind, key
+    if kind is bytes:
+        raise runtime_error("internal error: runtime error: hash of unhashable type types.Bytes")
+    if kind is Semver:
+        raise runtime_error("internal error: runtime error: hash of unhashable type cel.Semver")
+    if isinstance(key, Opaque):
+        if not key.hashable:
+            raise runtime_error(f"internal error: runtime error: hash of unhashable type {key.type_name}")
+        return kind, key
+    return kind, id(key)
+
+
+# --- equality and order ---------------------------------------------------------------------------------------------
+
+
+def cel_equal(left: Any, right: Any) -> bool:
+    """Return whether two values are equal, of whatever types; raises CelError if they cannot be compared.
+
+    Numbers are equal across types; an int and a double compare as doubles. Values of different types are unequal, but
+    a value of a Kubernetes type on the left refuses to be compared with anything else.
+    Source: cel-go `types.Equal` and the `Equal` of each type.
+    """
+    kind = type(left)
+    if kind is type(right):
+        if kind is tuple:
+            return _lists_equal(left, right)
+        if kind is CelMap or kind is DefaultMap:
+            return _maps_equal(left, right)
+        if kind is Optional_:
+            return _optionals_equal(left, right)
+        if isinstance(left, Opaque):
+            return left.equals(right)
+        if kind is Semver:
+            return bool(left.key == right.key)
+        return bool(left == right)
+    if left is None or right is None:
+        return False
+    if kind in _NUMBERS and type(right) in _NUMBERS:
+        return compare_numbers(left, right) == 0 if left == left and right == right else False  # noqa: PLR0124
+    if isinstance(left, CelMap):
+        return isinstance(right, CelMap) and _maps_equal(left, right)
+    if isinstance(left, Opaque):
+        return left.equals(right)
+    if kind is Semver:
+        raise runtime_error("no such overload")
+    return False
+
+
+_NUMBERS: Final = frozenset((int, Uint, float))
+
+
+def _lists_equal(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    return len(left) == len(right) and all(map(_not_unequal, left, right))
+
+
+def _maps_equal(left: CelMap, right: CelMap) -> bool:
+    if len(left) != len(right):
+        return False
+    for key, value in left.items():
+        other = right.find(key)
+        if other is MISSING or not _not_unequal(value, other):
+            return False
+    return True
+
+
+def _not_unequal(left: Any, right: Any) -> bool:
+    """Elements that cannot be compared do not make their lists unequal: cel-go looks for a clear "no" only."""
+    try:
+        return cel_equal(left, right)
+    except CelError:
+        return True
+
+
+def _optionals_equal(left: Optional_, right: Optional_) -> bool:
+    if left.value is MISSING or right.value is MISSING:
+        return left.value is right.value
+    return cel_equal(left.value, right.value)
+
+
+def compare_numbers(left: Any, right: Any) -> int:
+    """Return -1, 0 or 1 for numbers of any type but NaN.
+
+    With a double in it, the other number is turned into one first, unless the double is beyond what the other's type can hold.
+    Source: cel-go `common/types/compare.go`.
+    """
+    if type(left) is float and type(right) is not float:
+        limits = (0, UINT_MAX) if type(right) is Uint else (INT_MIN, INT_MAX)
+        return _compare_double(left, float(right), limits)
+    if type(right) is float and type(left) is not float:
+        limits = (0, UINT_MAX) if type(left) is Uint else (INT_MIN, INT_MAX)
+        return -_compare_double(right, float(left), limits)
+    return (left > right) - (left < right)
+
+
+def _compare_double(double: float, other: float, limits: tuple[int, int]) -> int:
+    low, high = limits
+    if double < float(low):
+        return -1
+    if double > float(high):
+        return 1
+    return (double > other) - (double < other)
+
+
+_ORDERED: Final = frozenset((bool, str, bytes, Duration, Timestamp))
+
+
+def cel_compare(left: Any, right: Any) -> int:
+    """Return -1, 0 or 1; raises CelError if the two have no order.
+
+    Numbers compare across types. Strings compare by code point.
+    Source: cel-go, `Compare` of each type.
+    """
+    kind, other = type(left), type(right)
+    if kind in _NUMBERS and other in _NUMBERS:
+        if left != left or right != right:  # noqa: PLR0124
+            raise runtime_error("NaN values cannot be ordered")
+        return compare_numbers(left, right)
+    if kind is other and kind in _ORDERED:
+        return (left > right) - (left < right)
+    raise runtime_error("no such overload")
