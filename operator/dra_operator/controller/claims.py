@@ -1,0 +1,189 @@
+"""Which claims are ours: the claim book, and the standing of every claim in it.
+
+kube-scheduler allocates the claims of pods, and takes an allocation away again when it would rather have the
+pod elsewhere. Two allocators on one claim would fight, so the operator takes only claims that no pod uses
+(`standalone`), and must know at every moment which those are: a pod that names a claim makes it the
+scheduler's, the end of the last such pod makes it ours again. The book keeps both sides of that relation,
+claims and the pods that name them, and nothing else.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+from dra_operator.api.types import ResourceClaim
+from dra_operator.controller.messages import ANNOTATION, FINALIZER, OPT_OUT_LABEL
+
+Key: TypeAlias = tuple[str, str]
+"""Namespace and name of a claim or a pod."""
+
+_FINISHED = frozenset({"Succeeded", "Failed"})
+
+
+class Standing(Enum):
+    """Whose a claim is. Everything but OURS is left alone, save for our own annotation."""
+
+    OURS = "ours"
+    OPTED_OUT = "opted-out"
+    OWNED = "owned"
+    RESERVED = "reserved"
+    POD = "pod"
+
+
+@dataclass(frozen=True, slots=True)
+class PodUse:
+    """The names of the claims that a pod uses, in its namespace; empty when it uses none, or no more."""
+
+    namespace: str
+    name: str
+    claims: frozenset[str]
+
+
+def pod_use(body: Mapping[str, Any]) -> PodUse:
+    """Return the claims that the pod `body` (a Pod as on the wire, whole or trimmed) uses.
+
+    A pod that is Succeeded, Failed or being deleted uses none. Read straight from the wire: there are many
+    pods, and the operator keeps nothing of most of them. Source: core/v1 Pod, `spec.resourceClaims`,
+    `status.resourceClaimStatuses`, `status.extendedResourceClaimStatus`.
+    """
+    metadata = body.get("metadata") or {}
+    spec = body.get("spec") or {}
+    status = body.get("status") or {}
+    namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
+    if metadata.get("deletionTimestamp") or status.get("phase") in _FINISHED:
+        return PodUse(namespace, name, frozenset())
+    entries = [*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ())]
+    entries.append(status.get("extendedResourceClaimStatus") or {})
+    return PodUse(
+        namespace,
+        name,
+        frozenset(entry["resourceClaimName"] for entry in entries if entry.get("resourceClaimName")),
+    )
+
+
+class ClaimBook:
+    """All claims of the cluster, and the pods that use them."""
+
+    def __init__(self) -> None:
+        self._claims: dict[Key, ResourceClaim] = {}
+        self._waiting: set[Key] = set()
+        self._pods: dict[Key, frozenset[str]] = {}
+        self._users: dict[Key, set[str]] = {}
+        self._standings: dict[Key, Standing] = {}
+        self._counts = Counter(dict.fromkeys(Standing, 0))
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._claims)
+
+    def get(self, key: Key) -> ResourceClaim | None:
+        """Return the claim, or None if there is none of that name."""
+        return self._claims.get(key)
+
+    def put(self, claim: ResourceClaim) -> ResourceClaim | None:
+        """Keep the newest state of a claim and return the one before, if there was one."""
+        key = key_of(claim)
+        before = self._claims.get(key)
+        self._claims[key] = claim
+        self._judge(key)
+        return before
+
+    def remove(self, key: Key) -> ResourceClaim | None:
+        """Forget a claim that is gone and return its last state."""
+        claim = self._claims.pop(key, None)
+        self._judge(key)
+        return claim
+
+    def put_pod(self, use: PodUse) -> frozenset[Key]:
+        """Keep what a pod uses, and return the claims whose standing may have changed by it.
+
+        A pod that is finished or gone uses nothing.
+        """
+        pod = (use.namespace, use.name)
+        before = self._pods.pop(pod, frozenset())
+        if use.claims:
+            self._pods[pod] = use.claims
+        for name in before - use.claims:
+            users = self._users[use.namespace, name]
+            users.discard(use.name)
+            if not users:
+                del self._users[use.namespace, name]
+        for name in use.claims - before:
+            self._users.setdefault((use.namespace, name), set()).add(use.name)
+        changed = frozenset((use.namespace, name) for name in before ^ use.claims)
+        for key in changed:
+            self._judge(key)
+        return changed
+
+    def standing(self, claim: ResourceClaim) -> Standing:
+        """Return whose the claim is."""
+        if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
+            return Standing.OPTED_OUT
+        if any(owner.controller for owner in claim.metadata.owner_references):
+            return Standing.OWNED
+        if claim.status.reserved_for:
+            return Standing.RESERVED
+        return Standing.POD if key_of(claim) in self._users else Standing.OURS
+
+    def waiting(self) -> frozenset[Key]:
+        """Return the claims of ours that have no allocation and are not being deleted."""
+        return frozenset(self._waiting)
+
+    def is_waiting(self, key: Key) -> bool:
+        """True if the claim is one of `waiting`."""
+        return key in self._waiting
+
+    def standings(self) -> dict[Standing, int]:
+        """Return how many claims there are of each standing."""
+        return dict(self._counts)
+
+    def _judge(self, key: Key) -> None:
+        before = self._standings.pop(key, None)
+        if before is not None:
+            self._counts[before] -= 1
+        self._waiting.discard(key)
+        claim = self._claims.get(key)
+        if claim is None:
+            return
+        standing = self.standing(claim)
+        self._standings[key] = standing
+        self._counts[standing] += 1
+        if standing is Standing.OURS and is_pending(claim):
+            self._waiting.add(key)
+
+
+def key_of(claim: ResourceClaim) -> Key:
+    """Return namespace and name of a claim."""
+    return claim.metadata.namespace, claim.metadata.name
+
+
+def is_pending(claim: ResourceClaim) -> bool:
+    """True if the claim has no allocation and may get one: a claim that is being deleted never does."""
+    return claim.status.allocation is None and claim.metadata.deletion_timestamp is None
+
+
+def is_released(claim: ResourceClaim) -> bool:
+    """True if the claim is being deleted and unreserved, and the finalizer of an allocation holds it.
+
+    Such a claim is deallocated whoever allocated it: it can never be used again. Source: the claim
+    controller's third rule (kube-controller-manager, `syncClaim`).
+    """
+    metadata = claim.metadata
+    return bool(
+        metadata.deletion_timestamp and FINALIZER in metadata.finalizers and not claim.status.reserved_for
+    )
+
+
+def annotation(claim: ResourceClaim) -> str | None:
+    """Return our annotation on the claim, or None if it has none."""
+    return claim.metadata.annotations.get(ANNOTATION)
+
+
+def order(claim: ResourceClaim) -> tuple[str, str, str]:
+    """Return what claims are sorted by: the oldest first, then by namespace and name."""
+    metadata = claim.metadata
+    return metadata.creation_timestamp or "", metadata.namespace, metadata.name

@@ -1,0 +1,66 @@
+"""Health: the answers for the kubelet and Prometheus, from an HTTP server of our own.
+
+Kopf serves one path, and only after its start-up handlers returned. The operator has more to say: `/healthz`
+is red when nothing but a restart would help, `/readyz` is red, with the reasons, while the operator cannot do
+its work, which a restart would not change. Both speak plain text, for `kubectl describe pod` shows what a
+failed probe answered.
+"""
+
+from collections.abc import Callable, Sequence
+
+from aiohttp import web
+
+Reasons = Callable[[], Sequence[str]]
+
+
+class HealthServer:
+    """Serves `/healthz`, `/readyz` and `/metrics`.
+
+    `stuck` and `unready` return the reasons why the operator is not alive or not ready; none means it is.
+    `metrics` returns the text for Prometheus.
+    """
+
+    def __init__(
+        self, listen: str, *, stuck: Reasons, unready: Reasons, metrics: Callable[[], bytes]
+    ) -> None:
+        self._listen = listen
+        self._stuck = stuck
+        self._unready = unready
+        self._metrics = metrics
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> str:
+        """Start to listen; return HOST:PORT with the port that was taken. Raises OSError."""
+        app = web.Application()
+        app.router.add_get("/healthz", self._get_healthz)
+        app.router.add_get("/readyz", self._get_readyz)
+        app.router.add_get("/metrics", self._get_metrics)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        await self._runner.setup()
+        host, _, port = self._listen.rpartition(":")
+        await web.TCPSite(self._runner, host.strip("[]"), int(port)).start()
+        bound = self._runner.addresses[0]
+        return f"{host}:{bound[1]}"
+
+    async def stop(self) -> None:
+        """Stop to listen."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _get_healthz(self, _request: web.Request) -> web.Response:
+        return _answer(self._stuck(), red=500)
+
+    async def _get_readyz(self, _request: web.Request) -> web.Response:
+        return _answer(self._unready(), red=503)
+
+    async def _get_metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(
+            body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )
+
+
+def _answer(reasons: Sequence[str], *, red: int) -> web.Response:
+    if not reasons:
+        return web.Response(text="ok\n")
+    return web.Response(status=red, text="".join(f"{reason}\n" for reason in reasons))

@@ -1,0 +1,208 @@
+"""Intake: what arrives from the API server, made into state, one piece at a time.
+
+Everything that changes what the operator knows comes through here, in the pass thread, in the order it
+arrived. Each piece is taken in by itself: an object that cannot be understood is reported and counts as
+absent, and one that breaks the operator's own code is logged and skipped, so that a single object never stops
+the others.
+
+Most of what arrives helps nobody: a heartbeat of a node, the answer to our own write. So the intake also says
+what a pending claim could gain from: a change of its own, or one that every pending claim depends on
+(docs/dra-semantics, 8.14), among it a device that became free.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dra_operator.api.read import ObjectError, read_object
+from dra_operator.api.types import Condition, Metadata, Namespace, Node, NodeStatus, ResourceClaim
+from dra_operator.cluster.reflector import Delta
+from dra_operator.controller.claims import ClaimBook, Key, PodUse
+from dra_operator.controller.reports import Subject
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object that counts as absent, and why."""
+
+    subject: Subject
+    message: str
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a batch of arrivals changed.
+
+    `wide`: something that every pending claim depends on. `dirty`: claims that may be decided differently by
+    themselves. `seen`: claims that arrived at all. `readable`: objects that can be understood (again), or are
+    gone.
+    """
+
+    wide: bool = False
+    dirty: set[Key] = field(default_factory=set)
+    seen: set[Key] = field(default_factory=set)
+    unreadable: dict[tuple[str, str, str], Unreadable] = field(default_factory=dict)
+    readable: set[tuple[str, str, str]] = field(default_factory=set)
+    failed: int = 0
+
+
+class Intake:
+    """Feeds inventory, ledger and claim book. Used by one thread at a time."""
+
+    def __init__(self, inventory: Inventory, ledger: Ledger, book: ClaimBook) -> None:
+        self._inventory = inventory
+        self._ledger = ledger
+        self._book = book
+        self._essence: dict[tuple[str, str], Any] = {}
+        self._subjects: dict[tuple[str, str], Subject] = {}
+
+    def subject(self, kind: str, name: str) -> Subject:
+        """Return the object of that kind and name, as the subject of an Event."""
+        return self._subjects.get((kind, name)) or Subject(kind, "", name)
+
+    def take(self, delta: Delta, changes: Changes) -> None:
+        """Take in one difference and note in `changes` what it changed."""
+        place = (delta.kind, delta.namespace, delta.name)
+        try:
+            obj = None if delta.body is None else read_object(delta.body, delta.kind)
+            changes.readable.add(place)
+            changes.unreadable.pop(place, None)
+        except ObjectError as error:
+            changes.unreadable[place] = Unreadable(_subject(delta), str(error))
+            changes.readable.discard(place)
+            obj = _holding_devices(delta) if delta.kind == "ResourceClaim" else None
+        if delta.kind == "ResourceClaim":
+            self._take_claim((delta.namespace, delta.name), obj, changes)
+        else:
+            self._take_other(delta, obj, changes)
+
+    def take_pod(self, use: PodUse, changes: Changes) -> None:
+        """Take in what a pod uses."""
+        touched = self._book.put_pod(use)
+        changes.dirty |= touched
+        changes.seen |= touched
+
+    def _take_claim(self, key: Key, claim: ResourceClaim | None, changes: Changes) -> None:
+        changes.seen.add(key)
+        if claim is None:
+            before = self._book.remove(key)
+            self._ledger.remove(*key)
+            changes.wide |= before is not None and before.status.allocation is not None
+            return
+        before = self._book.put(claim)
+        self._ledger.put(claim)
+        if before is None or _decides(before) != _decides(claim):
+            changes.dirty.add(key)
+        freed = before is not None and before.status.allocation is not None
+        changes.wide |= freed and claim.status.allocation is None
+
+    def _take_other(self, delta: Delta, obj: Any, changes: Changes) -> None:
+        place = (delta.kind, delta.name)
+        if obj is None:
+            self._subjects.pop(place, None)
+            if self._essence.pop(place, None) is not None:
+                self._inventory.remove(delta.kind, delta.name)
+                changes.wide = True
+            return
+        self._subjects[place] = _subject(delta)
+        essence = _ESSENCE.get(delta.kind, _spec)(obj)
+        if self._essence.get(place) == essence:
+            return
+        self._essence[place] = essence
+        self._inventory.put(essence)
+        changes.wide = True
+
+
+def _decides(claim: ResourceClaim) -> tuple[Any, ...]:
+    """Return what of a claim can change how it is decided: not its annotations, which we write ourselves."""
+    metadata = claim.metadata
+    return metadata.uid, metadata.deletion_timestamp, metadata.labels, metadata.owner_references, claim.status
+
+
+def _subject(delta: Delta) -> Subject:
+    metadata: Mapping[str, Any] = (delta.body or {}).get("metadata") or {}
+    return Subject(
+        delta.kind,
+        delta.namespace,
+        delta.name,
+        str(metadata.get("uid", "")),
+        str(metadata.get("resourceVersion", "")),
+    )
+
+
+def _holding_devices(delta: Delta) -> ResourceClaim | None:
+    """Return the claim reduced to the devices it holds, or None if it holds none.
+
+    A claim that cannot be understood gets no devices. Those it has must still not be given to anybody else.
+    """
+    body = delta.body or {}
+    status = body.get("status")
+    allocation = status.get("allocation") if isinstance(status, Mapping) else None
+    if not allocation:
+        return None
+    for reduced in (allocation, _identities(allocation)):
+        try:
+            claim: ResourceClaim = read_object(
+                {
+                    "apiVersion": body.get("apiVersion"),
+                    "metadata": body.get("metadata"),
+                    "spec": {},
+                    "status": {"allocation": reduced, "reservedFor": status.get("reservedFor")},
+                },
+                delta.kind,
+            )
+        except ObjectError:
+            continue
+        return claim
+    return None
+
+
+def _identities(allocation: Any) -> dict[str, Any]:
+    """Return what says which devices an allocation holds, and nothing else of it."""
+    devices = allocation.get("devices") if isinstance(allocation, Mapping) else None
+    results = devices.get("results") if isinstance(devices, Mapping) else None
+    kept = ("request", "driver", "pool", "device", "adminAccess", "shareID")
+    return {
+        "devices": {
+            "results": [
+                {name: result[name] for name in kept if name in result}
+                for result in (results if isinstance(results, list) else ())
+                if isinstance(result, Mapping)
+            ]
+        }
+    }
+
+
+def _node(node: Node) -> Node:
+    """Return a node without what changes with every heartbeat and decides nothing."""
+    return Node(
+        metadata=Metadata(
+            name=node.metadata.name,
+            labels=node.metadata.labels,
+            deletion_timestamp=node.metadata.deletion_timestamp,
+        ),
+        spec=node.spec,
+        status=NodeStatus(
+            conditions=tuple(
+                Condition(type=condition.type, status=condition.status)
+                for condition in node.status.conditions
+                if condition.type == "Ready"
+            ),
+            declared_features=node.status.declared_features,
+        ),
+    )
+
+
+def _namespace(namespace: Namespace) -> Namespace:
+    """Return a namespace's name and labels, which permit admin access."""
+    return Namespace(metadata=Metadata(name=namespace.metadata.name, labels=namespace.metadata.labels))
+
+
+def _spec(obj: Any) -> Any:
+    """Return an object's name and spec: metadata and status of slices, classes and rules decide nothing."""
+    return replace(obj, metadata=Metadata(name=obj.metadata.name))
+
+
+_ESSENCE: Mapping[str, Callable[[Any], Any]] = {"Node": _node, "Namespace": _namespace}

@@ -1,0 +1,93 @@
+"""Logs: every line of the process through one pipe, JSON for machines, colours for people.
+
+structlog renders; the standard library transports, so that the lines of Kopf, aiohttp and asyncio come out
+alike. Kopf's own `kopf.configure()` is not called, because it puts a handler of its own in front; and its
+logger `kopf.objects`, which has a line for each event of each object, is kept to warnings.
+"""
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import orjson
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+_QUIET = {"kopf.objects": logging.WARNING, "aiohttp.access": logging.WARNING, "kubernetes": logging.WARNING}
+
+
+def get_logger() -> Any:
+    """Return the operator's logger; it is bound when first used, so modules may ask for it on import."""
+    return structlog.stdlib.get_logger("dra_operator")
+
+
+def configure(form: str, level: str, stream: TextIO | None = None) -> None:
+    """Send all logs to `stream` (default: stderr), from `level` on.
+
+    `form` is `json`, `console` or `auto`, which is `console` at a terminal.
+    """
+    stream = stream or sys.stderr
+    at_terminal = stream.isatty()
+    if form == "auto":
+        form = "console" if at_terminal else "json"
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, _name_the_logger],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *(_json() if form == "json" else _console(at_terminal)),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    for name, least in _QUIET.items():
+        logging.getLogger(name).setLevel(max(least, root.level))
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _name_the_logger(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Say which library a line comes from that is not ours."""
+    record = event.get("_record")
+    if record is not None:
+        event["logger"] = record.name
+    return event
+
+
+def _json() -> list[Processor]:
+    return [
+        structlog.processors.format_exc_info,
+        structlog.processors.JSONRenderer(serializer=_dumps),
+    ]
+
+
+def _console(colours: Any) -> list[Processor]:
+    # Not the default traceback, which prints local variables and with them whatever secret they hold.
+    plain = structlog.dev.plain_traceback
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=bool(colours), sort_keys=False, pad_event_to=0, exception_formatter=plain
+        )
+    ]
+
+
+def _dumps(event: Any, **_options: Any) -> str:
+    return orjson.dumps(event, default=str).decode()

@@ -1,0 +1,90 @@
+"""What the operator says: the texts of log lines and Events, each written once.
+
+People search logs, alerts and Events by these words, so they are part of what others rely on:
+docs/operator.md lists them. A log line is one of the texts below and its facts as fields; an Event is a
+reason in CamelCase and one sentence.
+"""
+
+from collections.abc import Sequence
+
+from dra_operator.api.types import AllocationResult
+
+ANNOTATION = "dra-operator.io/pending"
+"""Annotation of a claim of ours that waits: one line that says what stops it."""
+
+OPT_OUT_LABEL = "dra-operator.io/allocate"
+"""Label of a claim; `"false"` keeps the operator away from it."""
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+"""Finalizer of an allocated claim. Source: k8s.io/api/resource/v1, `Finalizer`."""
+
+# Log texts: the life of the process.
+LISTENING = "listening"
+STARTING = "starting"
+STOPPING = "stopping"
+STOPPED = "stopped"
+CRASHED = "background task ended"
+CONNECTED = "connected"
+API_UNAVAILABLE = "API server not available"
+NOT_SERVED = "kind not served"
+SYNCED = "all kinds listed, allocating"
+FORBIDDEN = "forbidden"
+
+# Log texts: decisions and writes.
+ALLOCATED = "allocated"
+PENDING = "pending"
+DEALLOCATED = "deallocated"
+WRITE_CONFLICT = "write conflict"
+WRITE_REFUSED = "write refused"
+CLAIM_GONE = "claim gone"
+UNREADABLE = "object not understood"
+PROBLEM = "object has a problem"
+COLLISION = "device allocated twice"
+PASS_FAILED = "pass stopped by an error"  # noqa: S105
+CLAIM_FAILED = "claim stopped by an error"
+DELTA_FAILED = "change stopped by an error"
+PASS = "pass"  # noqa: S105
+DRAINED = "writes left unfinished"
+
+# Reasons of Events that are not a reason of docs/reasons.md.
+EVENT_ALLOCATED = "Allocated"
+EVENT_COLLISION = "DeviceAllocatedTwice"
+EVENT_INVALID = "InvalidObject"
+EVENT_FORBIDDEN = "Forbidden"
+EVENT_REFUSED = "AllocationRefused"
+EVENT_INTERNAL = "InternalError"
+
+
+def devices(allocation: AllocationResult) -> str:
+    """Return the devices of an allocation, as `driver/pool/device`, each with the request it serves."""
+    return ", ".join(
+        f"{result.driver}/{result.pool}/{result.device} for {result.request}"
+        for result in allocation.devices.results
+    )
+
+
+def allocated(allocation: AllocationResult, node: str) -> str:
+    """Return the sentence of the Event of an allocated claim."""
+    chosen = devices(allocation) or "no device"
+    if allocation.node_selector is None:
+        return f"allocated {chosen}; usable on every node"
+    return f"allocated {chosen} on node {node}" if node else f"allocated {chosen}"
+
+
+def collision(device: tuple[str, str, str], owners: Sequence[tuple[str, str]]) -> str:
+    """Return the sentence of the Events of claims that hold the same device.
+
+    `device` is driver, pool and device; `owners` are namespaces and names of claims.
+    """
+    claims = " and ".join(f"{namespace}/{name}" for namespace, name in owners)
+    return (
+        f"device {'/'.join(device)} is allocated to {claims}; two allocators serve this driver; "
+        "delete one of the claims, and let one allocator alone serve the driver"
+    )
+
+
+def forbidden(verb: str, resource: str, message: str) -> str:
+    """Return the sentence for a request that the API server does not permit."""
+    return (
+        f"not permitted to {verb} {resource}: {message}" if message else f"not permitted to {verb} {resource}"
+    )

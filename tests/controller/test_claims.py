@@ -1,0 +1,163 @@
+"""Which claims are ours."""
+
+import pytest
+
+from dra_operator.api.types import (
+    AllocationResult,
+    Metadata,
+    OwnerReference,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+)
+from dra_operator.controller.claims import ClaimBook, PodUse, Standing, is_released, order, pod_use
+from dra_operator.controller.messages import FINALIZER
+
+KEY = ("team-a", "gpu")
+
+
+def claim(*, status=None, **metadata):
+    """A claim called team-a/gpu."""
+    fields = {"namespace": KEY[0], "name": KEY[1], **metadata}
+    return ResourceClaim(metadata=Metadata(**fields), status=status or ResourceClaimStatus())
+
+
+def pod(phase="Running", **fields):
+    """A pod on the wire that names the claim."""
+    return {
+        "metadata": {"namespace": "team-a", "name": "train", **fields},
+        "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]},
+        "status": {"phase": phase},
+    }
+
+
+@pytest.fixture
+def book():
+    """A book with one claim."""
+    book = ClaimBook()
+    book.put(claim())
+    return book
+
+
+RESERVED = ResourceClaimStatus(
+    reserved_for=(ResourceClaimConsumerReference(resource="pods", name="p", uid="1"),)
+)
+
+
+@pytest.mark.parametrize(
+    ("subject", "standing"),
+    [
+        (claim(), Standing.OURS),
+        (claim(labels={"dra-operator.io/allocate": "false"}), Standing.OPTED_OUT),
+        (claim(labels={"dra-operator.io/allocate": "true"}), Standing.OURS),
+        (claim(owner_references=(OwnerReference(kind="Pod", name="p", controller=True),)), Standing.OWNED),
+        (claim(owner_references=(OwnerReference(kind="Workflow", name="w"),)), Standing.OURS),
+        (claim(status=RESERVED), Standing.RESERVED),
+    ],
+    ids=["plain", "opted out", "label with another value", "controller owner", "mere owner", "reserved"],
+)
+def test_the_claim_itself_says_whose_it_is(book, subject, standing):
+    """Label, controller owner and reservations decide before pods do."""
+    assert book.standing(subject) is standing
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pod(),
+        pod(phase="Pending"),
+        {
+            **pod(),
+            "spec": {},
+            "status": {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "gpu"}]},
+        },
+        {**pod(), "spec": {}, "status": {"extendedResourceClaimStatus": {"resourceClaimName": "gpu"}}},
+    ],
+    ids=["by name", "not running yet", "made from a template", "for extended resources"],
+)
+def test_a_live_pod_that_names_a_claim_takes_it(book, body):
+    """A claim that a pod names in any of the three ways is the scheduler's."""
+    changed = book.put_pod(pod_use(body))
+
+    assert changed == {KEY}
+    assert book.standing(claim()) is Standing.POD
+    assert not book.waiting()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [pod(phase="Succeeded"), pod(phase="Failed"), pod(deletionTimestamp="2026-01-01T00:00:00Z")],
+    ids=["succeeded", "failed", "being deleted"],
+)
+def test_a_pod_at_its_end_gives_the_claim_back(book, body):
+    """A claim is ours again when the last pod that names it is finished or being deleted."""
+    book.put_pod(pod_use(pod()))
+
+    assert book.put_pod(pod_use(body)) == {KEY}
+    assert book.waiting() == {KEY}
+
+
+def test_a_claim_stays_with_the_scheduler_until_its_last_pod_is_gone(book):
+    """Two pods share a claim; the end of one does not make it ours."""
+    book.put_pod(PodUse("team-a", "one", frozenset({"gpu"})))
+    book.put_pod(PodUse("team-a", "two", frozenset({"gpu"})))
+    book.put_pod(PodUse("team-a", "one", frozenset()))
+    assert not book.waiting()
+
+    book.put_pod(PodUse("team-a", "two", frozenset()))
+    assert book.waiting() == {KEY}
+
+
+def test_pods_of_another_namespace_do_not_count(book):
+    """A claim is named within its namespace."""
+    book.put_pod(PodUse("team-b", "train", frozenset({"gpu"})))
+
+    assert book.standing(claim()) is Standing.OURS
+
+
+def test_a_pod_that_came_before_its_claim_counts():
+    """The order in which pods and claims are listed does not matter."""
+    book = ClaimBook()
+    book.put_pod(pod_use(pod()))
+    book.put(claim())
+
+    assert not book.waiting()
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        claim(status=ResourceClaimStatus(allocation=AllocationResult())),
+        claim(deletion_timestamp="2026-01-01T00:00:00Z"),
+    ],
+    ids=["allocated", "being deleted"],
+)
+def test_only_a_claim_without_allocation_and_future_waits(book, subject):
+    """An allocated claim needs nothing, and one that is being deleted gets nothing."""
+    book.put(subject)
+
+    assert not book.waiting()
+
+
+@pytest.mark.parametrize(
+    ("subject", "released"),
+    [
+        (claim(deletion_timestamp="t", finalizers=(FINALIZER,)), True),
+        (claim(deletion_timestamp="t", finalizers=(FINALIZER,), status=RESERVED), False),
+        (claim(finalizers=(FINALIZER,)), False),
+        (claim(deletion_timestamp="t", finalizers=("other",)), False),
+    ],
+    ids=["deleted and free", "deleted and reserved", "not deleted", "held by another finalizer"],
+)
+def test_a_deleted_claim_is_released_when_nobody_reserves_it(subject, released):
+    """A reserved allocation is never cleared."""
+    assert is_released(subject) is released
+
+
+def test_claims_are_taken_oldest_first_then_by_namespace_and_name():
+    """The order of a pass is creationTimestamp, namespace, name."""
+    young = claim(creation_timestamp="2026-01-02T00:00:00Z", namespace="a", name="a")
+    old_b = claim(creation_timestamp="2026-01-01T00:00:00Z", namespace="b", name="a")
+    old_a = claim(creation_timestamp="2026-01-01T00:00:00Z", namespace="a", name="z")
+
+    assert sorted([young, old_b, old_a], key=order) == [old_a, old_b, young]
