@@ -1,0 +1,301 @@
+"""Access: where the API server is, and as whom we speak to it.
+
+The `kubernetes` package reads kubeconfig files better than anybody would twice: relative paths, merged files,
+exec plugins, OIDC. It is used for that alone. What it reads goes to both speakers of this process, our own
+session and Kopf, so that they can never disagree.
+
+Credentials age: the kubelet replaces a service account's token before it expires, an exec plugin's token
+lives for minutes, client certificates are renewed in place. So credentials are read again when they are due
+and whenever the API server answers 401, and the one TLS context, which is shared by every connection, takes
+up new certificates as they come.
+"""
+
+import datetime as dt
+import ipaddress
+import os
+import ssl
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kopf
+from kubernetes.client import Configuration
+from kubernetes.config import ConfigException
+from kubernetes.config.incluster_config import InClusterConfigLoader
+from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where the kubelet puts a pod's token, CA and namespace."""
+
+REREAD_SECONDS = 60.0
+"""How often credentials in files are read again; the kubelet renews a token at 80 % of its life."""
+EXPIRY_MARGIN_SECONDS = 60.0
+"""How long before its expiry an exec plugin's token is replaced."""
+RETRY_SECONDS = 10.0
+"""How soon credentials that could not be read are tried again; the old ones stay in use until then."""
+KOPF_SECONDS = 600.0
+"""After how long Kopf logs in again, so that it never meets an expired token (docs/kopf.md, 1.6)."""
+
+
+class AccessError(Exception):
+    """There is no way to an API server, or its credentials cannot be read; the text says what was tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What one reading of the configuration gave.
+
+    `authorization` is a header's value; authority, certificate and key are paths of PEM files; `expires` is
+    when the credentials end, in seconds since the epoch; `files` says that reading them again is cheap.
+    """
+
+    server: str
+    namespace: str
+    authorization: str | None
+    authority: str | None
+    certificate: str | None
+    key: str | None
+    verify: bool
+    server_name: str | None
+    proxy: str | None
+    expires: float | None
+    files: bool
+
+
+class Access:
+    """An API server and the current credentials for it. Safe to use from several threads.
+
+    `source` reads the credentials anew; it may block (exec plugins run a program). `wall` is the time of day
+    in seconds since the epoch.
+    """
+
+    def __init__(self, source: Callable[[], Credentials], wall: Callable[[], float] = time.time) -> None:
+        self._source = source
+        self._wall = wall
+        self._lock = threading.Lock()
+        self._material: tuple[bytes, ...] = ()
+        self._credentials = source()
+        self._due_at = self._next_reading(self._credentials)
+        self.server = self._credentials.server.rstrip("/")
+        self.namespace = self._credentials.namespace
+        self.server_name = self._credentials.server_name
+        self.proxy = self._credentials.proxy
+        self.ssl: ssl.SSLContext | None = None
+        if self.server.startswith("https:"):
+            self.ssl = _context(self._credentials)
+            self._take_up(self._credentials)
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that carry the current credentials."""
+        authorization = self._credentials.authorization
+        return {"Authorization": authorization} if authorization else {}
+
+    def due(self) -> bool:
+        """Return whether the credentials should be read again before the next request."""
+        return self._wall() >= self._due_at
+
+    def reload(self) -> None:
+        """Read the credentials again; may block.
+
+        Raises AccessError if they cannot be read; the old ones stay in use.
+        """
+        with self._lock:
+            self._due_at = self._wall() + RETRY_SECONDS
+            credentials = self._source()
+            if self.ssl is not None:
+                self._take_up(credentials)
+            self._credentials = credentials
+            self._due_at = self._next_reading(credentials)
+
+    def connection_info(self) -> kopf.ConnectionInfo:
+        """Return the same access for Kopf's login handler; it expires, so that Kopf asks again. May block."""
+        if self.due():
+            self.reload()
+        credentials = self._credentials
+        scheme, _, token = (credentials.authorization or "").partition(" ")
+        until = self._wall() + KOPF_SECONDS
+        if credentials.expires is not None:
+            until = min(until, max(credentials.expires - EXPIRY_MARGIN_SECONDS, self._wall() + RETRY_SECONDS))
+        return kopf.ConnectionInfo(
+            server=self.server,
+            ca_path=credentials.authority,
+            insecure=not credentials.verify,
+            scheme=scheme or None,
+            token=token or None,
+            certificate_path=credentials.certificate,
+            private_key_path=credentials.key,
+            default_namespace=credentials.namespace,
+            proxy_url=credentials.proxy,
+            expiration=dt.datetime.fromtimestamp(until, tz=dt.UTC),
+        )
+
+    def _next_reading(self, credentials: Credentials) -> float:
+        now = self._wall()
+        if credentials.expires is not None:
+            return max(credentials.expires - EXPIRY_MARGIN_SECONDS, now + RETRY_SECONDS)
+        return now + REREAD_SECONDS if credentials.files else float("inf")
+
+    def _take_up(self, credentials: Credentials) -> None:
+        """Put renewed certificates into the shared TLS context; connections opened from now on use them."""
+        assert self.ssl is not None
+        paths = (credentials.authority, credentials.certificate, credentials.key)
+        try:
+            material = tuple(Path(path).read_bytes() if path else b"" for path in paths)
+            if material == self._material:
+                return
+            if credentials.authority:
+                self.ssl.load_verify_locations(cafile=credentials.authority)
+            if credentials.certificate:
+                self.ssl.load_cert_chain(credentials.certificate, credentials.key)
+        except (OSError, ssl.SSLError) as error:
+            raise AccessError(f"certificates for {credentials.server}: {error}") from error
+        self._material = material
+
+
+def load_access(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+    wall: Callable[[], float] = time.time,
+) -> Access:
+    """Find the API server: by the kubeconfig or context given, else the pod's, else the user's kubeconfig.
+
+    `kubeconfig` may be several paths joined by `:` as in $KUBECONFIG. Raises AccessError. May block.
+    """
+    in_pod = "KUBERNETES_SERVICE_HOST" in environ and (service_account / "token").is_file()
+    if in_pod and kubeconfig is None and context is None:
+        return Access(lambda: _from_pod(environ, service_account), wall)
+    paths = kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
+    return Access(lambda: _from_kubeconfig(paths, context), wall)
+
+
+def _from_pod(environ: Mapping[str, str], service_account: Path) -> Credentials:
+    configuration = Configuration()
+    loader: Any = InClusterConfigLoader(  # type: ignore[no-untyped-call]
+        token_filename=str(service_account / "token"),
+        cert_filename=str(service_account / "ca.crt"),
+        try_refresh_token=False,
+        environ=environ,
+    )
+    try:
+        loader.load_and_set(configuration)
+    except (ConfigException, OSError) as error:
+        raise AccessError(f"service account in {service_account}: {error}") from error
+    namespace = service_account / "namespace"
+    return _credentials(
+        configuration,
+        namespace=namespace.read_text().strip() if namespace.is_file() else "default",
+        expires=None,
+        files=True,
+        explicit_proxy=False,
+    )
+
+
+def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
+    # The loaders let whatever a broken file provokes through: ConfigException, OSError, YAML and key errors.
+    try:
+        merged: Any = KubeConfigMerger(paths)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise AccessError(f"kubeconfig {paths}: {error}") from error
+    if merged.config is None:
+        raise AccessError(f"no kubeconfig at {paths} and no service account of a pod; set --kubeconfig")
+    configuration = Configuration()
+    try:
+        loader: Any = KubeConfigLoader(  # type: ignore[no-untyped-call]
+            config_dict=merged.config,
+            active_context=context,
+            config_base_path=None,
+            config_persister=merged.save_changes,
+        )
+        loader.load_and_set(configuration)
+        chosen: dict[str, Any] = loader.current_context["context"]
+        cluster = merged.config["clusters"].get_with_name(chosen["cluster"])["cluster"]
+        user = _user(merged.config.value.get("users") or [], chosen.get("user"))
+    except Exception as error:
+        raise AccessError(f"kubeconfig {paths}: {error}") from error
+    if "server" not in cluster:
+        raise AccessError(f"kubeconfig {paths}: cluster {chosen['cluster']!r} names no server")
+    by_exec = "exec" in user and "token" not in user and "tokenFile" not in user
+    if by_exec and "BearerToken" not in configuration.api_key and not configuration.cert_file:
+        # The loader logs the plugin's error and goes on without credentials, which would read as a 401 later.
+        raise AccessError(
+            f"kubeconfig {paths}: exec plugin {user['exec'].get('command')!r} gave no credentials"
+        )
+    expiry = getattr(loader, "expiry", None)
+    return _credentials(
+        configuration,
+        namespace=chosen.get("namespace") or "default",
+        expires=expiry.timestamp() if expiry is not None else None,
+        files=not by_exec,
+        explicit_proxy="proxy-url" in cluster,
+    )
+
+
+def _user(users: list[Any], name: str | None) -> dict[str, Any]:
+    for entry in users:
+        if entry["name"] == name:
+            user = entry["user"]
+            return dict(getattr(user, "value", user) or {})
+    return {}
+
+
+def _credentials(
+    configuration: Configuration,
+    *,
+    namespace: str,
+    expires: float | None,
+    files: bool,
+    explicit_proxy: bool,
+) -> Credentials:
+    proxy = configuration.proxy
+    if proxy and not explicit_proxy and _bypasses_proxy(configuration.host):
+        proxy = None
+    return Credentials(
+        server=configuration.host,
+        namespace=namespace,
+        authorization=_authorization(configuration.api_key.get("BearerToken")),
+        authority=configuration.ssl_ca_cert or None,
+        certificate=configuration.cert_file or None,
+        key=configuration.key_file or None,
+        verify=configuration.verify_ssl,
+        server_name=configuration.tls_server_name or None,
+        proxy=proxy or None,
+        expires=expires,
+        files=files,
+    )
+
+
+def _authorization(header: str | None) -> str | None:
+    """Return the header's value; a token read from a file may end with a newline, which HTTP forbids."""
+    if not header:
+        return None
+    scheme, _, token = header.strip().partition(" ")
+    return f"{scheme.capitalize()} {token.strip()}"
+
+
+def _bypasses_proxy(server: str) -> bool:
+    """Return whether the environment's proxy does not apply: $NO_PROXY, and loopback as in Go's net/http."""
+    host = urllib.parse.urlsplit(server).hostname or ""
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost"
+    return loopback or bool(urllib.request.proxy_bypass(host))
+
+
+def _context(credentials: Credentials) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=credentials.authority)
+    except (OSError, ssl.SSLError) as error:
+        raise AccessError(f"CA for {credentials.server}: {error}") from error
+    if not credentials.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,30 @@
+"""Back-off: how long to wait after the n-th failure in a row.
+
+Exponential with jitter, since after an outage of the API server all clients come back at once. Everything in
+this package waits by this rule, and what must not be waited for in tests, the sleep and the random numbers,
+comes in as arguments.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays of `base` seconds, doubled by each failure up to `cap`, shortened at random by up to a half."""
+
+    base: float = 0.25
+    cap: float = 30.0
+
+    def delay(self, failures: int, random: Callable[[], float], at_least: float | None = None) -> float:
+        """Return the seconds to wait after `failures` in a row (from 1), not less than the server asked for.
+
+        `random` gives a number from 0 up to 1.
+        """
+        # 2**30 quarters of a second are eight years: beyond that only the cap counts, and floats would
+        # overflow.
+        full: float = min(self.cap, self.base * 2.0 ** min(failures - 1, 30))
+        return max(full * (0.5 + random() / 2), at_least or 0.0)
+
+
+DEFAULT_BACKOFF = Backoff()

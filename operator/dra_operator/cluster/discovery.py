@@ -1,0 +1,63 @@
+"""Discovery: which kinds this API server serves, and in which version.
+
+DeviceTaintRule moved through three versions, resource.k8s.io through four, and clusters of many ages are in
+use. So nothing is hard-coded: the newest version that both sides know is taken, and a kind that is not served
+at all is simply absent from the answer, which is a state to live with and not an error (docs/kopf.md, 1.13).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra_operator.api.kinds import Kind
+from dra_operator.cluster.session import ApiError, ApiSession
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A kind in the version that this API server serves."""
+
+    kind: Kind
+    version: str
+
+    @property
+    def api_version(self) -> str:
+        """What `apiVersion` holds in its objects, e.g. `resource.k8s.io/v1`."""
+        return self.kind.api_version(self.version)
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the path of an object, of an object's subresource, or of all objects (of a namespace)."""
+        base = f"/apis/{self.kind.group}/{self.version}" if self.kind.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if self.kind.namespaced and namespace else ""
+        tail = "".join(f"/{part}" for part in (name, subresource) if part)
+        return f"{base}{scope}/{self.kind.plural}{tail}"
+
+
+async def served(session: ApiSession, kinds: Mapping[str, Kind]) -> dict[str, Served]:
+    """Return each of `kinds` that is served, in the newest version served, keyed as in `kinds`.
+
+    Raises ApiError or ApiUnreachable if the API server cannot say; the caller tries again.
+    """
+    plurals: dict[tuple[str, str], frozenset[str]] = {}
+    found: dict[str, Served] = {}
+    for key, kind in kinds.items():
+        for version in kind.versions:
+            place = (kind.group, version)
+            if place not in plurals:
+                plurals[place] = await _plurals(session, *place)
+            if kind.plural in plurals[place]:
+                found[key] = Served(kind, version)
+                break
+    return found
+
+
+async def _plurals(session: ApiSession, group: str, version: str) -> frozenset[str]:
+    """Return the plurals that one group and version serves; none if it is not served."""
+    path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    try:
+        answer: dict[str, Any] = await session.request("GET", path)
+    except ApiError as error:
+        if error.status == 404:
+            return frozenset()
+        raise
+    return frozenset(resource["name"] for resource in answer.get("resources") or ())

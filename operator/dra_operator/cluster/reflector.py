@@ -1,0 +1,362 @@
+"""The reflector: all objects of one kind, as a stream of differences that never lies by omission.
+
+Kopf's event handlers never learn of an object that was deleted while a watch was broken, and a claim deleted
+in such a gap would hold its devices for ever (docs/kopf.md, 1.5). So state about the whole cluster comes from
+here: list, watch, and when the watch cannot be resumed, list again and deliver only what differs, deletions
+included.
+
+It outlives everything. A managed control plane may answer 503 for minutes, RBAC may be repaired an hour after
+the start, a proxy may cut or garble the stream: each time the reflector says what is wrong, waits a little
+longer, and resumes where it stopped. To know what is new it keeps uid and resourceVersion of each object,
+never a body.
+
+Resource versions of one kind are compared as integers, which the API server guarantees in fact since its
+first release and by contract since 1.35. After a restore of etcd from a backup they run backwards: a list is
+therefore believed as it is.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import random as system_random
+from typing import Any, Final
+
+import orjson
+import structlog
+
+from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
+from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+
+log = structlog.get_logger(__name__)
+
+CHUNK: Final = 500
+IDLE_SECONDS: Final = 75.0
+"""A stream silent for longer is taken for dead: the API server sends a bookmark about once a minute."""
+WATCH_SECONDS: Final = 300
+"""About how long one watch lasts before the server ends it, so that connections move on to new API
+servers."""
+FRUITLESS_WATCHES: Final = 3
+"""After so many watches in a row that were accepted and brought nothing, not even a bookmark, a list is made:
+the resourceVersion may lie in the future of an etcd that was restored, where a watch is silent and not
+refused."""
+SHORT_SECONDS: Final = 1.0
+"""A watch that ends sooner, and empty, is a fault: without a pause it would be opened again in a hot loop."""
+TOMBSTONES: Final = 8192
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One difference: the object as it is now, or None if it is gone.
+
+    `body` is the object as the API server sent it, without managedFields, with `apiVersion` and `kind` filled
+    in.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    body: dict[str, Any] | None
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened so far.
+
+    `repaired` counts objects that a later list found to differ from what the watch had said; it should stay near 0.
+    """
+
+    lists: int = 0
+    events: int = 0
+    repaired: int = 0
+    dropped: int = 0
+    failures: int = 0
+    consumer_errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    uid: str
+    version: int | None
+
+
+class _Expired(Exception):  # noqa: N818 - a state of the watch, not a defect
+    """The resourceVersion is too old to resume from; only a list helps (410)."""
+
+
+class _BadStream(Exception):  # noqa: N818
+    """The stream said something that is no event, or reported an error."""
+
+
+class Reflector:
+    """Keeps one kind in step with the API server and delivers each difference, in order, to `deliver`.
+
+    `deliver` is called on the event loop and must be quick; what it raises is logged and does not stop the
+    stream. `clock` is a monotonic clock in seconds, `random` gives numbers from 0 up to 1.
+    """
+
+    def __init__(
+        self,
+        session: ApiSession,
+        served: Served,
+        deliver: Callable[[Delta], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = system_random,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        chunk: int = CHUNK,
+        idle_timeout: float = IDLE_SECONDS,
+        watch_seconds: int = WATCH_SECONDS,
+    ) -> None:
+        self.served = served
+        self.synced = asyncio.Event()
+        self.forbidden: ApiError | None = None
+        self.trouble: str | None = None
+        """What is wrong now, as one line; None while all is well."""
+        self.last_contact: float | None = None
+        """When the API server last said something useful, by `clock`; None if it never did."""
+        self.counters = Counters()
+        self._session = session
+        self._deliver = deliver
+        self._clock = clock
+        self._sleep = sleep
+        self._random = random
+        self._backoff = backoff
+        self._chunk = chunk
+        self._idle_timeout = idle_timeout
+        self._watch_seconds = watch_seconds
+        self._seen: dict[Key, _Seen] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._observed: set[Key] | None = None
+        self._resume: str | None = None
+        self._failures = 0
+        self._fruitless = 0
+
+    def __len__(self) -> int:
+        """Return how many objects there are."""
+        return len(self._seen)
+
+    def observe(self, body: dict[str, Any]) -> bool:
+        """Take in the answer to a write of our own, as if the watch had brought it; return if it was news.
+
+        It is not if the watch was faster, or if the object is gone by now: a late answer must not revive it.
+        What is news is delivered as a Delta, so that there is one way into the state.
+        """
+        if body.get("metadata", {}).get("uid") in self._gone:
+            self.counters.dropped += 1
+            return False
+        if self._observed is not None:
+            self._observed.add(_key(body))
+        return self._put(body)
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        while True:
+            try:
+                if self._resume is None or self._fruitless >= FRUITLESS_WATCHES:
+                    await self._list()
+                await self._watch(self._resume or "")
+            except _Expired as error:
+                self._resume = None
+                await self._pause(str(error), None)
+            except ApiError as error:
+                if error.status in (400, 410):  # 400: a resourceVersion that this server cannot read
+                    self._resume = None
+                self.forbidden = error if error.status == 403 else None
+                await self._pause(str(error), error.retry_after)
+            except (ApiUnreachable, _BadStream) as error:
+                await self._pause(str(error), None)
+            except Exception as error:
+                # Whatever else there may be: a kind that stands still for ever is worse than a traceback in
+                # the log.
+                log.exception("reflector goes on after a defect", kind=self.served.kind.kind)
+                await self._pause(f"{type(error).__name__}: {error}", None)
+
+    async def _list(self) -> None:
+        """Take in all objects, page by page, and deliver what differs from what is known."""
+        present: set[Key] = set()
+        params = {"limit": str(self._chunk)}
+        # What is observed while the list runs is newer than the list, whose version is that of its first
+        # page.
+        self._observed = set()
+        try:
+            while True:
+                page = await self._session.request("GET", self.served.path(), params=params)
+                self._touch()
+                metadata = page.get("metadata") or {}
+                for item in page.get("items") or ():
+                    present.add(_key(item))
+                    self._reconcile(item)
+                if not metadata.get("continue"):
+                    break
+                params = {"limit": str(self._chunk), "continue": metadata["continue"]}
+            for key in [key for key in self._seen if key not in present and key not in self._observed]:
+                self._repair()
+                self._drop(key)
+        finally:
+            self._observed = None
+        self.counters.lists += 1
+        self._resume = str(metadata.get("resourceVersion") or "")
+        self._fruitless = 0
+        self.forbidden = None
+        self.trouble = None
+        self.synced.set()
+
+    def _reconcile(self, item: dict[str, Any]) -> None:
+        """Take in an object of a list, also an older one than is known: etcd may have been restored."""
+        key = _key(item)
+        if self._seen.get(key) == _seen(item) or (self._observed is not None and key in self._observed):
+            return
+        self._repair()
+        self._take(item)
+
+    async def _watch(self, version: str) -> None:
+        """Follow the events from `version` on, until the server ends the watch."""
+        params = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            # Spread, so that the watches of all kinds do not end together.
+            "timeoutSeconds": str(max(1, int(self._watch_seconds * (0.8 + 0.4 * self._random())))),
+            "resourceVersion": version,
+        }
+        opened = self._clock()
+        async with self._session.stream(
+            self.served.path(), params=params, idle_timeout=self._idle_timeout
+        ) as lines:
+            self._touch()
+            self.forbidden = None
+            self._fruitless += 1
+            async for line in lines:
+                if line.strip():
+                    self._event(line)
+        if self._fruitless and self._clock() - opened < SHORT_SECONDS:
+            raise _BadStream(f"watch {self.served.kind.plural}: ended at once and empty")
+        self._well()
+
+    def _event(self, line: bytes) -> None:
+        """Act on one line of a watch. Raises _Expired or _BadStream where the watch cannot go on."""
+        plural = self.served.kind.plural
+        try:
+            event = orjson.loads(line)
+            kind, body = event["type"], event["object"]
+            version = str(body.get("metadata", {}).get("resourceVersion", ""))
+        except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
+            # It may have been an event: resuming from the last good one brings it again.
+            raise _BadStream(f"watch {plural}: a line that is no event: {line[:80]!r}") from error
+        match kind:
+            case "ADDED" | "MODIFIED":
+                self._put(body)
+            case "DELETED":
+                self._remove(body)
+            case "BOOKMARK":
+                pass
+            case "ERROR" if body.get("code") == 410:
+                raise _Expired(f"watch {plural}: 410 {body.get('message', '')}")
+            case _:
+                raise _BadStream(f"watch {plural}: {kind} {body.get('code', '')} {body.get('message', '')}")
+        self._resume = version or self._resume
+        self._fruitless = 0
+        self._touch()
+        self._well()
+
+    def _put(self, body: dict[str, Any]) -> bool:
+        """Take in an object that was added or changed; return False if it is not newer than what is known."""
+        self.counters.events += 1
+        seen, known = _seen(body), self._seen.get(_key(body))
+        stale = known is not None and known.uid == seen.uid and not _newer(seen, known)
+        if stale or seen.uid in self._gone:
+            self.counters.dropped += 1
+            return False
+        self._take(body)
+        return True
+
+    def _remove(self, body: dict[str, Any]) -> None:
+        """Take in a deletion, unless it is that of an earlier object of the same name."""
+        self.counters.events += 1
+        key, uid = _key(body), _seen(body).uid
+        known = self._seen.get(key)
+        if known is None or known.uid != uid:
+            self._bury(uid)
+            self.counters.dropped += 1
+            return
+        self._drop(key)
+
+    def _take(self, body: dict[str, Any]) -> None:
+        key, seen = _key(body), _seen(body)
+        known = self._seen.get(key)
+        if known is not None and known.uid != seen.uid:
+            # Deleted and created anew under its name: two objects, so two differences.
+            self._drop(key)
+        self._gone.pop(seen.uid, None)
+        self._seen[key] = seen
+        body["metadata"].pop("managedFields", None)
+        body.setdefault("apiVersion", self.served.api_version)
+        body.setdefault("kind", self.served.kind.kind)
+        self._hand_over(Delta(self.served.kind.kind, *key, body))
+
+    def _drop(self, key: Key) -> None:
+        self._bury(self._seen.pop(key).uid)
+        self._hand_over(Delta(self.served.kind.kind, *key, None))
+
+    def _bury(self, uid: str) -> None:
+        """Remember that an object is gone, so that a late answer to a write does not revive it."""
+        self._gone[uid] = None
+        if len(self._gone) > TOMBSTONES:
+            self._gone.popitem(last=False)
+
+    def _hand_over(self, delta: Delta) -> None:
+        try:
+            self._deliver(delta)
+        except Exception:
+            self.counters.consumer_errors += 1
+            log.exception("delta refused", kind=delta.kind, namespace=delta.namespace, name=delta.name)
+
+    def _repair(self) -> None:
+        if self.synced.is_set():
+            self.counters.repaired += 1
+
+    def _touch(self) -> None:
+        self.last_contact = self._clock()
+
+    def _well(self) -> None:
+        if self._failures:
+            log.info("watching again", kind=self.served.kind.kind, failures=self._failures)
+        self._failures = 0
+        self.trouble = None
+
+    async def _pause(self, trouble: str, retry_after: float | None) -> None:
+        self._failures += 1
+        self.counters.failures += 1
+        if trouble != self.trouble:
+            log.warning("watch interrupted", kind=self.served.kind.kind, why=trouble)
+        self.trouble = trouble
+        await self._sleep(self._backoff.delay(self._failures, self._random, retry_after))
+
+
+def _key(body: dict[str, Any]) -> Key:
+    metadata = body["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _seen(body: dict[str, Any]) -> _Seen:
+    metadata = body["metadata"]
+    return _Seen(metadata.get("uid", ""), _integer(metadata.get("resourceVersion", "")))
+
+
+def _integer(version: str) -> int | None:
+    try:
+        return int(version)
+    except ValueError:
+        return None
+
+
+def _newer(seen: _Seen, known: _Seen) -> bool:
+    """Compare two versions of one object; what cannot be compared counts as newer."""
+    if seen.version is None or known.version is None:
+        return True
+    return seen.version > known.version

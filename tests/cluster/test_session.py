@@ -1,0 +1,242 @@
+"""The session: manners of the API, and what becomes of every fault of a network."""
+
+import asyncio
+import socket
+
+import pytest
+from aiohttp import web
+
+from dra_operator.cluster.access import Access
+from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable, describe
+
+from .conftest import credentials, cut, lines, ok, status
+
+CLAIM = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c"
+
+
+async def read_into(got, session, idle_timeout):
+    """Watch, and keep the lines that come."""
+    async with session.stream(CLAIM, params={"watch": "1"}, idle_timeout=idle_timeout) as stream:
+        async for line in stream:
+            got.append(line)
+
+
+async def test_answer_is_decoded(script, session):
+    """The body of a good answer comes back decoded."""
+    script.then(ok({"kind": "ResourceClaim"}))
+
+    assert await session.request("GET", CLAIM) == {"kind": "ResourceClaim"}
+
+
+async def test_body_goes_out_with_its_content_type(script, session):
+    """A patch is sent as JSON under the content type of its kind, and parameters in the query."""
+    script.then(ok({}))
+
+    await session.request(
+        "PATCH", CLAIM, body={"a": 1}, content_type=MERGE_PATCH, params={"fieldManager": "dra-operator"}
+    )
+
+    (asked,) = script.asked
+    assert (asked.method, asked.path, asked.body) == ("PATCH", CLAIM, {"a": 1})
+    assert asked.headers["Content-Type"] == "application/merge-patch+json"
+    assert asked.query == {"fieldManager": "dra-operator"}
+
+
+async def test_refusal_names_verb_and_resource(script, session):
+    """A 403 reads as the rule that is missing."""
+    script.then(status(403, "no", "Forbidden"))
+
+    with pytest.raises(ApiError) as refused:
+        await session.request("PATCH", f"{CLAIM}/status", body={})
+
+    assert str(refused.value) == "patch resourceclaims/status: 403 Forbidden: no"
+    assert (refused.value.verb, refused.value.resource) == ("patch", "resourceclaims/status")
+
+
+async def test_refusal_that_is_no_status_is_quoted(script, session):
+    """A refusal by something that is no API server, e.g. a proxy, is quoted."""
+    script.then(lambda _: web.Response(status=502, text="<h1>bad gateway</h1>"))
+
+    with pytest.raises(ApiError, match="502 Bad Gateway: <h1>bad gateway</h1>"):
+        await session.request("GET", CLAIM)
+
+
+@pytest.mark.parametrize(
+    ("headers", "details", "seconds"),
+    [
+        ({"Retry-After": "7"}, None, 7.0),
+        ({}, {"retryAfterSeconds": 3}, 3.0),
+        ({}, None, None),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, None, None),
+    ],
+    ids=["header", "details of the Status", "neither", "a date"],
+)
+async def test_retry_after_is_read(script, session, headers, details, seconds):
+    """How long the server asks to wait is known to the caller."""
+    script.then(
+        lambda _: web.json_response({"message": "slow down", "details": details}, status=429, headers=headers)
+    )
+
+    with pytest.raises(ApiError) as refused:
+        await session.request("GET", CLAIM)
+
+    assert refused.value.retry_after == seconds
+
+
+async def test_credentials_are_read_again_after_401(script):
+    """A 401 makes the session read the credentials again and send the request once more."""
+    tokens = iter(["Bearer old", "Bearer new"])
+    script.then(status(401), ok({"done": True}))
+    access = Access(lambda: credentials(script.url, authorization=next(tokens)))
+
+    async with ApiSession(access) as session:
+        assert await session.request("GET", CLAIM) == {"done": True}
+
+    assert [asked.headers["Authorization"] for asked in script.asked] == ["Bearer old", "Bearer new"]
+
+
+async def test_second_401_is_an_error(script, session):
+    """A request is repeated once and not for ever."""
+    script.default = status(401, "who are you", "Unauthorized")
+
+    with pytest.raises(ApiError, match="401 Unauthorized: who are you"):
+        await session.request("GET", CLAIM)
+
+    assert len(script.asked) == 2
+
+
+async def test_parallel_401s_read_credentials_once(script):
+    """However many requests meet an expired token together, an exec plugin runs once."""
+    readings = []
+    script.default = lambda request: status(200 if request.headers["Authorization"] == "Bearer 2" else 401)(
+        request
+    )
+
+    def read():
+        readings.append(None)
+        return credentials(script.url, authorization=f"Bearer {len(readings)}")
+
+    async with ApiSession(Access(read)) as session:
+        await asyncio.gather(*(session.request("GET", CLAIM) for _ in range(5)))
+
+    assert len(readings) == 2
+
+
+async def test_due_credentials_are_read_before_the_request(script):
+    """A token that is about to expire is never sent."""
+    tokens = iter(["Bearer old", "Bearer new"])
+    now = [1000.0]
+    access = Access(
+        lambda: credentials(script.url, authorization=next(tokens), expires=1100.0), lambda: now[0]
+    )
+    script.then(ok({}))
+
+    async with ApiSession(access) as session:
+        now[0] = 1050.0
+        await session.request("GET", CLAIM)
+
+    assert script.asked[0].headers["Authorization"] == "Bearer new"
+
+
+async def test_refused_connection_is_unreachable():
+    """Nobody listening is a fault of the network, not a defect."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    async with ApiSession(Access(lambda: credentials(f"http://127.0.0.1:{port}"))) as session:
+        with pytest.raises(ApiUnreachable, match=r"GET /version: .*Connect"):
+            await session.request("GET", "/version")
+
+
+async def test_cut_connection_is_unreachable(script, session):
+    """A connection that breaks before the answer leaves the outcome unknown."""
+    script.then(cut)
+
+    with pytest.raises(ApiUnreachable):
+        await session.request("PATCH", CLAIM, body={})
+
+
+async def test_silent_server_is_unreachable(script, session):
+    """A server that does not answer in time leaves the outcome unknown."""
+    script.then(lines(then="stall"))
+
+    with pytest.raises(ApiUnreachable, match="no answer in time"):
+        await session.request("GET", CLAIM, timeout=0.05)
+
+
+@pytest.mark.parametrize("text", ["<html>", '{"kind": "Resou', "[1]"], ids=["page", "cut short", "no object"])
+async def test_unreadable_answer_is_unreachable(script, session, text):
+    """A good status with an unreadable body leaves the outcome unknown."""
+    script.then(lambda _: web.Response(text=text))
+
+    with pytest.raises(ApiUnreachable):
+        await session.request("PATCH", CLAIM, body={})
+
+
+async def test_redirect_is_not_followed(script, session):
+    """Credentials are never sent to where a redirect points."""
+    script.then(lambda _: web.Response(status=302, headers={"Location": "/elsewhere"}))
+
+    with pytest.raises(ApiError, match="302"):
+        await session.request("GET", CLAIM)
+
+    assert len(script.asked) == 1
+
+
+async def test_lines_may_be_long(script, session):
+    """A line of a watch may be longer than any buffer: a slice of many devices is."""
+    long = b'"' + b"x" * 3_000_000 + b'"'
+    script.then(lines(long, b"{}"))
+
+    async with session.stream(CLAIM, params={"watch": "1"}, idle_timeout=5) as stream:
+        got = [line async for line in stream]
+
+    assert got == [long, b"{}"]
+
+
+async def test_silent_stream_is_unreachable(script, session):
+    """A watch on which nothing comes for too long is given up."""
+    script.then(lines(b"{}", then="stall"))
+    got = []
+
+    with pytest.raises(ApiUnreachable, match="no answer in time"):
+        await read_into(got, session, idle_timeout=0.1)
+
+    assert got == [b"{}"]
+
+
+async def test_cut_stream_is_unreachable(script, session):
+    """A watch whose connection breaks says so."""
+    script.then(lines(b"{}", then="cut"))
+
+    with pytest.raises(ApiUnreachable):
+        await read_into([], session, idle_timeout=5)
+
+
+async def test_refused_stream_names_verb_and_resource(script, session):
+    """A watch that is forbidden reads as the rule that is missing."""
+    script.then(status(403, "no", "Forbidden"))
+
+    with pytest.raises(ApiError, match="watch pods: 403 Forbidden: no"):
+        async with session.stream("/api/v1/pods", params={"watch": "1"}, idle_timeout=5):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "params", "expected"),
+    [
+        ("GET", "/api/v1/pods", {}, ("list", "pods")),
+        ("GET", "/api/v1/nodes", {"watch": "1"}, ("watch", "nodes")),
+        ("GET", "/api/v1/namespaces/a", {}, ("get", "namespaces")),
+        ("GET", "/api/v1/namespaces/a/pods/p", {}, ("get", "pods")),
+        ("POST", "/api/v1/namespaces/a/events", {}, ("create", "events")),
+        ("PATCH", CLAIM, {}, ("patch", "resourceclaims")),
+        ("PATCH", f"{CLAIM}/status", {}, ("patch", "resourceclaims/status")),
+        ("PUT", CLAIM, {}, ("update", "resourceclaims")),
+        ("GET", "/apis/resource.k8s.io/v1", {}, ("get", "/apis/resource.k8s.io/v1")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_requests_are_described_as_in_rbac(method, path, params, expected):
+    """Verb and resource of a request are those that a ClusterRole would name."""
+    assert describe(method, path, params) == expected
