@@ -128,7 +128,7 @@ async def script() -> AsyncIterator[Script]:
     played = Script()
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", played.handle)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    runner = web.AppRunner(application, shutdown_timeout=0.01)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -67,7 +67,7 @@ class Delta:
 class Counters:
     """What happened so far.
 
-    `repaired` counts objects that a later list found to differ from what the watch had said; it should stay near 0.
+    `repaired` counts objects that a later list found to differ from what the watch had said: near 0 is good.
     """
 
     lists: int = 0

@@ -1,0 +1,100 @@
+"""Discovery: the newest version of each kind that the API server serves."""
+
+import pytest
+
+from dra_operator.api.kinds import DEVICE_TAINT_RULE, KINDS, NODE, RESOURCE_CLAIM
+from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.session import ApiError, ApiUnreachable
+
+from .conftest import cut, ok, status
+
+
+@pytest.fixture
+def offer(script):
+    """Serve the given plurals at the given group versions, 404 elsewhere."""
+
+    def offers(**plurals):
+        def answer(request):
+            version = request.path.rpartition("/")[2]
+            if request.path.startswith("/apis/") and version in plurals:
+                return ok({"resources": [{"name": name} for name in plurals[version]]})(request)
+            if request.path == "/api/v1":
+                return ok({"resources": [{"name": "nodes"}, {"name": "nodes/status"}]})(request)
+            return status(404)(request)
+
+        script.default = answer
+
+    return offers
+
+
+async def test_newest_version_wins(session, offer):
+    """Of several versions the newest that the server offers is used, kind by kind."""
+    offer(v1=["resourceclaims"], v1beta2=["resourceclaims", "devicetaintrules"], v1beta1=["resourceclaims"])
+
+    found = await served(session, KINDS)
+
+    assert found["ResourceClaim"] == Served(RESOURCE_CLAIM, "v1")
+    assert found["DeviceTaintRule"] == Served(DEVICE_TAINT_RULE, "v1beta2")
+
+
+async def test_old_servers_are_spoken_to_in_their_version(session, offer):
+    """A server of 1.32 is spoken to in v1beta1."""
+    offer(v1beta1=["resourceclaims"], v1alpha3=["devicetaintrules"])
+
+    found = await served(session, KINDS)
+
+    assert found["ResourceClaim"].version == "v1beta1"
+    assert found["DeviceTaintRule"].version == "v1alpha3"
+
+
+async def test_unserved_kinds_are_absent(session, offer):
+    """A kind that is not served is absent, which is no error."""
+    offer()
+
+    assert await served(session, KINDS) == {"Node": Served(NODE, "v1")}
+
+
+async def test_each_group_version_is_asked_once(script, session, offer):
+    """Nine kinds cost a handful of requests."""
+    offer(v1=["resourceclaims"])
+
+    await served(session, KINDS)
+
+    paths = [asked.path for asked in script.asked]
+    assert len(paths) == len(set(paths))
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [(status(503), ApiError), (cut, ApiUnreachable)], ids=["503", "cut"]
+)
+async def test_fault_is_not_taken_for_absence(script, session, fault, error):
+    """A server that cannot answer now does not make kinds disappear."""
+    script.default = fault
+
+    with pytest.raises(error):
+        await served(session, KINDS)
+
+
+@pytest.mark.parametrize(
+    ("served_kind", "arguments", "path"),
+    [
+        (Served(RESOURCE_CLAIM, "v1"), (), "/apis/resource.k8s.io/v1/resourceclaims"),
+        (Served(RESOURCE_CLAIM, "v1"), ("ns",), "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"),
+        (
+            Served(RESOURCE_CLAIM, "v1beta1"),
+            ("ns", "c", "status"),
+            "/apis/resource.k8s.io/v1beta1/namespaces/ns/resourceclaims/c/status",
+        ),
+        (Served(NODE, "v1"), ("", "n1"), "/api/v1/nodes/n1"),
+    ],
+    ids=["all", "of a namespace", "subresource", "cluster-scoped"],
+)
+def test_paths(served_kind, arguments, path):
+    """Paths are those of the API server."""
+    assert served_kind.path(*arguments) == path
+
+
+def test_api_version_of_the_core_group_has_no_group():
+    """Objects of the core group say `v1`, others name their group."""
+    assert Served(NODE, "v1").api_version == "v1"
+    assert Served(RESOURCE_CLAIM, "v1beta2").api_version == "resource.k8s.io/v1beta2"
