@@ -1,0 +1,221 @@
+"""Faults on demand: what a test does to the clients of the API server.
+
+A fault applies to requests chosen by verb, kind and subresource, a number of times, in the order in which they were
+added. Verbs are RBAC's (get, list, watch, create, update, patch, delete, deletecollection); None means any.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Effect(Enum):
+    """What a fault does to a request."""
+
+    ANSWER = "answer"
+    DELAY = "delay"
+    REFUSE = "refuse"
+    LOSE_ANSWER = "lose answer"
+    CUT_WATCH = "cut watch"
+
+
+@dataclass(slots=True)
+class Fault:
+    """A fault and the requests it is for; `times` counts down, None means for ever."""
+
+    effect: Effect
+    times: int | None = 1
+    verb: str | None = None
+    kind: str | None = None
+    subresource: str | None = None
+    name: str | None = None
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    retry_after: int | None = None
+    seconds: float = 0.0
+    events: int = 0
+    met: int = 0
+    """How many requests met it so far."""
+
+    def applies(self, request: "Subject") -> bool:
+        """True if the fault is for this request and not used up."""
+        wanted = (
+            (self.verb, request.verb),
+            (self.kind, request.kind),
+            (self.subresource, request.subresource),
+            (self.name, request.name),
+        )
+        return self.times != 0 and all(want in (None, have) for want, have in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A request as faults see it; `subresource` is empty for the object itself."""
+
+    verb: str
+    kind: str
+    subresource: str = ""
+    name: str = ""
+
+
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+@dataclass
+class Faults:
+    """The switches of one server. `wake_watches` is called when open watches must look at them."""
+
+    expire_history: Callable[[], None] = lambda: None
+    wake_watches: Callable[[], None] = lambda: None
+    faults: list[Fault] = field(default_factory=list)
+    _stalled: set[str | None] = field(default_factory=set)
+    _cut: dict[str | None, int] = field(default_factory=dict)
+    _cuts: int = 0
+
+    # --- switches ---------------------------------------------------------------------------------------------------
+
+    def answer(
+        self,
+        code: int,
+        *,
+        times: int | None = 1,
+        verb: str | None = None,
+        kind: str | None = None,
+        subresource: str | None = None,
+        name: str | None = None,
+        reason: str = "",
+        message: str = "",
+        retry_after: int | None = None,
+    ) -> Fault:
+        """Answer with a Status of this code and do nothing else. A watch gets 410 inside its stream."""
+        return self._add(
+            Fault(
+                Effect.ANSWER,
+                times,
+                verb,
+                kind,
+                subresource,
+                name,
+                code=code,
+                reason=reason or _REASONS.get(code, ""),
+                message=message,
+                retry_after=retry_after,
+            )
+        )
+
+    def delay(
+        self,
+        seconds: float,
+        *,
+        times: int | None = None,
+        verb: str | None = None,
+        kind: str | None = None,
+        subresource: str | None = None,
+        name: str | None = None,
+    ) -> Fault:
+        """Wait before the request is looked at."""
+        return self._add(Fault(Effect.DELAY, times, verb, kind, subresource, name, seconds=seconds))
+
+    def refuse(
+        self,
+        *,
+        times: int | None = 1,
+        verb: str | None = None,
+        kind: str | None = None,
+        subresource: str | None = None,
+        name: str | None = None,
+    ) -> Fault:
+        """Close the connection without doing or answering anything."""
+        return self._add(Fault(Effect.REFUSE, times, verb, kind, subresource, name))
+
+    def lose_answer(
+        self,
+        *,
+        times: int | None = 1,
+        verb: str | None = None,
+        kind: str | None = None,
+        subresource: str | None = None,
+        name: str | None = None,
+    ) -> Fault:
+        """Do what was asked, then close the connection instead of answering."""
+        return self._add(Fault(Effect.LOSE_ANSWER, times, verb, kind, subresource, name))
+
+    def cut_watch_after(self, events: int, *, times: int | None = 1, kind: str | None = None) -> Fault:
+        """Break a watch that starts from now on, after this many events."""
+        return self._add(Fault(Effect.CUT_WATCH, times, "watch", kind, events=events))
+
+    def cut_watches(self, kind: str | None = None) -> None:
+        """Break all open watches of a kind (of all kinds) in the middle of the stream."""
+        self._cuts += 1
+        self._cut[kind] = self._cuts
+        self.wake_watches()
+
+    def stall_watches(self, kind: str | None = None) -> None:
+        """Keep the watches of a kind (of all kinds) open and send nothing on them, not even bookmarks."""
+        self._stalled.add(kind)
+
+    def resume_watches(self, kind: str | None = None) -> None:
+        """Undo `stall_watches`: what was held back is sent."""
+        self._stalled.discard(kind)
+        self.wake_watches()
+
+    def expire(self) -> None:
+        """Forget all history: watches from any earlier resourceVersion, and continue tokens, get 410."""
+        self.expire_history()
+
+    def clear(self) -> None:
+        """Take all faults back."""
+        self.faults.clear()
+        self._stalled.clear()
+        self.wake_watches()
+
+    def _add(self, fault: Fault) -> Fault:
+        self.faults.append(fault)
+        return fault
+
+    # --- what the server asks ---------------------------------------------------------------------------------------
+
+    def take(self, effect: Effect, subject: Subject) -> Fault | None:
+        """Return the first fault of this effect for the request, used once more; None if there is none."""
+        if not self.faults:
+            return None
+        for fault in self.faults:
+            if fault.effect is effect and fault.applies(subject):
+                fault.met += 1
+                if fault.times is not None:
+                    fault.times -= 1
+                return fault
+        return None
+
+    async def wait(self, subject: Subject) -> None:
+        """Wait as long as delays for the request say."""
+        fault = self.take(Effect.DELAY, subject)
+        if fault is not None:
+            await asyncio.sleep(fault.seconds)
+
+    @property
+    def cuts(self) -> int:
+        """How often watches were cut so far; a watch remembers the number it began with."""
+        return self._cuts
+
+    def is_cut(self, kind: str, since: int) -> bool:
+        """True if watches of the kind were cut after there had been `since` cuts."""
+        return max(self._cut.get(kind, 0), self._cut.get(None, 0)) > since
+
+    def is_stalled(self, kind: str) -> bool:
+        """True if watches of the kind are to keep silent."""
+        return None in self._stalled or kind in self._stalled

@@ -1,0 +1,104 @@
+"""What the query of a request says, as the options of the parts that act on it.
+
+Source: ListOptions, CreateOptions, PatchOptions and DeleteOptions of k8s.io/apimachinery/pkg/apis/meta/v1.
+"""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from dra_operator.sim import errors, selectors
+from dra_operator.sim.lists import ListOptions, parse_revision
+from dra_operator.sim.registry import DeleteOptions, FieldValidation, Target, WriteOptions
+from dra_operator.sim.watch import WatchOptions
+
+Query = Mapping[str, str]
+
+_MIN_WATCH_SECONDS = 1800
+
+
+def _integer(query: Query, name: str) -> int | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def _flag(query: Query, name: str) -> bool | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    return text not in ("0", "false", "False", "")
+
+
+def _test(query: Query, target: Target) -> selectors.Test:
+    by_label = selectors.parse_labels(query.get("labelSelector", ""))
+    by_field = selectors.parse_fields(query.get("fieldSelector", ""), target.resource)
+    test = selectors.both(by_label, by_field)
+    if target.name:
+        # A watch of one object by its path.
+        name = target.name
+        return selectors.both(test, lambda body: body["metadata"]["name"] == name)
+    return test
+
+
+def for_list(query: Query, target: Target) -> ListOptions:
+    """Return how to list; StatusError (400) where the query makes no sense."""
+    return ListOptions(
+        _test(query, target),
+        max(_integer(query, "limit") or 0, 0),
+        query.get("continue", ""),
+        query.get("resourceVersion", ""),
+        query.get("resourceVersionMatch", ""),
+    )
+
+
+def for_watch(query: Query, target: Target, bookmark_seconds: float) -> WatchOptions:
+    """Return how to watch; without timeoutSeconds it lasts 30 to 60 minutes, so that clients do not all return at once."""
+    seconds = _integer(query, "timeoutSeconds")
+    return WatchOptions(
+        _test(query, target),
+        query.get("resourceVersion", ""),
+        query.get("resourceVersionMatch", ""),
+        _flag(query, "sendInitialEvents"),
+        bool(_flag(query, "allowWatchBookmarks")),
+        seconds or _MIN_WATCH_SECONDS * (1 + random.random()),  # noqa: S311 - spreads load, guards nothing
+        bookmark_seconds,
+    )
+
+
+def for_write(query: Query) -> WriteOptions:
+    """Return how to write; StatusError (400, 422) where the query makes no sense."""
+    text = query.get("fieldValidation", "") or "Warn"
+    try:
+        field_validation = FieldValidation(text)
+    except ValueError:
+        raise errors.bad_request(f'fieldValidation parameter "{text}" is not supported') from None
+    return WriteOptions(_dry_run([query["dryRun"]] if "dryRun" in query else []), field_validation)
+
+
+def _dry_run(values: list[str]) -> bool:
+    for value in values:
+        if value != "All":
+            raise errors.bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
+    return bool(values)
+
+
+def for_delete(query: Query, body: Mapping[str, Any]) -> DeleteOptions:
+    """Return how to delete: from DeleteOptions in the body, or else from the query."""
+    preconditions = body.get("preconditions") or {}
+    dry_run = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
+    grace = body.get("gracePeriodSeconds", _integer(query, "gracePeriodSeconds"))
+    return DeleteOptions(
+        _dry_run(list(dry_run)), preconditions.get("uid"), preconditions.get("resourceVersion"), grace
+    )
+
+
+def check_not_future(query: Query, current: int) -> None:
+    """Refuse a get at a resourceVersion that is yet to come (504)."""
+    revision = parse_revision(query.get("resourceVersion", ""), "invalid resource version: ")
+    if revision > current:
+        raise errors.too_large_resource_version(revision, current)

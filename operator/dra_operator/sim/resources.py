@@ -1,0 +1,155 @@
+"""The kinds that the API server serves, and how it treats each: names, versions, status, selectable fields.
+
+Order and content follow kube-apiserver 1.36: `kubectl api-resources` prints the same of both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+DRA = "resource.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind. `versions` are those served, the preferred first; `stored` is the shape that the store holds."""
+
+    kind: str
+    plural: str
+    group: str
+    namespaced: bool
+    versions: tuple[str, ...]
+    stored: str = "v1"
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Selectable fields beyond metadata.name and metadata.namespace: the selector's name, and where the value is."""
+    has_status: bool = False
+    has_generation: bool = False
+    verbs: tuple[str, ...] = VERBS
+    storage: str = ""
+    """The key of the store, where two kinds are two views of the same objects."""
+
+    @property
+    def singular(self) -> str:
+        """The name of one, in lower case."""
+        return self.kind.lower()
+
+    @property
+    def qualified(self) -> str:
+        """The plural with its group, as messages name it: `resourceclaims.resource.k8s.io`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def storage_key(self) -> str:
+        """Under which the objects are stored."""
+        return self.storage or self.qualified
+
+    def api_version(self, version: str) -> str:
+        """Return the apiVersion field of an object in a version."""
+        return f"{self.group}/{version}" if self.group else version
+
+
+def _same(*names: str) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(name.split(".")) for name in names}
+
+
+_EVENT_FIELDS = _same(
+    *(
+        f"involvedObject.{name}"
+        for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    ),
+    "reason",
+    "reportingComponent",
+    "type",
+)
+
+RESOURCES: tuple[Resource, ...] = (
+    Resource("ConfigMap", "configmaps", "", True, ("v1",), short_names=("cm",)),
+    Resource(
+        "Event",
+        "events",
+        "",
+        True,
+        ("v1",),
+        short_names=("ev",),
+        fields=_EVENT_FIELDS | {"source": ("source", "component")},
+        storage="events",
+    ),
+    Resource(
+        "Namespace",
+        "namespaces",
+        "",
+        False,
+        ("v1",),
+        short_names=("ns",),
+        fields=_same("status.phase"),
+        has_status=True,
+        verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
+    ),
+    Resource(
+        "Node",
+        "nodes",
+        "",
+        False,
+        ("v1",),
+        short_names=("no",),
+        fields=_same("spec.unschedulable"),
+        has_status=True,
+    ),
+    Resource(
+        "Pod",
+        "pods",
+        "",
+        True,
+        ("v1",),
+        short_names=("po",),
+        categories=("all",),
+        fields=_same(
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ),
+        has_status=True,
+        has_generation=True,
+    ),
+    Resource("ServiceAccount", "serviceaccounts", "", True, ("v1",), short_names=("sa",)),
+    Resource("Lease", "leases", "coordination.k8s.io", True, ("v1",)),
+    Resource(
+        "Event",
+        "events",
+        "events.k8s.io",
+        True,
+        ("v1",),
+        short_names=("ev",),
+        fields=_EVENT_FIELDS
+        | {f"regarding.{name}": ("involvedObject", name) for name in ("kind", "namespace", "name", "uid")},
+        storage="events",
+    ),
+    Resource("DeviceClass", "deviceclasses", DRA, False, ("v1", "v1beta2", "v1beta1"), has_generation=True),
+    Resource(
+        "DeviceTaintRule",
+        "devicetaintrules",
+        DRA,
+        False,
+        ("v1beta2", "v1alpha3"),
+        has_status=True,
+        has_generation=True,
+    ),
+    Resource("ResourceClaim", "resourceclaims", DRA, True, ("v1", "v1beta2", "v1beta1"), has_status=True),
+    Resource("ResourceClaimTemplate", "resourceclaimtemplates", DRA, True, ("v1", "v1beta2", "v1beta1")),
+    Resource(
+        "ResourceSlice",
+        "resourceslices",
+        DRA,
+        False,
+        ("v1", "v1beta2", "v1beta1"),
+        fields=_same("spec.nodeName", "spec.driver"),
+        has_generation=True,
+    ),
+)
+"""What Kubernetes 1.36 serves with every DRA gate on."""
