@@ -7,15 +7,15 @@ import yaml
 
 from controlplane.plane import ControlPlane
 
-BASE = Path(__file__).parents[2] / "manifests" / "base"
+MANIFESTS = Path(__file__).parents[2] / "manifests"
 NAMESPACE = "dra-operator"
 SERVICE_ACCOUNT = "dra-operator"
 _ACCESS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
 def rendered(plane: ControlPlane) -> list[dict[str, Any]]:
-    """Return the objects of the base as `kubectl kustomize` builds them."""
-    documents: list[dict[str, Any]] = list(yaml.safe_load_all(plane.kubectl("kustomize", str(BASE))))
+    """Return the objects as `kubectl kustomize` builds them."""
+    documents: list[dict[str, Any]] = list(yaml.safe_load_all(plane.kubectl("kustomize", str(MANIFESTS))))
     return documents
 
 

@@ -1,0 +1,24 @@
+# The image of the operator. `.ci/replay_dockerfile.py` replays each RUN step without Docker; it knows the
+# instructions used here and refuses others. Paths in RUN steps are relative, so that a step runs in any folder.
+
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /src
+COPY requirements/build.txt requirements/
+RUN pip install --no-cache-dir --require-hashes --requirement requirements/build.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY operator operator
+RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist .
+
+FROM python:3.11-slim-bookworm
+WORKDIR /app
+COPY requirements/run.txt ./
+RUN pip install --no-cache-dir --require-hashes --requirement run.txt
+COPY --from=build /src/dist dist
+RUN pip install --no-cache-dir --no-deps dist/*.whl && rm -r dist run.txt
+# One line a write to the log, and no attempt to write beside the code: the root file system may be read-only.
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+# By number: the kubelet can then see that it is not root (runAsNonRoot).
+USER 65532:65532
+EXPOSE 8080
+ENTRYPOINT ["dra-operator"]
+CMD ["run"]

@@ -1,0 +1,90 @@
+# One verb does one thing; `make help` lists them. PYTHON names the interpreter that makes .venv (3.11 or newer).
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# The tests' control plane is a package beside the tests.
+CONTROLPLANE := PYTHONPATH=tests $(BIN)/python -m controlplane
+TESTS ?=
+
+.PHONY: help
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: venv ## set up, then show the main job on an embedded API server; needs Python and a network, under a minute
+	@$(BIN)/dra-operator demo
+
+.PHONY: venv
+venv: $(VENV)/.run ## make .venv with what the operator needs at run time, and the command dra-operator
+
+.PHONY: dev
+dev: $(VENV)/.dev ## make .venv with what tests and linters need too
+
+.PHONY: test
+test: dev lint ## set up, lint, get the control plane (6 minutes the first time, needs Go) and run every test
+	@# Without Go the tests that need it are skipped and say so; under CI they are required.
+	@$(CONTROLPLANE) build || [ "$${CI:-}" != true ]
+	$(BIN)/python -m pytest --durations=10 $(TESTS)
+
+.PHONY: lint
+lint: dev ## check style, format, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: dev ## format the code and fix what ruff can fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: controlplane
+controlplane: dev ## get etcd, kube-apiserver and the others into ~/.cache/dra-operator
+	@$(CONTROLPLANE) build
+
+.PHONY: cluster
+cluster: dev ## run a control plane with scheduler and controller manager until Ctrl-C, and print its KUBECONFIG
+	@$(CONTROLPLANE) run --full
+
+LOCK := .lock-venv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+  --custom-compile-command "make lock"
+
+.PHONY: lock
+lock: ## write requirements/*.txt anew from pyproject.toml, versions kept where they fit
+	@$(PYTHON) -m venv .lock-venv
+	@trap 'rm -rf .lock-venv' EXIT; \
+	  .lock-venv/bin/python -m pip install --quiet --disable-pip-version-check uv && \
+	  $(LOCK) pyproject.toml --output-file requirements/run.txt && \
+	  $(LOCK) requirements/build.in --constraint requirements/run.txt --output-file requirements/build.txt && \
+	  $(LOCK) pyproject.toml requirements/build.in --group dev --constraint requirements/run.txt \
+	    --constraint requirements/build.txt --output-file requirements/dev.txt
+
+.PHONY: clean
+clean: ## remove .venv, caches and builds; what is under ~/.cache stays
+	rm -rf $(VENV) .lock-venv dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	find operator tests bench -name __pycache__ -prune -exec rm -rf {} +
+
+# Not verbs: the files that say what .venv holds.
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) --version 2>&1); name another: make PYTHON=python3.11 ..." >&2; exit 1; }
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(BIN)/python
+	@echo "installing what the operator needs ($$(grep -c == requirements/run.txt) packages, hashes checked)"
+	@$(PIP) install --quiet --require-hashes --requirement requirements/run.txt --requirement requirements/build.txt
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	@echo "installing what tests and linters need ($$(grep -c == requirements/dev.txt) packages, hashes checked)"
+	@$(PIP) install --quiet --require-hashes --requirement requirements/dev.txt
+	@touch $@

@@ -1,0 +1,86 @@
+"""The shape of the repository, as docs/architecture.md draws it."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "operator" / "dra_operator"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+MOST_LINES = 500
+
+
+def test_operator_folder_is_no_package():
+    """`operator/` has no `__init__.py`, which would take the place of the standard library's module."""
+    assert [path.name for path in (ROOT / "operator").iterdir() if path.suffix == ".py"] == []
+
+
+def test_import_operator_gives_the_standard_library(tmp_path):
+    """`import operator` at the root of the repository is the standard library's."""
+    answer = subprocess.run(
+        [sys.executable, "-c", "import operator; print(operator.add(2, 3), operator.__file__)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert answer.stdout.startswith("5 ")
+    assert str(ROOT) not in answer.stdout
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_module_is_short_enough_to_read(module):
+    """No module of the package has more than 500 lines."""
+    lines = module.read_text(encoding="utf-8").count("\n")
+
+    assert lines <= MOST_LINES
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted({path.parent for path in MODULES}),
+    ids=lambda path: str(path.relative_to(PACKAGE.parent)),
+)
+def test_folder_says_what_it_is_for(folder):
+    """Every folder of the package has an `__init__.py` that begins with a docstring."""
+    assert (folder / "__init__.py").read_text(encoding="utf-8").startswith('"""')
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> zipfile.ZipFile:
+    """Build the wheel as `pip wheel` does, without a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    (path,) = folder.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        yield archive
+
+
+def test_wheel_holds_the_package_alone(wheel):
+    """The wheel installs `dra_operator` and nothing beside it."""
+    tops = {name.partition("/")[0] for name in wheel.namelist()}
+
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"dra_operator"}
+
+
+def test_wheel_holds_every_module(wheel):
+    """Each module of the package, and the marker of its types, is in the wheel."""
+    modules = {str(path.relative_to(PACKAGE.parent)) for path in MODULES}
+
+    assert modules | {"dra_operator/py.typed"} <= set(wheel.namelist())
+
+
+def test_wheel_holds_the_licence(wheel):
+    """The licence travels with the wheel."""
+    (name,) = [name for name in wheel.namelist() if name.endswith("licenses/LICENSE")]
+
+    assert b"Apache License" in wheel.read(name)
