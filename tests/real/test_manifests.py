@@ -1,0 +1,117 @@
+"""What `kubectl apply -k manifests/` makes of a cluster."""
+
+import pytest
+import yaml
+
+from controlplane import install_access
+from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT, rendered
+from dra_operator import __version__
+from dra_operator.controller.settings import load
+
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/dra-operator"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+
+@pytest.fixture(scope="module")
+def applied(control_plane):
+    """Apply all manifests as an administrator would; a warning of the API server counts as an error."""
+    control_plane.kubectl("apply", "-k", str(MANIFESTS), "--warnings-as-errors")
+    yield control_plane
+    control_plane.client.delete(DEPLOYMENT)
+    install_access(control_plane)
+
+
+@pytest.fixture
+def pod(applied):
+    """Return the pod that the Deployment would make."""
+    deployment = applied.client.get(DEPLOYMENT)
+    template = deployment["spec"]["template"]
+    template["metadata"]["generateName"] = "dra-operator-"
+    return {"apiVersion": "v1", "kind": "Pod", **template}
+
+
+def test_second_apply_changes_nothing(applied):
+    """The API server stores the manifests as they are written: a second apply finds nothing to change."""
+    lines = applied.kubectl("apply", "-k", str(MANIFESTS), "--warnings-as-errors").splitlines()
+
+    assert len(lines) == 7
+    assert [line for line in lines if not line.endswith(" unchanged")] == []
+
+
+def test_namespace_takes_the_pod(applied, pod):
+    """A pod of the template is admitted in the namespace, which enforces pod security `restricted`."""
+    made = applied.client.request("POST", PODS, pod)
+    applied.client.delete(f"{PODS}?gracePeriodSeconds=0")
+
+    assert made.status == 201, made.body
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seccompProfile": {"type": "Unconfined"}},
+        {"allowPrivilegeEscalation": True},
+        {"runAsUser": 0},
+        {"capabilities": None},
+    ],
+    ids=["any system call", "may gain privileges", "root", "with capabilities"],
+)
+def test_namespace_refuses_a_weaker_pod(applied, pod, change):
+    """The namespace does enforce `restricted`: each weakening of the same pod is refused."""
+    security = pod["spec"]["containers"][0]["securityContext"]
+    security.update(change)
+
+    refused = applied.client.request("POST", PODS, pod)
+
+    assert refused.status == 403
+    assert 'violates PodSecurity "restricted' in refused.body["message"]
+
+
+def test_one_operator_at_a_time(applied):
+    """The Deployment runs one replica and ends it before it starts the next."""
+    spec = applied.client.get(DEPLOYMENT)["spec"]
+
+    assert spec["replicas"] == 1
+    assert spec["strategy"] == {"type": "Recreate"}
+
+
+def test_image_is_of_this_version(control_plane):
+    """The manifests name the image of the version they ship with."""
+    (deployment,) = [found for found in rendered(control_plane) if found["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+
+    assert container["image"] == f"dra-operator:{__version__}"
+
+
+def test_configuration_is_understood(control_plane, tmp_path):
+    """The configuration file of the ConfigMap is one that the operator takes."""
+    (config_map,) = [found for found in rendered(control_plane) if found["kind"] == "ConfigMap"]
+    file = tmp_path / "config.yaml"
+    file.write_text(config_map["data"]["config.yaml"])
+
+    loaded = load({}, str(file))
+
+    assert set(loaded.origins) == set(yaml.safe_load(file.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("verb", "path"),
+    [
+        ("GET", "/api/v1/namespaces/kube-system/secrets"),
+        ("GET", "/api/v1/namespaces/default/configmaps"),
+        ("DELETE", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/any"),
+        ("POST", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"),
+        ("DELETE", "/apis/resource.k8s.io/v1/resourceslices/any"),
+        ("PATCH", "/api/v1/nodes/any"),
+        ("PATCH", "/api/v1/namespaces/default/pods/any"),
+        ("DELETE", "/api/v1/namespaces/default/events/any"),
+    ],
+    ids=lambda value: value.rpartition("/")[2] if "/" in value else value.lower(),
+)
+def test_service_account_may_not(applied, verb, path):
+    """The operator's service account may not do what the operator does not do."""
+    answer = applied.client_for(SERVICE_ACCOUNT, NAMESPACE).request(
+        verb, path, {} if verb in {"POST", "PATCH"} else None, content_type="application/merge-patch+json"
+    )
+
+    assert answer.status == 403
