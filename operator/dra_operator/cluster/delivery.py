@@ -1,0 +1,165 @@
+"""Delivery: one write, from its first request to the day its outcome is known.
+
+The difficult answers are those that do not come. A patch that timed out, broke off or met a 5xx may have been
+stored, and a decision that counts as failed although it was stored gives one device to two claims. So nothing
+is concluded from silence: the claim is read back, by a quorum read, and compared with what was to be written.
+The preconditions make this safe in the other direction too: repeating a patch that arrived after all is
+refused.
+
+Even a plain 409 is read back before it counts as lost, since a proxy may have repeated a request of ours.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from dra_operator.cluster.backoff import Backoff
+from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
+from dra_operator.cluster.writes import (
+    Allocation,
+    Body,
+    Conflict,
+    Forbidden,
+    Gone,
+    Refused,
+    Step,
+    Write,
+    WriteOutcome,
+    Written,
+    allocation_of,
+    steps,
+)
+
+FIELD_MANAGER: Final = "dra-operator"
+ATTEMPTS: Final = 6
+"""How often one patch is sent while reading back says that it was not stored; then the claim is decided
+anew."""
+PARAMS: Mapping[str, str] = {"fieldManager": FIELD_MANAGER}
+
+
+class Wait(Enum):
+    """What a pause is for: a server that is away for everybody, or one claim that it has trouble with."""
+
+    SERVER = "server"
+    CLAIM = "claim"
+
+
+Pause = Callable[[float, Wait], Awaitable[None]]
+"""Waits for so many seconds; raises CancelledError when the writer stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How writes reach the API server. `pause` waits, `random` gives numbers from 0 up to 1."""
+
+    session: ApiSession
+    served: Served
+    pause: Pause
+    random: Callable[[], float]
+    backoff: Backoff
+    timeout: float
+
+    async def deliver(self, write: Write) -> WriteOutcome:
+        """Send the patches of a write, which has at least one, and return what came of it."""
+        version = write.resource_version
+        body: Body = {}
+        for step in steps(write):
+            answer = await self._send(write, step, version)
+            if not isinstance(answer, dict):
+                return answer
+            body = answer
+            version = body["metadata"]["resourceVersion"]
+        return Written(write, body)
+
+    async def _send(self, write: Write, step: Step, version: str) -> Body | WriteOutcome:
+        """Send one patch until its outcome is known. Return the claim if the next patch may follow."""
+        last = steps(write)[-1] == step
+        invalid = False
+        trouble = ""
+        for attempt in range(1, ATTEMPTS + 1):
+            answer = await self._patch(write, step, version)
+            if isinstance(answer, dict):
+                return answer if step.holds(answer) else _not_made(write, step, answer)
+            trouble = str(answer)
+            if isinstance(answer, ApiError):
+                if answer.status == 429:
+                    await self.pause(self._delay(attempt, answer), Wait.SERVER)
+                    continue
+                if answer.status == 422 and invalid:
+                    return Refused(write, answer.message or trouble)
+                invalid = answer.status == 422
+                if verdict := _verdict(write, answer):
+                    return verdict
+            if not isinstance(answer, ApiError) or answer.status not in (409, 422):
+                await self.pause(self._delay(attempt, answer), _reason_to_wait(answer))
+            current = await self._look(write)
+            if not isinstance(current, dict):
+                return current
+            metadata = current["metadata"]
+            if metadata["uid"] == write.uid and step.holds(current):
+                # Between the patches of a write others may have been at work: what follows is decided anew.
+                return Written(write, current) if last else Conflict(write, current, trouble)
+            if metadata["uid"] != write.uid or metadata["resourceVersion"] != version:
+                return Conflict(write, current, trouble)
+        return Conflict(write, None, f"not accepted in {ATTEMPTS} attempts; {trouble}")
+
+    async def _patch(self, write: Write, step: Step, version: str) -> Body | ApiError | ApiUnreachable:
+        patch = step.patch()
+        patch.setdefault("metadata", {}).update({"resourceVersion": version, "uid": write.uid})
+        path = self.served.path(write.namespace, write.name, step.subresource)
+        try:
+            return await self.session.request(
+                "PATCH", path, params=PARAMS, body=patch, content_type=MERGE_PATCH, timeout=self.timeout
+            )
+        except (ApiError, ApiUnreachable) as error:
+            return error
+
+    async def _look(self, write: Write) -> Body | WriteOutcome:
+        """Read the claim back, for as long as it takes: until then nobody knows what it holds."""
+        path = self.served.path(write.namespace, write.name)
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self.session.request("GET", path, timeout=self.timeout)
+            except ApiError as error:
+                if error.status == 404:
+                    return Gone(write)
+                if error.status == 403:
+                    return Forbidden(write, error)
+                trouble: ApiError | ApiUnreachable = error
+            except ApiUnreachable as error:
+                trouble = error
+            await self.pause(self._delay(attempt, trouble), _reason_to_wait(trouble))
+
+    def _delay(self, attempt: int, error: ApiError | ApiUnreachable) -> float:
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        return self.backoff.delay(attempt, self.random, asked)
+
+
+def _verdict(write: Write, error: ApiError) -> WriteOutcome | None:
+    """Return what a refusal means by itself, or None if the claim must be read back to know."""
+    if error.status == 403:
+        return Forbidden(write, error)
+    if error.status == 404:
+        return Gone(write)
+    if error.status in (401, 408, 409, 422) or error.status >= 500:
+        return None
+    return Refused(write, str(error))
+
+
+def _not_made(write: Write, step: Step, body: Body) -> WriteOutcome:
+    """Return what it means that the API server accepted a patch and stored something else: a webhook, most likely."""
+    if isinstance(step, Allocation) and allocation_of(body) is not None:
+        return Conflict(write, body, "another allocation was stored than the one sent")
+    target = f"resourceclaims/{step.subresource}" if step.subresource else "resourceclaims"
+    return Refused(write, f"the patch of {target} was accepted, but the claim is as before")
+
+
+def _reason_to_wait(error: ApiError | ApiUnreachable) -> Wait:
+    """Tell a server that is away or overloaded from one that fails on this claim, e.g. by a webhook."""
+    if isinstance(error, ApiError) and error.status not in (401, 429, 503):
+        return Wait.CLAIM
+    return Wait.SERVER

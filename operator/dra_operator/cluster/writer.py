@@ -1,0 +1,223 @@
+"""The writer: decisions on their way to the API server, many at once, in order for each claim.
+
+Writing is what bounds the operator: about eight to sixteen requests at once use the API server well, more
+only queue there (docs/kopf.md, 2.3). So a dozen slots serve two queues, decisions before annotations, and the
+writes of one claim never overtake each other. A write whose own claim is in trouble gives its slot back while
+it waits, so that one broken webhook does not hold up a cluster; one that waits for the API server keeps it,
+since the others would fare no better.
+
+Each write that is submitted gets exactly one outcome.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from random import random as system_random
+from typing import Final
+
+import structlog
+
+from dra_operator.cluster.backoff import Backoff
+from dra_operator.cluster.delivery import Delivery, Wait
+from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.session import ApiSession
+from dra_operator.cluster.writes import (
+    AllocateWrite,
+    AnnotateWrite,
+    Conflict,
+    DeallocateWrite,
+    Forbidden,
+    Gone,
+    Refused,
+    Unknown,
+    Unsent,
+    Write,
+    WriteOutcome,
+    Written,
+    steps,
+)
+
+__all__ = [
+    "AllocateWrite",
+    "AnnotateWrite",
+    "Conflict",
+    "DeallocateWrite",
+    "Forbidden",
+    "Gone",
+    "Refused",
+    "Unknown",
+    "Unsent",
+    "Write",
+    "WriteOutcome",
+    "Writer",
+    "Written",
+]
+
+log = structlog.get_logger(__name__)
+
+CONCURRENCY: Final = 12
+TIMEOUT_SECONDS: Final = 60.0
+"""For one request; the API server gives up on its side after at most that long."""
+BACKOFF = Backoff(base=0.2, cap=10.0)
+
+Key = tuple[str, str]
+
+
+class Writer:
+    """Sends writes to claims and reports each outcome to `deliver_outcome`, on the event loop.
+
+    `served` is the ResourceClaim in the version that the API server serves. `sleep` and `random` are
+    arguments so that tests need not wait.
+    """
+
+    def __init__(
+        self,
+        session: ApiSession,
+        served: Served,
+        deliver_outcome: Callable[[WriteOutcome], None],
+        *,
+        concurrency: int = CONCURRENCY,
+        timeout: float = TIMEOUT_SECONDS,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = system_random,
+        backoff: Backoff = BACKOFF,
+    ) -> None:
+        self.outcomes: Counter[str] = Counter()
+        """How many outcomes there were, by the name of their class."""
+        self._deliver_outcome = deliver_outcome
+        self._concurrency = concurrency
+        self._sleep = sleep
+        self._delivery = Delivery(session, served, self._pause, random, backoff, timeout)
+        self._free = concurrency
+        self._returning: deque[asyncio.Future[None]] = deque()
+        self._decisions: deque[Key] = deque()
+        self._annotations: deque[Key] = deque()
+        self._waiting: dict[Key, deque[Write]] = {}
+        self._running: dict[Key, asyncio.Task[None]] = {}
+        self._stopping = False
+
+    @property
+    def in_flight(self) -> int:
+        """How many writes were begun and have no outcome yet."""
+        return len(self._running)
+
+    @property
+    def queued(self) -> int:
+        """How many writes were not begun yet."""
+        return sum(len(writes) for writes in self._waiting.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests of lesser weight should wait: writes are queued, or half of the slots are taken."""
+        return bool(self._waiting) or self._free * 2 < self._concurrency
+
+    def submit(self, write: Write) -> None:
+        """Send a write as soon as its claim and a slot are free.
+
+        Its outcome arrives later, never within this call.
+        """
+        if self._stopping or not steps(write):
+            self._unsent(write)
+            return
+        key = (write.namespace, write.name)
+        queue = self._waiting.setdefault(key, deque())
+        # Whatever is newer says more: an annotation that has not been sent is out of date.
+        for stale in [other for other in queue if isinstance(other, AnnotateWrite)]:
+            queue.remove(stale)
+            self._unsent(stale)
+        queue.append(write)
+        if key not in self._running:
+            self._line_up(key)
+        self._fill()
+
+    async def drain(self, seconds: float) -> int:
+        """Take no more writes and let those in flight finish, for at most so long.
+
+        Return how many were left unfinished; their outcome is Unknown.
+        """
+        self._stopping = True
+        for queue in self._waiting.values():
+            for write in queue:
+                self._unsent(write)
+        self._waiting.clear()
+        tasks = set(self._running.values())
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+            return len(late)
+        return 0
+
+    def _line_up(self, key: Key) -> None:
+        first = self._waiting[key][0]
+        (self._annotations if isinstance(first, AnnotateWrite) else self._decisions).append(key)
+
+    def _fill(self) -> None:
+        """Give free slots away: first to writes that come back from a pause, then to decisions."""
+        while self._free:
+            if self._returning:
+                back = self._returning.popleft()
+                if back.done():
+                    continue
+                back.set_result(None)
+            elif self._decisions or self._annotations:
+                key = (self._decisions or self._annotations).popleft()
+                if key not in self._waiting or key in self._running:
+                    continue
+                write = self._waiting[key].popleft()
+                if not self._waiting[key]:
+                    del self._waiting[key]
+                self._running[key] = asyncio.create_task(self._run(key, write))
+            else:
+                return
+            self._free -= 1
+
+    async def _run(self, key: Key, write: Write) -> None:
+        outcome: WriteOutcome = Unknown(write)
+        try:
+            outcome = await self._delivery.deliver(write)
+        except asyncio.CancelledError:
+            log.warning("write left unfinished", namespace=write.namespace, name=write.name, uid=write.uid)
+        except Exception:
+            log.exception("write stopped by a defect", namespace=write.namespace, name=write.name)
+        finally:
+            del self._running[key]
+            self._free += 1
+            if key in self._waiting:
+                self._line_up(key)
+            self._report(outcome)
+            self._fill()
+
+    async def _pause(self, seconds: float, wait: Wait) -> None:
+        if wait is Wait.SERVER:
+            await self._sleep(seconds)
+            return
+        self._free += 1
+        self._fill()
+        try:
+            await self._sleep(seconds)
+        except BaseException:
+            self._free -= 1
+            raise
+        back = asyncio.get_running_loop().create_future()
+        self._returning.append(back)
+        self._fill()
+        try:
+            await back
+        except BaseException:
+            # Cancelled while waiting for a slot: _run gives one back that was never taken again.
+            if not back.done() or back.cancelled():
+                self._free -= 1
+            raise
+
+    def _unsent(self, write: Write) -> None:
+        asyncio.get_running_loop().call_soon(self._report, Unsent(write))
+
+    def _report(self, outcome: WriteOutcome) -> None:
+        self.outcomes[type(outcome).__name__] += 1
+        try:
+            self._deliver_outcome(outcome)
+        except Exception:
+            log.exception("outcome refused", outcome=type(outcome).__name__)

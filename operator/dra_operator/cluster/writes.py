@@ -1,0 +1,266 @@
+"""Writes: what can be done to a claim, as the patches the API server gets, and what can come of it.
+
+The operator owns three things on a claim: the finalizer that protects an allocation, the allocation, and one
+annotation that says why the claim waits (docs/architecture.md, rule 3). Each write is a short list of
+merge-patches, and each patch carries `resourceVersion` and `uid` of the claim that the decision was made on:
+without them a merge-patch silently wins over whatever happened since, with them the API server answers 409 or
+422 (docs/kopf.md, 2.3).
+
+The order of the patches is upstream's: the finalizer before the allocation, and the allocation's end before
+the finalizer's, so that a claim with devices can never vanish (docs/dra-semantics.md, 8.2 and 8.3).
+Allocations have the same JSON in v1, v1beta2 and v1beta1, so these patches fit each of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dra_operator.cluster.session import ApiError
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+"""On every claim that has an allocation. Source: k8s.io/api/resource/v1, `Finalizer`."""
+PENDING_ANNOTATION = "dra-operator.io/pending"
+"""On every claim of ours that waits: one line that says for what."""
+
+Body: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateWrite:
+    """Give a claim its devices.
+
+    `resource_version`, `finalizers` (all of them) and `drop_annotation` (whether it carries ours) are those
+    of the claim decided on. `allocation` is an AllocationResult as on the wire, with its allocationTimestamp.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    finalizers: tuple[str, ...]
+    drop_annotation: bool
+    allocation: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeallocateWrite:
+    """Let go of a claim that is being deleted: end its allocation, if `allocated`, and take our finalizer off.
+
+    `consumers` is the length of its `status.reservedFor`. Raises ValueError unless that is 0: what a pod uses
+    is not taken away (docs/dra-semantics.md, 8.3).
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    finalizers: tuple[str, ...]
+    allocated: bool
+    consumers: int
+
+    def __post_init__(self) -> None:
+        if self.consumers:
+            raise ValueError(f"claim {self.namespace}/{self.name} is reserved for {self.consumers} consumers")
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotateWrite:
+    """Say on a claim why it waits, or take that off (`text` None). `current` is what it says now."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    current: str | None
+    text: str | None
+
+
+Write: TypeAlias = AllocateWrite | DeallocateWrite | AnnotateWrite
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """It is done; `body` is the claim as it is now."""
+
+    write: Write
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """It is not done, since the claim is no longer what was decided on: look again.
+
+    `body` is the claim as it is now, where that is known; it may be another claim of the same name. `message`
+    says what was in the way.
+    """
+
+    write: Write
+    body: Body | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The claim no longer exists."""
+
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The API server says, also when asked twice, that this may not be written; `message` is its reason."""
+
+    write: Write
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """RBAC does not allow it; `error` names verb and resource."""
+
+    write: Write
+    error: ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The writer was stopped before it could find out whether this is done."""
+
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """No request was made: nothing to change, a newer write took its place, or the writer is stopping."""
+
+    write: Write
+
+
+WriteOutcome: TypeAlias = Written | Conflict | Gone | Refused | Forbidden | Unknown | Unsent
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizerAndAnnotation:
+    """The patch that comes before an allocation."""
+
+    finalizers: tuple[str, ...]
+    drop_annotation: bool
+    subresource: str = ""
+
+    def patch(self) -> Body:
+        """Return the merge-patch, without its preconditions. A merge-patch replaces a list as a whole."""
+        metadata: Body = {"finalizers": list(self.finalizers)}
+        if self.drop_annotation:
+            metadata["annotations"] = {PENDING_ANNOTATION: None}
+        return {"metadata": metadata}
+
+    def holds(self, body: Body) -> bool:
+        """Return whether this is so in a claim."""
+        return FINALIZER in finalizers_of(body) and not (
+            self.drop_annotation and annotation_of(body) is not None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The patch that gives a claim its devices."""
+
+    allocation: Mapping[str, Any]
+    subresource: str = "status"
+
+    def patch(self) -> Body:
+        """Return the merge-patch, without its preconditions."""
+        return {"status": {"allocation": dict(self.allocation)}}
+
+    def holds(self, body: Body) -> bool:
+        """Return whether a claim has these devices; other fields the API server may fill in or drop."""
+        stored = allocation_of(body)
+        return stored is not None and _devices(stored) == _devices(self.allocation)
+
+
+@dataclass(frozen=True, slots=True)
+class NoAllocation:
+    """The patch that ends an allocation."""
+
+    subresource: str = "status"
+
+    def patch(self) -> Body:
+        """Return the merge-patch, without its preconditions."""
+        return {"status": {"allocation": None}}
+
+    def holds(self, body: Body) -> bool:
+        """Return whether a claim has no allocation."""
+        return allocation_of(body) is None
+
+
+@dataclass(frozen=True, slots=True)
+class NoFinalizer:
+    """The patch that takes our finalizer off and leaves those of others."""
+
+    finalizers: tuple[str, ...]
+    subresource: str = ""
+
+    def patch(self) -> Body:
+        """Return the merge-patch, without its preconditions."""
+        return {"metadata": {"finalizers": [name for name in self.finalizers if name != FINALIZER]}}
+
+    def holds(self, body: Body) -> bool:
+        """Return whether a claim is without our finalizer."""
+        return FINALIZER not in finalizers_of(body)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """The patch that says why a claim waits, or no longer."""
+
+    text: str | None
+    subresource: str = ""
+
+    def patch(self) -> Body:
+        """Return the merge-patch, without its preconditions."""
+        return {"metadata": {"annotations": {PENDING_ANNOTATION: self.text}}}
+
+    def holds(self, body: Body) -> bool:
+        """Return whether a claim says so."""
+        return annotation_of(body) == self.text
+
+
+Step: TypeAlias = FinalizerAndAnnotation | Allocation | NoAllocation | NoFinalizer | Annotation
+
+
+def steps(write: Write) -> tuple[Step, ...]:
+    """Return the patches of a write, in order; none if there is nothing to change."""
+    match write:
+        case AllocateWrite():
+            protect = write.drop_annotation or FINALIZER not in write.finalizers
+            finalizers = tuple(dict.fromkeys((*write.finalizers, FINALIZER)))
+            first = (FinalizerAndAnnotation(finalizers, write.drop_annotation),) if protect else ()
+            return (*first, Allocation(write.allocation))
+        case DeallocateWrite():
+            clear = (NoAllocation(),) if write.allocated else ()
+            release = (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
+            return (*clear, *release)
+        case AnnotateWrite():
+            return () if write.text == write.current else (Annotation(write.text),)
+
+
+def finalizers_of(body: Body) -> tuple[str, ...]:
+    """Return the finalizers of a claim as on the wire."""
+    return tuple(body["metadata"].get("finalizers") or ())
+
+
+def annotation_of(body: Body) -> str | None:
+    """Return what a claim says about why it waits."""
+    return (body["metadata"].get("annotations") or {}).get(PENDING_ANNOTATION)
+
+
+def allocation_of(body: Body) -> Body | None:
+    """Return the allocation of a claim as on the wire."""
+    return (body.get("status") or {}).get("allocation")
+
+
+def _devices(allocation: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return [
+        tuple(result.get(part, "") for part in ("request", "driver", "pool", "device")) for result in results
+    ]
