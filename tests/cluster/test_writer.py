@@ -652,7 +652,7 @@ class TestOrder:
     async def test_drain_lets_writes_in_flight_finish(self, gate, desk):
         """On the way out, what is in flight finishes and what was not begun is not begun."""
         writing = desk(concurrency=1)
-                writing.writer.submit(allocate(name="a"))
+        writing.writer.submit(allocate(name="a"))
         writing.writer.submit(allocate(name="b"))
         await gate.until("a")
         draining = asyncio.create_task(writing.writer.drain(5))
