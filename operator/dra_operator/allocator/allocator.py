@@ -1,0 +1,187 @@
+"""The allocator: claims in, one decision out.
+
+It joins the parts: a plan a claim, the walk over nodes, a search in each, and the result of the first that fits. It
+reads the inventory and the ledger and changes neither; whoever takes a decision tells the ledger.
+
+The first node by name that fits wins. An error that upstream calls fatal ends the attempt, also where another node
+would fit: a claim that is wrong somewhere is wrong.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from dra_operator.allocator.budget import Budget, Limits
+from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.decision import (
+    AbortedError,
+    Allocated,
+    Decision,
+    Failed,
+    FatalError,
+    Unsatisfied,
+    claim_key,
+)
+from dra_operator.allocator.derived import DerivedAttributes, DerivedPrograms
+from dra_operator.allocator.plain import PlainSearch
+from dra_operator.allocator.plan import ClaimPlan, plan_claim
+from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.result import build_result
+from dra_operator.allocator.selectors import SelectorCache
+from dra_operator.allocator.state import NodeState
+from dra_operator.allocator.walk import Problems
+from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
+from dra_operator.cel import STORED_137, Environment
+from dra_operator.inventory import Changes, Features, Inventory, Views, bits
+from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
+from dra_operator.ledger import Availability, Ledger
+
+_MAX_PLANS = 8192
+
+
+class AdminAccess(Enum):
+    """Who may ask for admin access: claims of namespaces with the label, or any claim.
+
+    The API server checks the label when a claim is created; a claim smuggled past it must not be served either. Where
+    no namespaces are known, as in recorded scenarios, whoever sets up the allocator says that they do not matter.
+    """
+
+    LABELLED_NAMESPACES = "labelled namespaces"
+    ANY_NAMESPACE = "any namespace"
+
+
+@dataclass(slots=True)
+class Allocator:
+    """Decides for an inventory and a ledger, which it follows.
+
+    `clock` returns seconds and only serves the deadline; `share_ids` returns a fresh lower-case UUID for each share.
+    """
+
+    inventory: Inventory
+    ledger: Ledger
+    features: Features = field(default_factory=Features.all_on, kw_only=True)
+    limits: Limits = field(default_factory=Limits, kw_only=True)
+    clock: Callable[[], float] = field(kw_only=True)
+    share_ids: Callable[[], str] = field(kw_only=True)
+    environment: Environment = field(default=STORED_137, kw_only=True)
+    admin_access: AdminAccess = field(default=AdminAccess.LABELLED_NAMESPACES, kw_only=True)
+    availability: Availability = field(init=False)
+    candidates: Candidates = field(init=False)
+    _derived: DerivedPrograms = field(init=False)
+    _problems: Problems = field(init=False)
+    _class_changes: Changes = field(init=False)
+    _plans: dict[int, tuple[ResourceClaimSpec, tuple[str, str], ClaimPlan]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._class_changes = self.inventory.subscribe()
+        views = Views(self.inventory, self.features)
+        self.availability = Availability(views, self.ledger)
+        self.candidates = Candidates(self.features, SelectorCache(self.environment))
+        self._derived = DerivedPrograms(self.environment)
+        self._problems = Problems(self.availability)
+
+    def allocate(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Decision:
+        """Decide for some claims together: all of them on one node, or none.
+
+        `nodes` restricts the nodes that are asked; names that are not known are left out.
+        """
+        self.refresh()
+        budget = Budget(self.limits, self.clock)
+        try:
+            plans = [self.plan(claim) for claim in claims]
+            return self._walk(plans, self._set_of(nodes), budget)
+        except FatalError as error:
+            return error.failed()
+        except AbortedError as error:
+            first = claim_key(claims[0]) if claims else None
+            return Failed("aborted", str(error), Reason.SEARCH_ABORTED, claim=first)
+
+    def refresh(self) -> None:
+        """Take in what has changed in inventory and ledger."""
+        changes = self.availability.refresh()
+        if changes is not None:
+            self.candidates.forget(changes.removed)
+        class_changes = self._class_changes
+        class_changes.pools.clear()
+        class_changes.nodes.clear()
+        if class_changes.classes:
+            class_changes.classes.clear()
+            self._plans.clear()
+            self._problems.clear()
+
+    def plan(self, claim: ResourceClaim) -> ClaimPlan:
+        """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
+        key = claim_key(claim)
+        known = self._plans.get(id(claim.spec))
+        if known is not None and known[0] is claim.spec and known[1] == key:
+            plan = known[2]
+        else:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            plan = plan_claim(claim, self.inventory.classes, self.candidates, self.features)
+            self._plans[id(claim.spec)] = (claim.spec, key, plan)
+        self._check_admin_access(plan)
+        return plan
+
+    def search(self, plans: Sequence[ClaimPlan], node: str, budget: Budget) -> PlainSearch:
+        """Return a search for some claims in one node, not yet run."""
+        state = NodeState(
+            plans=plans,
+            node=self.inventory.nodes[node],
+            view=self.availability.views.of_node(node),
+            availability=self.availability,
+            candidates=self.candidates,
+            derived=DerivedAttributes(self._derived, budget).value,
+        )
+        return PlainSearch(state, budget)
+
+    def _check_admin_access(self, plan: ClaimPlan) -> None:
+        if self.admin_access is AdminAccess.ANY_NAMESPACE:
+            return
+        namespace = plan.key[0]
+        for request in plan.requests:
+            if any(item.admin_access for item in request.alternatives):
+                if self.inventory.admits_admin_access(namespace):
+                    return
+                raise FatalError(
+                    f"request {request.name}: asks for admin access, but namespace {namespace} has no label "
+                    f'{ADMIN_ACCESS_LABEL}: "true"',
+                    Reason.ADMIN_ACCESS_DENIED,
+                    claim=plan.key,
+                    request=request.name,
+                    subject=("Namespace", namespace),
+                )
+
+    def _set_of(self, nodes: Sequence[str] | None) -> int:
+        views = self.availability.views
+        if nodes is None:
+            return views.usable
+        return views.usable & bits.of_positions(views.index[name] for name in set(nodes) if name in views.index)
+
+    def _walk(self, plans: Sequence[ClaimPlan], allowed: int, budget: Budget) -> Decision:
+        availability = self.availability
+        views = availability.views
+        problem = self._problems.get(tuple(plan.signature for plan in plans))
+        wanted = allowed & problem.maybe
+        if not any(plan.evaluates_used for plan in plans) and any(plan.needs_free for plan in plans):
+            wanted &= availability.nonempty
+        while wanted:
+            position = bits.lowest(wanted)
+            node = views.order[position]
+            search = self.search(plans, node, budget)
+            if search.run():
+                return self._allocated(search, node)
+            view = views.of_node(node)
+            # Nodes that see the same say the same, unless what a node's kubelet can do matters.
+            failed = 1 << position if view.skips_operations else view.nodes
+            wanted &= ~failed
+            problem.maybe &= ~failed
+        return Unsatisfied()
+
+    def _allocated(self, search: PlainSearch, node: str) -> Allocated:
+        state = search.state
+        results = tuple(
+            build_result(plan, state.picks[number], search.chosen_alternatives(number), node, self.share_ids)
+            for number, plan in enumerate(state.plans)
+        )
+        return Allocated(node, results)

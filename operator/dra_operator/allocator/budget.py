@@ -1,0 +1,46 @@
+"""The budget of one attempt: steps and time, so that no claim can hold up the others.
+
+The search is exponential in bad cases. Upstream relies on its filter timeout; here the steps are counted as well, since
+they are the same on every machine. The clock comes from outside and is looked at now and then only.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dra_operator.allocator.decision import AbortedError
+
+_STEPS_PER_LOOK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one attempt may cost: `steps` devices tried, `seconds` by the clock; None is without limit."""
+
+    steps: int | None = 1_000_000
+    seconds: float | None = 10.0
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left of the limits of one attempt."""
+
+    limits: Limits
+    clock: Callable[[], float]
+    steps: int = 0
+    _deadline: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._deadline = None if self.limits.seconds is None else self.clock() + self.limits.seconds
+
+    def step(self) -> None:
+        """Count a step. Raises AbortedError if the steps or the time are used up."""
+        self.steps += 1
+        if self.limits.steps is not None and self.steps > self.limits.steps:
+            raise AbortedError(f"the search was given up after {self.limits.steps} steps")
+        if self.steps % _STEPS_PER_LOOK == 0:
+            self.look()
+
+    def look(self) -> None:
+        """Look at the clock. Raises AbortedError if the time is used up."""
+        if self._deadline is not None and self.clock() > self._deadline:
+            raise AbortedError(f"the search was given up after {self.limits.seconds:g} s")

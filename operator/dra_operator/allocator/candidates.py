@@ -1,0 +1,224 @@
+"""Candidates: which devices of a pool view could serve a request, whatever is in use.
+
+A candidate key is what two requests have in common if the same devices can serve them: selectors, tolerations and
+amounts. For each key and pool view the answer is computed once, at first need, and holds until the view is another: it
+never depends on the ledger.
+Source: docs/engine sections 2 and 3; docs/dra-semantics 3.2, 4.4, 5.1.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dra_operator.allocator.budget import Budget, Limits
+from dra_operator.allocator.capacity import CapacityError, Consumed, consume
+from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.selectors import SelectorCache
+from dra_operator.api.quantity import Quantity
+from dra_operator.api.types import DeviceTaint, DeviceToleration
+from dra_operator.inventory import Features, PoolView, Slice, bits
+
+_MAX_AMOUNTS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class KeyContent:
+    """What a candidate key stands for: expressions in order, tolerations, and amounts by capacity name."""
+
+    class_selectors: tuple[str, ...]
+    request_selectors: tuple[str, ...]
+    tolerations: tuple[DeviceToleration, ...]
+    amounts: tuple[tuple[str, int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The devices of a pool view, for one key, as sets of positions.
+
+    `selectable`: selectors, capacity and node agree, whatever taints the device has. `mask`: those of them whose taints
+    are tolerated. `errors`: an attempt that reaches one of these ends with an error.
+    """
+
+    selectable: int
+    mask: int
+    errors: int
+
+
+@dataclass(slots=True, eq=False)
+class CandidateKey:
+    """A key and its answers by serial number of the view."""
+
+    content: KeyContent
+    requests: Mapping[str, Quantity]
+    answers: dict[int, Answers] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Candidates:
+    """All candidate keys in use, and what they share: selectors and amounts."""
+
+    features: Features
+    selectors: SelectorCache
+    maximum: int = 2048
+    _keys: dict[KeyContent, CandidateKey] = field(default_factory=dict)
+    _amounts: dict[object, tuple[Consumed | CapacityError | None, ...]] = field(default_factory=dict)
+
+    def key(self, content: KeyContent, requests: Mapping[str, Quantity]) -> CandidateKey:
+        """Return the key with this content; `requests` are its amounts as quantities."""
+        found = self._keys.get(content)
+        if found is None:
+            if len(self._keys) >= self.maximum:
+                for old in list(self._keys)[: self.maximum // 2]:
+                    del self._keys[old]
+            found = self._keys[content] = CandidateKey(content, requests)
+        return found
+
+    def forget(self, views: Sequence[PoolView]) -> None:
+        """Drop the answers about views that are gone."""
+        for key in self._keys.values():
+            for view in views:
+                key.answers.pop(view.serial, None)
+
+    def ask(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
+        """Return the answers of a key about a view. Raises AbortedError if the time is used up."""
+        found = key.answers.get(view.serial)
+        if found is None:
+            found = key.answers[view.serial] = self._compute(key, view, budget)
+        return found
+
+    def consumed(self, key: CandidateKey, content: Slice, index: int) -> Consumed | CapacityError | None:
+        """Return what a request consumes of a device: None if it is unfit, an error if the amounts are impossible."""
+        if not self.features.consumable_capacity:
+            return _NOTHING
+        if not content.capacity:
+            return None if key.requests else _NOTHING
+        columns = tuple(content.capacity.items())
+        memo = (key.content.amounts, tuple((name, column.serial) for name, column in columns))
+        found = self._amounts.get(memo)
+        if found is None:
+            if len(self._amounts) >= _MAX_AMOUNTS:
+                self._amounts.clear()
+            found = self._amounts[memo] = tuple(
+                self._consume(key.requests, content, number) for number in range(len(content.names))
+            )
+        return found[index]
+
+    def selector_error(
+        self, key: CandidateKey, content: Slice, index: int, claim: str, request: str, class_name: str
+    ) -> FatalError | None:
+        """Return the error of the selector that fails on a device, or None if none does."""
+        device = f"{content.driver}/{content.pool}/{content.names[index]}"
+        budget = _unlimited()
+        for owner, subject, expressions in (
+            (f"class {class_name}", ("DeviceClass", class_name), key.content.class_selectors),
+            (f"claim {claim}", ("ResourceClaim", claim), key.content.request_selectors),
+        ):
+            for number, expression in enumerate(expressions):
+                answers = self.selectors.get(expression)
+                selected, failed = answers.ask(content, 1 << index, budget)
+                if failed:
+                    error = answers.failure(content, index)
+                    if error.kind == "compile":
+                        text = f"{owner}: selector #{number}: CEL compile error: {error}"
+                        return FatalError(text, Reason.SELECTOR_INVALID, request=request, subject=subject)
+                    text = f"{owner}: selector #{number} on device {device}: CEL runtime error: {error}"
+                    if str(error).startswith("no such key"):
+                        text += "; use optional chaining (.?) or has() for what not every device has"
+                    return FatalError(text, Reason.SELECTOR_FAILED, request=request, subject=subject)
+                if not selected:
+                    return None
+        return None
+
+    def _consume(
+        self, requests: Mapping[str, Quantity], content: Slice, index: int
+    ) -> Consumed | CapacityError | None:
+        capacity = {
+            name: value
+            for name, column in content.capacity.items()
+            if (value := column.values[index]) is not None
+        }
+        try:
+            return consume(requests, capacity, fractional=self.features.fractional_capacity_range)
+        except CapacityError as error:
+            return error
+
+    def _compute(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
+        selectable = mask = errors = 0
+        for content, offset in zip(view.slices, view.offsets, strict=True):
+            selected, failed = self.select(key, content, budget)
+            errors |= failed << offset
+            visible = selected & (view.visible >> offset)
+            for index in bits.each(selected & ~visible):
+                if offset + index in view.selector_errors:
+                    errors |= 1 << (offset + index)
+            fit, impossible = self._fit(key, content, visible)
+            errors |= impossible << offset
+            selectable |= fit << offset
+            mask |= self.tolerated(key, content, fit) << offset
+        return Answers(selectable, mask, errors)
+
+    def select(self, key: CandidateKey, content: Slice, budget: Budget) -> tuple[int, int]:
+        """Return the devices of a slice that all selectors select, and those on which one of them fails."""
+        selected = bits.first(len(content.names))
+        if not self.features.device_binding_and_status:
+            selected &= ~content.binding
+        failed = 0
+        for expression in (*key.content.class_selectors, *key.content.request_selectors):
+            if not selected:
+                break
+            selected, failing = self.selectors.get(expression).ask(content, selected, budget)
+            failed |= failing
+        return selected, failed
+
+    def _fit(self, key: CandidateKey, content: Slice, devices: int) -> tuple[int, int]:
+        if not self.features.consumable_capacity or not (content.capacity or key.requests):
+            return devices, 0
+        fit = impossible = 0
+        for index in bits.each(devices):
+            consumed = self.consumed(key, content, index)
+            if isinstance(consumed, CapacityError):
+                impossible |= 1 << index
+            elif consumed is not None:
+                fit |= 1 << index
+        return fit, impossible
+
+    def tolerated(self, key: CandidateKey, content: Slice, devices: int) -> int:
+        """Return those of the devices whose taints the request tolerates."""
+        if not self.features.device_taints or not content.tainted & devices:
+            return devices
+        for index in bits.each(content.tainted & devices):
+            if untolerated(content.taints[index], key.content.tolerations) is not None:
+                devices &= ~(1 << index)
+        return devices
+
+
+_NOTHING = Consumed(())
+
+
+def untolerated(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> DeviceTaint | None:
+    """Return the first taint that keeps a device from a request, or None. Effects other than these two keep nothing."""
+    for taint in taints:
+        if taint.effect in ("NoSchedule", "NoExecute") and not any(
+            tolerates(toleration, taint) for toleration in tolerations
+        ):
+            return taint
+    return None
+
+
+def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    """True if a toleration covers a taint. Source: docs/dra-semantics 5.1."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case _:
+            return False
+
+
+def _unlimited() -> Budget:
+    return Budget(Limits(None, None), lambda: 0.0)

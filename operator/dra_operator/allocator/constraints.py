@@ -1,0 +1,127 @@
+"""Constraints: devices that must agree in an attribute, or all differ in it.
+
+Each constraint keeps a stack: a device that joins pushes, an undo pops. So a device that is taken back leaves nothing
+behind, and what was agreed on before it holds again.
+Source: docs/dra-semantics 3.7.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from dra_operator.api.attributes import AttributeValue
+
+ValueSet: TypeAlias = tuple[str, frozenset[int | bool | str]]
+_BASE_TYPES = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
+_SCALARS = frozenset(_BASE_TYPES.values())
+
+
+class Constraint(Protocol):
+    """The state of one constraint during a search."""
+
+    def add(self, value: AttributeValue) -> bool:
+        """Take a device with this value in, or return False and stay as before."""
+        ...
+
+    def undo(self) -> None:
+        """Take the last device out again."""
+        ...
+
+
+@dataclass(slots=True)
+class MatchScalar:
+    """All values equal in type and value; lists have a type that equals nothing."""
+
+    _values: list[AttributeValue] = field(default_factory=list)
+
+    def add(self, value: AttributeValue) -> bool:
+        """Take a device in. The first one fixes the value, whatever its type."""
+        if self._values and (value.type not in _SCALARS or value != self._values[0]):
+            return False
+        self._values.append(value)
+        return True
+
+    def undo(self) -> None:
+        """Take the last device out again."""
+        self._values.pop()
+
+
+@dataclass(slots=True)
+class MatchSets:
+    """All values, as sets, have something in common; a scalar is a set of one."""
+
+    _common: list[ValueSet] = field(default_factory=list)
+
+    def add(self, value: AttributeValue) -> bool:
+        """Take a device in, if it has something in common with all before it."""
+        own = as_set(value)
+        if own is None:
+            return False
+        if self._common:
+            kind, common = self._common[-1]
+            own = (kind, common & own[1]) if kind == own[0] else (kind, frozenset())
+        if not own[1]:
+            return False
+        self._common.append(own)
+        return True
+
+    def undo(self) -> None:
+        """Take the last device out again."""
+        self._common.pop()
+
+
+@dataclass(slots=True)
+class DistinctScalar:
+    """No two values equal in type and value; a list is accepted as the first only."""
+
+    _values: list[AttributeValue] = field(default_factory=list)
+
+    def add(self, value: AttributeValue) -> bool:
+        """Take a device in, if its value differs from all before it."""
+        if self._values and (value.type not in _SCALARS or value in self._values):
+            return False
+        self._values.append(value)
+        return True
+
+    def undo(self) -> None:
+        """Take the last device out again."""
+        self._values.pop()
+
+
+@dataclass(slots=True)
+class DistinctSets:
+    """No two values, as sets, have anything in common."""
+
+    _values: list[ValueSet] = field(default_factory=list)
+
+    def add(self, value: AttributeValue) -> bool:
+        """Take a device in, if it has nothing in common with any before it."""
+        own = as_set(value)
+        if own is None or any(kind == own[0] and taken & own[1] for kind, taken in self._values):
+            return False
+        self._values.append(own)
+        return True
+
+    def undo(self) -> None:
+        """Take the last device out again."""
+        self._values.pop()
+
+
+def as_set(value: AttributeValue) -> ValueSet | None:
+    """Return the base type and the set of values, or None for a value of unknown type or an empty list."""
+    if value.type in _SCALARS:
+        assert not isinstance(value.value, tuple)
+        assert value.value is not None
+        return (value.type, frozenset((value.value,)))
+    if value.type in _BASE_TYPES and value.value and isinstance(value.value, tuple):
+        return (_BASE_TYPES[value.type], frozenset(value.value))
+    return None
+
+
+def match(*, lists: bool) -> Constraint:
+    """Return a fresh matchAttribute constraint; `lists` is the feature ListTypeAttributes."""
+    return MatchSets() if lists else MatchScalar()
+
+
+def distinct(*, lists: bool) -> Constraint:
+    """Return a fresh distinctAttribute constraint; `lists` is the feature ListTypeAttributes."""
+    return DistinctSets() if lists else DistinctScalar()

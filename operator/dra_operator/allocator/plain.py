@@ -1,0 +1,328 @@
+"""The plain search: upstream's order, one device at a time, with all its errors.
+
+Depth first over claims, requests, alternatives and devices; the first complete solution wins. Because each alternative
+of a request explores everything that follows, a later failure moves an earlier request on to its next alternative: the
+preference is lexicographic. It is the yardstick for every faster search.
+
+The stack is explicit, so that the number of devices is not bounded by the interpreter's. A frame is one level of
+upstream's recursion: it is asked for its next step, once when it is new and again each time the level below has failed.
+Source: docs/dra-semantics 3.3, 3.4 and 11.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.candidates import Answers
+from dra_operator.allocator.capacity import CapacityError, Consumed
+from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, too_many
+from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.state import NodeState, Pick, device_of
+from dra_operator.inventory import Verdict, bits
+
+
+class Failure(Enum):
+    """Why a level failed: no device, or more devices than a claim can have, which skips to another alternative."""
+
+    NO = "no"
+    TOO_MANY = "too many"
+
+
+@dataclass(frozen=True, slots=True)
+class Descend:
+    """The next level: a request of a claim, or with `pick` the next device of an alternative."""
+
+    claim: int
+    request: int
+    alternative: int = -1
+    count: int = 0
+    start: tuple[int, int] = (0, 0)
+
+
+Step: TypeAlias = Descend | Failure
+
+
+@dataclass(slots=True)
+class Choice:
+    """An alternative as one node has it: how many devices, and for All which ones, as (pool, position)."""
+
+    alternative: Alternative
+    answers: list[Answers | None]
+    count: int
+    every: tuple[tuple[int, int], ...] | None
+
+
+@dataclass(slots=True)
+class PlainSearch:
+    """One search in one node. After success the picks are those of `state`."""
+
+    state: NodeState
+    budget: Budget
+    chosen: list[dict[int, int]] = field(init=False)
+    _choices: list[list[list[Choice]]] = field(init=False)
+
+    def run(self) -> bool:
+        """Search; return whether all claims fit. Raises FatalError or AbortedError."""
+        if self.state.view.error is not None:
+            raise FatalError(
+                self.state.view.error,
+                Reason.NODE_SELECTOR_INVALID,
+                subject=("ResourceSlice", self.state.view.error.split(":")[0].removeprefix("ResourceSlice ")),
+            )
+        self.chosen = [{} for _ in self.state.plans]
+        self._choices = [self._expand_claim(number) for number in range(len(self.state.plans))]
+        return self._solve()
+
+    def chosen_alternatives(self, claim: int) -> list[Alternative]:
+        """Return the alternative that was chosen for each request of a claim."""
+        requests = self.state.plans[claim].requests
+        return [request.alternatives[self.chosen[claim][number]] for number, request in enumerate(requests)]
+
+    # --- what each request can choose from
+
+    def _expand_claim(self, number: int) -> list[list[Choice]]:
+        plan = self.state.plans[number]
+        left = MAX_DEVICES
+        choices: list[list[Choice]] = []
+        try:
+            for request in plan.requests:
+                expanded = [self._expand(number, item) for item in request.alternatives]
+                choices.append(expanded)
+                least = min(choice.count for choice in expanded)
+                if least > left:
+                    raise too_many(request.name, least, MAX_DEVICES - left)
+                left -= least
+        except FatalError as error:
+            error.claim = plan.key
+            raise
+        return choices
+
+    def _expand(self, claim: int, alternative: Alternative) -> Choice:
+        pools = self.state.view.pools
+        if alternative.count is not None:
+            return Choice(alternative, [None] * len(pools), alternative.count, None)
+        for view in pools:
+            if view.verdict is not Verdict.COMPLETE:
+                incomplete = view.verdict is Verdict.INCOMPLETE
+                raise FatalError(
+                    f"request {alternative.name}: asks for all devices, but resource pool {'/'.join(view.key)} is "
+                    f"currently {'being updated' if incomplete else 'invalid'}: {view.reason}",
+                    Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID,
+                    request=alternative.name,
+                    subject=("ResourcePool", "/".join(view.key)),
+                )
+        choice = Choice(alternative, [None] * len(pools), 0, None)
+        every: list[tuple[int, int]] = []
+        for pool in range(len(pools)):
+            answers = self._answers(choice, pool)
+            if answers.errors:
+                raise self._error(claim, alternative, pool, bits.lowest(answers.errors))
+            every += ((pool, position) for position in bits.each(answers.selectable))
+        choice.count = len(every)
+        choice.every = tuple(every)
+        return choice
+
+    def _answers(self, choice: Choice, pool: int) -> Answers:
+        found = choice.answers[pool]
+        if found is None:
+            view = self.state.view.pools[pool]
+            found = choice.answers[pool] = self.state.candidates.ask(choice.alternative.key, view, self.budget)
+        return found
+
+    def _error(self, claim: int, alternative: Alternative, pool: int, position: int) -> FatalError:
+        """Return the error of a device that an attempt has reached."""
+        view = self.state.view.pools[pool]
+        content, index = view.locate(position)
+        plan = self.state.plans[claim]
+        candidates = self.state.candidates
+        error = candidates.selector_error(
+            alternative.key, content, index, plan.title, alternative.name, alternative.device_class.metadata.name
+        )
+        if error is None and (text := view.selector_errors.get(position)) is not None:
+            error = FatalError(
+                text,
+                Reason.NODE_SELECTOR_INVALID,
+                request=alternative.name,
+                subject=("ResourceSlice", content.name),
+            )
+        if error is None:
+            problem = candidates.consumed(alternative.key, content, index)
+            assert isinstance(problem, CapacityError)
+            error = FatalError(
+                f"request {alternative.name}: checking capacity of device {device_of(view, position)}: {problem}",
+                Reason.CAPACITY_REQUEST_INVALID,
+                request=alternative.name,
+            )
+        error.claim = plan.key
+        return error
+
+    # --- the search
+
+    def _solve(self) -> bool:
+        frames: list[_Frame] = []
+        step: Step = Descend(0, 0)
+        while True:
+            if isinstance(step, Descend):
+                frame = self._open(step)
+                if frame is None:
+                    return True
+                frames.append(frame)
+                step = frame.next(None)
+            else:
+                frames.pop()
+                if not frames:
+                    return False
+                step = frames[-1].next(step)
+
+    def _open(self, step: Descend) -> "_Frame | None":
+        """Return the frame of a level, or None if there is nothing left to do."""
+        plans = self.state.plans
+        if step.claim == len(plans):
+            return None
+        if step.request == len(plans[step.claim].requests):
+            return _ClaimFrame(step.claim)
+        if step.alternative < 0:
+            return _RequestFrame(self, step.claim, step.request, plans[step.claim].requests[step.request])
+        choice = self._choices[step.claim][step.request][step.alternative]
+        if choice.every is not None:
+            return _AllFrame(self, step, choice)
+        return _DeviceFrame(self, step, choice)
+
+
+class _Frame:
+    """One level of the search."""
+
+    __slots__ = ()
+
+    def next(self, failure: Failure | None) -> Step:
+        """Return the next step; `failure` is how the last one ended, None at first."""
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class _ClaimFrame(_Frame):
+    """The border between two claims: too many devices in one claim are a plain no to the one before."""
+
+    claim: int
+
+    def next(self, failure: Failure | None) -> Step:
+        return Descend(self.claim + 1, 0) if failure is None else Failure.NO
+
+
+@dataclass(slots=True)
+class _RequestFrame(_Frame):
+    """The alternatives of a request, in order."""
+
+    search: PlainSearch
+    claim: int
+    request: int
+    plan: RequestPlan
+    tried: int = 0
+    all_too_many: bool = True
+
+    def next(self, failure: Failure | None) -> Step:
+        if failure is not None:
+            if not self.plan.prioritized:
+                return failure
+            self.all_too_many = self.all_too_many and failure is Failure.TOO_MANY
+            if self.tried == len(self.plan.alternatives):
+                return Failure.TOO_MANY if self.all_too_many else Failure.NO
+        self.search.chosen[self.claim][self.request] = self.tried
+        self.tried += 1
+        return Descend(self.claim, self.request, self.tried - 1)
+
+
+@dataclass(slots=True)
+class _DeviceFrame(_Frame):
+    """The k-th device of a request for a number of devices: each that fits, in order, from where the last one stands."""
+
+    search: PlainSearch
+    step: Descend
+    choice: Choice
+    pick: Pick | None = None
+    pool: int = field(init=False)
+    position: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pool, self.position = self.step.start
+
+    def next(self, failure: Failure | None) -> Step:
+        state = self.search.state
+        if self.pick is not None:
+            state.give_back(self.pick)
+            self.pick = None
+        if failure is Failure.TOO_MANY:
+            return failure
+        if failure is None:
+            if self.step.count == self.choice.count:
+                return Descend(self.step.claim, self.step.request + 1)
+            if len(state.picks[self.step.claim]) + self.choice.count - self.step.count > MAX_DEVICES:
+                return Failure.TOO_MANY
+        elif self.step.count == self.choice.count:
+            return failure
+        return self._advance()
+
+    def _advance(self) -> Step:
+        state, choice, claim = self.search.state, self.choice, self.step.claim
+        while self.pool < len(state.view.pools):
+            answers = self.search._answers(choice, self.pool)
+            wanted = (answers.mask | answers.errors) & state.available(claim, choice.alternative, self.pool)
+            wanted &= -(1 << self.position)
+            while wanted:
+                self.search.budget.step()
+                position = bits.lowest(wanted)
+                wanted &= wanted - 1
+                if answers.errors >> position & 1:
+                    raise self.search._error(claim, choice.alternative, self.pool, position)
+                if (pick := self._take(position)) is not None:
+                    self.pick = pick
+                    self.position = position + 1
+                    start = (self.pool, self.position)
+                    step = self.step
+                    return Descend(claim, step.request, step.alternative, step.count + 1, start)
+            self.pool += 1
+            self.position = 0
+        return Failure.NO
+
+    def _take(self, position: int) -> Pick | None:
+        state = self.search.state
+        content, index = state.view.pools[self.pool].locate(position)
+        consumed = state.candidates.consumed(self.choice.alternative.key, content, index)
+        assert isinstance(consumed, Consumed)
+        if not state.has_room(self.pool, position, content, index, consumed):
+            return None
+        return state.take(self.step.claim, self.choice.alternative, self.pool, position)
+
+
+@dataclass(slots=True)
+class _AllFrame(_Frame):
+    """The k-th device of a request for all devices: this one or none."""
+
+    search: PlainSearch
+    step: Descend
+    choice: Choice
+    pick: Pick | None = None
+
+    def next(self, failure: Failure | None) -> Step:
+        state = self.search.state
+        if failure is not None:
+            if self.pick is not None:
+                state.give_back(self.pick)
+                self.pick = None
+            return failure
+        step, every = self.step, self.choice.every
+        assert every is not None
+        if not every:
+            return Failure.NO
+        if step.count == len(every):
+            return Descend(step.claim, step.request + 1)
+        if len(state.picks[step.claim]) + len(every) - step.count > MAX_DEVICES:
+            return Failure.TOO_MANY
+        self.search.budget.step()
+        pool, position = every[step.count]
+        self.pick = state.take(step.claim, self.choice.alternative, pool, position, strict=True)
+        if self.pick is None:
+            return Failure.NO
+        return Descend(step.claim, step.request, step.alternative, step.count + 1)

@@ -1,0 +1,128 @@
+"""The result: what goes into a claim's status, from the devices picked for it.
+
+Source: docs/dra-semantics 3.8; AllocationResult of resource.k8s.io/v1.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.plan import Alternative, ClaimPlan
+from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.state import Pick
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+)
+
+
+def build_result(
+    plan: ClaimPlan,
+    picks: Sequence[Pick],
+    chosen: Sequence[Alternative],
+    node: str,
+    share_ids: Callable[[], str],
+) -> AllocationResult:
+    """Return the allocation of a claim: its picks in order, the alternative chosen for each request, the node.
+
+    Raises FatalError if the node selectors of the devices cannot be merged.
+    """
+    return AllocationResult(
+        devices=DeviceAllocationResult(
+            results=tuple(_device_result(pick, share_ids) for pick in picks),
+            config=tuple(_configuration(plan, chosen)),
+        ),
+        node_selector=_node_selector(plan, picks, node),
+    )
+
+
+def _device_result(pick: Pick, share_ids: Callable[[], str]) -> DeviceRequestAllocationResult:
+    content, traits = pick.content, pick.content.traits[pick.index]
+    shared = pick.consumed is not None
+    return DeviceRequestAllocationResult(
+        request=pick.alternative.name,
+        driver=content.driver,
+        pool=content.pool,
+        device=content.names[pick.index],
+        admin_access=True if pick.alternative.admin_access else None,
+        tolerations=pick.alternative.tolerations,
+        binding_conditions=traits.binding_conditions,
+        binding_failure_conditions=traits.binding_failure_conditions,
+        share_id=share_ids() if shared else None,
+        consumed_capacity={}
+        if pick.consumed is None
+        else {name: amount for name, amount, _ in pick.consumed.amounts},
+        skip_node_operations=content.skip_node_operations,
+    )
+
+
+def _configuration(plan: ClaimPlan, chosen: Sequence[Alternative]) -> Iterable[DeviceAllocationConfiguration]:
+    """Yield class configuration first, once a class, then that of the claim which concerns a chosen request."""
+    by_class: dict[str, list[Alternative]] = {}
+    for alternative in chosen:
+        by_class.setdefault(alternative.device_class.metadata.name, []).append(alternative)
+    for users in by_class.values():
+        names = tuple(user.name for user in users)
+        for config in users[0].device_class.spec.config:
+            yield DeviceAllocationConfiguration("FromClass", _unless_all(names, plan, chosen), config.opaque)
+    known = {request.name for request in plan.requests} | {alternative.name for alternative in chosen}
+    for config in plan.claim.spec.devices.config:
+        if not config.requests or known.intersection(config.requests):
+            requests = _unless_all(config.requests, plan, chosen)
+            yield DeviceAllocationConfiguration("FromClaim", requests, config.opaque)
+
+
+def _unless_all(
+    names: tuple[str, ...], plan: ClaimPlan, chosen: Sequence[Alternative]
+) -> tuple[str, ...]:
+    """Return the names, or none if they cover every request of the claim: none means all."""
+    covered = all(
+        request.name in names or alternative.name in names
+        for request, alternative in zip(plan.requests, chosen, strict=True)
+    )
+    return () if covered else names
+
+
+def _node_selector(plan: ClaimPlan, picks: Sequence[Pick], node: str) -> NodeSelector | None:
+    """Return where the allocation can be used: on this node if any device is tied to it, else where all can be used."""
+    selectors: list[NodeSelector] = []
+    for pick in picks:
+        nodes = pick.content.effective_nodes(pick.index)
+        if nodes.node_name is not None or pick.content.traits[pick.index].binds_to_node:
+            this_node = NodeSelectorRequirement("metadata.name", "In", (node,))
+            return NodeSelector((NodeSelectorTerm(match_fields=(this_node,)),))
+        if nodes.selector is not None:
+            selectors.append(nodes.selector)
+    fields: list[NodeSelectorRequirement] = []
+    expressions: list[NodeSelectorRequirement] = []
+    for selector in selectors:
+        if len(selector.node_selector_terms) != 1:
+            raise FatalError(
+                f"claim {plan.title}: the node selector of a device has {len(selector.node_selector_terms)} terms, "
+                "which cannot be merged with others; only one is supported",
+                Reason.NODE_SELECTOR_INVALID,
+                claim=plan.key,
+            )
+        term = selector.node_selector_terms[0]
+        _merge(fields, term.match_fields)
+        _merge(expressions, term.match_expressions)
+    if not fields and not expressions:
+        return None
+    return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
+
+
+def _merge(known: list[NodeSelectorRequirement], more: Iterable[NodeSelectorRequirement]) -> None:
+    for requirement in more:
+        if not any(
+            item.key == requirement.key
+            and item.operator == requirement.operator
+            and set(item.values) == set(requirement.values)
+            for item in known
+        ):
+            known.append(requirement)
+
+

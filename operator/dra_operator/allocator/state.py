@@ -1,0 +1,288 @@
+"""The state of a search in one node: what this attempt has taken, and how to give it back.
+
+Taking a device is one function and giving it back another, its exact reverse; a refusal halfway gives back what was
+taken so far by the same code. Nothing outside is changed: ledger and views are only read.
+Source: docs/dra-semantics 3.5 and 3.6.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.capacity import Consumed, has_room
+from dra_operator.allocator.constraints import Constraint, distinct, match
+from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.plan import Alternative, ClaimPlan
+from dra_operator.allocator.reasons import Reason
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.inventory import Features, NodeView, PoolView, Slice
+from dra_operator.inventory.counters import CounterLayout, Draw
+from dra_operator.inventory.nodes import NodeRecord
+from dra_operator.ledger import Availability
+from dra_operator.ledger.counters import Placed, join
+
+DerivedValues = Callable[[str, str, Slice, int], AttributeValue]
+"""Computes a derived attribute: (attribute name, expression, slice, index). Raises FatalError."""
+_NO_AMOUNTS: Mapping[str, int] = {}
+
+
+@dataclass(slots=True)
+class Pick:
+    """A device taken for a claim, with what is needed to give it back.
+
+    `pool` is the position of its pool view in the node view, `position` its own there; `consumed` is None unless the
+    pick is a share.
+    """
+
+    claim: int
+    alternative: Alternative
+    pool: int
+    position: int
+    content: Slice
+    index: int
+    consumed: Consumed | None = None
+    draw: Draw | None = None
+    placed: tuple[Placed | None, ...] = ()
+    joined: int = 0
+    marked: bool = False
+
+
+@dataclass(slots=True)
+class _Counters:
+    """What this attempt leaves of one pool's counters, and what stands in its sets."""
+
+    left: list[int]
+    overdrawn: int
+    placed: list[Placed | None]
+
+
+@dataclass(slots=True)
+class NodeState:
+    """One attempt in one node for some claims.
+
+    `picked` holds, by pool, the devices taken as a whole in this attempt; `picked_by` the same by claim.
+    """
+
+    plans: Sequence[ClaimPlan]
+    node: NodeRecord
+    view: NodeView
+    availability: Availability
+    candidates: Candidates
+    derived: DerivedValues
+    picks: list[list[Pick]] = field(init=False)
+    picked: list[int] = field(init=False)
+    picked_by: list[list[int]] = field(init=False)
+    constraints: list[list[Constraint]] = field(init=False)
+    _shares: dict[tuple[int, int], list[Pick]] = field(default_factory=dict)
+    _amounts: dict[tuple[int, int], dict[str, int]] = field(default_factory=dict)
+    _counters: dict[CounterLayout, _Counters] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        pools = len(self.view.pools)
+        lists = self.features.list_type_attributes
+        self.picks = [[] for _ in self.plans]
+        self.picked = [0] * pools
+        self.picked_by = [[0] * pools for _ in self.plans]
+        self.constraints = [
+            [match(lists=lists) if item.matching else distinct(lists=lists) for item in plan.constraints]
+            for plan in self.plans
+        ]
+
+    @property
+    def features(self) -> Features:
+        """The features that are on."""
+        return self.candidates.features
+
+    def available(self, claim: int, alternative: Alternative, pool: int) -> int:
+        """Return the devices of a pool that a request may take as far as use is concerned.
+
+        Admin access may take what others use, and what other claims of this attempt have taken.
+        """
+        if alternative.admin_access:
+            return ~self.picked_by[claim][pool]
+        return self.view.pools[pool].free & ~self.picked[pool]
+
+    def has_room(self, pool: int, position: int, content: Slice, index: int, consumed: Consumed) -> bool:
+        """True if committed and in-flight shares leave the device enough."""
+        view = self.view.pools[pool]
+        used = self.availability.ledger.consumed(view.key, content.names[index])
+        in_flight = self._amounts.get((pool, position), _NO_AMOUNTS)
+        return (not used and not in_flight) or has_room(consumed, used, in_flight)
+
+    def take(
+        self, claim: int, alternative: Alternative, pool: int, position: int, *, strict: bool = False
+    ) -> Pick | None:
+        """Take a device, or return None and leave everything as it was.
+
+        With `strict`, as for a request that needs this very device, a constraint that refuses it is an error.
+        Raises FatalError, with everything as it was.
+        """
+        content, index = self.view.pools[pool].locate(position)
+        pick = Pick(claim, alternative, pool, position, content, index)
+        try:
+            if self._take(pick, strict=strict):
+                return pick
+        except FatalError as error:
+            error.claim = self.plans[claim].key
+            error.request = error.request or alternative.name
+            self._undo(pick)
+            raise
+        self._undo(pick)
+        return None
+
+    def give_back(self, pick: Pick) -> None:
+        """Undo the last pick of its claim."""
+        self.picks[pick.claim].pop()
+        self._undo(pick)
+
+    def is_shareable(self, content: Slice, index: int) -> bool:
+        """True if shares of the device are allocated rather than the device."""
+        return self.features.consumable_capacity and bool(content.shareable >> index & 1)
+
+    def _take(self, pick: Pick, *, strict: bool) -> bool:
+        content, index, pool = pick.content, pick.index, pick.pool
+        bit = 1 << pick.position
+        shareable = self.is_shareable(content, index)
+        if not self._is_usable(pick, bit, shareable=shareable):
+            return False
+        if content.counted >> index & 1:
+            if not self.features.partitionable_devices:
+                return False
+            if not (shareable and self._has_share(pick)) and not self._charge(pick):
+                return False
+        if not self.candidates.tolerated(pick.alternative.key, content, 1 << index):
+            return False
+        if not self._join_constraints(pick, strict=strict):
+            return False
+        if not shareable:
+            pick.marked = True
+            self.picked[pool] |= bit
+            self.picked_by[pick.claim][pool] |= bit
+        consumed = self.candidates.consumed(pick.alternative.key, content, index)
+        assert isinstance(consumed, Consumed)
+        if not self.has_room(pool, pick.position, content, index, consumed):
+            return False
+        if shareable:
+            self._consume(pick, consumed)
+        self.picks[pick.claim].append(pick)
+        return True
+
+    def _is_usable(self, pick: Pick, bit: int, *, shareable: bool) -> bool:
+        if pick.alternative.admin_access:
+            if not shareable and self.picked_by[pick.claim][pick.pool] & bit:
+                return False
+        elif not self.view.pools[pick.pool].free & ~self.picked[pick.pool] & bit:
+            return False
+        if pick.content.skip_node_operations:
+            return self.features.optional_node_operations and self.node.skips_operations
+        return True
+
+    def _has_share(self, pick: Pick) -> bool:
+        if self._shares.get((pick.pool, pick.position)):
+            return True
+        view = self.view.pools[pick.pool]
+        return self.availability.ledger.has_shares(view.key, pick.content.names[pick.index])
+
+    def _charge(self, pick: Pick) -> bool:
+        """Take the device's counters, and a place in its counter sets; False if there is none."""
+        layout = self.view.pools[pick.pool].counters
+        assert layout is not None
+        counters = self._counters_of(layout)
+        draw = layout.draw(pick.content.names[pick.index], pick.content.traits[pick.index].consumes)
+        for number, groups in draw.groups:
+            placed = counters.placed[number]
+            if placed is not None and not placed.admits(groups):
+                return False
+        left = counters.left
+        # One negative counter, whoever made it so, closes the pool to all that use counters.
+        if counters.overdrawn or any(left[position] < amount for position, amount in draw.amounts):
+            return False
+        pick.draw = draw
+        pick.placed = tuple(counters.placed[number] for number, _ in draw.groups)
+        for position, amount in draw.amounts:
+            left[position] -= amount
+        for number, groups in draw.groups:
+            counters.placed[number] = join(counters.placed[number], groups)
+        return True
+
+    def _counters_of(self, layout: CounterLayout) -> _Counters:
+        found = self._counters.get(layout)
+        if found is None:
+            committed = self.availability.counters(layout)
+            found = _Counters(list(committed.left), committed.overdrawn, list(committed.placed()))
+            self._counters[layout] = found
+        return found
+
+    def _join_constraints(self, pick: Pick, *, strict: bool) -> bool:
+        alternative = pick.alternative
+        plan = self.plans[pick.claim]
+        for number in alternative.constraints:
+            value = self._value(alternative, plan.constraints[number].attribute, pick.content, pick.index)
+            if value is None or not self.constraints[pick.claim][number].add(value):
+                if strict:
+                    raise FatalError(
+                        f"claim {plan.title}, request {alternative.name}: cannot add device {_path(pick)} because a "
+                        f"claim constraint would not be satisfied ({plan.constraints[number].attribute})",
+                        Reason.CONSTRAINT_CONFLICT,
+                        request=alternative.name,
+                    )
+                return False
+            pick.joined += 1
+        return True
+
+    def _value(
+        self, alternative: Alternative, attribute: str, content: Slice, index: int
+    ) -> AttributeValue | None:
+        if (expression := alternative.derived.get(attribute)) is not None:
+            return self.derived(attribute, expression, content, index)
+        return content.attribute(index, attribute)
+
+    def _consume(self, pick: Pick, consumed: Consumed) -> None:
+        pick.consumed = consumed
+        key = (pick.pool, pick.position)
+        self._shares.setdefault(key, []).append(pick)
+        amounts = self._amounts.setdefault(key, {})
+        for name, amount, _ in consumed.amounts:
+            amounts[name] = amounts.get(name, 0) + amount.nano
+
+    def _undo(self, pick: Pick) -> None:
+        """Give back, in reverse, what a pick has taken, all or part of it."""
+        if pick.consumed is not None:
+            key = (pick.pool, pick.position)
+            self._shares[key].pop()
+            amounts = self._amounts[key]
+            for name, amount, _ in pick.consumed.amounts:
+                amounts[name] -= amount.nano
+            pick.consumed = None
+        if pick.marked:
+            self._unmark(pick)
+        for number in reversed(pick.alternative.constraints[: pick.joined]):
+            self.constraints[pick.claim][number].undo()
+        pick.joined = 0
+        if pick.draw is not None:
+            layout = self.view.pools[pick.pool].counters
+            assert layout is not None
+            counters = self._counters[layout]
+            for position, amount in pick.draw.amounts:
+                counters.left[position] += amount
+            for (number, _), placed in zip(pick.draw.groups, pick.placed, strict=True):
+                counters.placed[number] = placed
+            pick.draw = None
+
+    def _unmark(self, pick: Pick) -> None:
+        bit = 1 << pick.position
+        self.picked_by[pick.claim][pick.pool] &= ~bit
+        # Admin access may have taken what another claim of this attempt has: then it stays taken.
+        if not any(taken[pick.pool] & bit for taken in self.picked_by):
+            self.picked[pick.pool] &= ~bit
+        pick.marked = False
+
+
+def device_of(view: PoolView, position: int) -> str:
+    """Return a device as texts have it: driver, pool and name."""
+    content, index = view.locate(position)
+    return f"{content.driver}/{content.pool}/{content.names[index]}"
+
+
+def _path(pick: Pick) -> str:
+    return f"{pick.content.driver}/{pick.content.pool}/{pick.content.names[pick.index]}"

@@ -1,0 +1,93 @@
+"""Counter sets of a pool: what they hold in all, and what each device takes from them.
+
+The devices of a partitionable pool overlap: a GPU and its parts draw on the same memory. The driver says so by counter
+sets, each counter an amount, and by what a device consumes of them. All counters of a pool lie side by side here, so
+that what is left is a list of ints and a device's consumption a few positions with amounts, in nano-units.
+Source: ResourceSlice v1, `sharedCounters` and `devices[].consumesCounters`; docs/dra-semantics 4.3.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dra_operator.inventory.slices import Consumption, Slice
+
+
+class CounterError(Exception):
+    """A pool whose counters contradict each other; the text is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What a device takes: (position, nano-units) of counters, and (set, groups it can live with) a set."""
+
+    amounts: tuple[tuple[int, int], ...]
+    groups: tuple[tuple[int, frozenset[str]], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CounterLayout:
+    """The counters of a complete pool.
+
+    `totals` holds the amounts by position; `names` the set and counter of each position; `draws` what the devices of
+    that name take, in the order of their slices (a name can occur twice where slices concern different nodes);
+    `sets` is the number of counter sets; `has_groups` says whether any device names compatibility groups.
+    """
+
+    totals: tuple[int, ...]
+    names: tuple[tuple[str, str], ...]
+    draws: Mapping[str, tuple[Draw, ...]]
+    sets: int
+    has_groups: bool
+    _positions: Mapping[tuple[str, str], int]
+    _sets: Mapping[str, int]
+
+    @classmethod
+    def of(cls, slices: Sequence[Slice]) -> "CounterLayout":
+        """Return the layout of a pool with these slices.
+
+        Raises CounterError if a counter set is published twice or a device refers to one that is not there.
+        """
+        slices = sorted(slices, key=lambda item: item.name)
+        names: list[tuple[str, str]] = []
+        totals: list[int] = []
+        sets: dict[str, int] = {}
+        for counter_set in (item for content in slices for item in content.counter_sets):
+            if counter_set.name in sets:
+                raise CounterError(f"duplicate counter set name {counter_set.name}")
+            sets[counter_set.name] = len(sets)
+            for name in sorted(counter_set.counters):
+                names.append((counter_set.name, name))
+                totals.append(counter_set.counters[name].value.nano)
+        layout = cls(
+            totals=tuple(totals),
+            names=tuple(names),
+            draws={},
+            sets=len(sets),
+            has_groups=any(content.has_groups for content in slices),
+            _positions={name: position for position, name in enumerate(names)},
+            _sets=sets,
+        )
+        draws: dict[str, tuple[Draw, ...]] = {}
+        for content in slices:
+            for device, trait in zip(content.names, content.traits, strict=True):
+                if trait.consumes:
+                    draws[device] = (*draws.get(device, ()), layout.draw(device, trait.consumes))
+        return cls(layout.totals, layout.names, draws, layout.sets, layout.has_groups, layout._positions, sets)
+
+    def draw(self, device: str, consumes: tuple[Consumption, ...]) -> Draw:
+        """Return what a device takes.
+
+        Raises CounterError if it refers to a counter set or a counter that the pool has not.
+        """
+        amounts: list[tuple[int, int]] = []
+        for use in consumes:
+            if use.counter_set not in self._sets:
+                raise CounterError(f"device {device} uses counter set {use.counter_set}, which the pool has not")
+            for name, nano in use.counters:
+                position = self._positions.get((use.counter_set, name))
+                if position is None:
+                    raise CounterError(
+                        f"device {device} uses counter {name}, which counter set {use.counter_set} has not"
+                    )
+                amounts.append((position, nano))
+        return Draw(tuple(amounts), tuple((self._sets[use.counter_set], use.groups) for use in consumes))

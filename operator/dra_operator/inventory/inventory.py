@@ -1,0 +1,206 @@
+"""The inventory: everything that exists and that a decision could depend on, kept incrementally.
+
+Objects come in as typed objects of the API, in any order; what is kept is what decisions need. Nothing is derived here
+for a node: `inventory.views` does that, from the changes that the inventory collects for whoever subscribed. A change
+is noted as narrowly as it can be told: a slice that stays alike in what other nodes could notice costs its own node's
+view only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakSet
+
+from dra_operator.api.types import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceSlice
+from dra_operator.inventory.columns import Columns
+from dra_operator.inventory.nodes import NodeRecord, read_node
+from dra_operator.inventory.pool import Pool
+from dra_operator.inventory.slices import PoolKey, Slice, read_slice, same_content, with_taints
+from dra_operator.inventory.taints import in_force, touches
+
+ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
+"""The label of a namespace whose claims may ask for admin access, with the value `true`."""
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Changes:
+    """What changed since its owner looked: pools with the nodes concerned (None: all), nodes, and class names."""
+
+    pools: dict[PoolKey, set[str] | None] = field(default_factory=dict)
+    nodes: set[str] = field(default_factory=set)
+    classes: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Inventory:
+    """Slices, classes, nodes, taint rules and namespaces.
+
+    `version` grows with every change that could alter a decision or an explanation.
+    """
+
+    pools: dict[PoolKey, Pool] = field(default_factory=dict)
+    classes: dict[str, DeviceClass] = field(default_factory=dict)
+    nodes: dict[str, NodeRecord] = field(default_factory=dict)
+    rules: dict[str, DeviceTaintRule] = field(default_factory=dict)
+    version: int = 0
+    _namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _pool_of_slice: dict[str, PoolKey] = field(default_factory=dict)
+    _columns: Columns = field(default_factory=Columns)
+    _subscribers: "WeakSet[Changes]" = field(default_factory=WeakSet)
+
+    def subscribe(self) -> Changes:
+        """Return an object that collects all changes from now on; all that exists counts as changed."""
+        changes = Changes(
+            dict.fromkeys(self.pools), set(self.nodes), set(self.classes)
+        )
+        self._subscribers.add(changes)
+        return changes
+
+    def put(self, item: Any) -> None:
+        """Add an object, or replace the one of its name.
+
+        Takes ResourceSlice, DeviceClass, Node, DeviceTaintRule and Namespace; raises TypeError for another.
+        """
+        match item:
+            case ResourceSlice():
+                self._put_slice(item)
+            case DeviceClass():
+                self._put_class(item)
+            case Node():
+                self._put_node(read_node(item))
+            case DeviceTaintRule():
+                self._put_rule(item)
+            case Namespace():
+                self._put_namespace(item)
+            case _:
+                raise TypeError(f"the inventory does not keep objects of type {type(item).__name__}")
+
+    def remove(self, kind: str, name: str) -> None:
+        """Remove an object, if it is there. Raises ValueError for a kind that the inventory does not keep."""
+        match kind:
+            case "ResourceSlice":
+                self._remove_slice(name)
+            case "DeviceClass":
+                if self.classes.pop(name, None) is not None:
+                    self._class_changed(name)
+            case "Node":
+                if self.nodes.pop(name, None) is not None:
+                    self._node_changed(name)
+            case "DeviceTaintRule":
+                if (rule := self.rules.pop(name, None)) is not None:
+                    self._taint(rule)
+            case "Namespace":
+                self.version += self._namespaces.pop(name, None) is not None
+            case _:
+                raise ValueError(f"the inventory does not keep objects of kind {kind}")
+
+    def admits_admin_access(self, namespace: str) -> bool:
+        """True if the namespace is known and its label permits admin access. Source: docs/dra-semantics 6."""
+        return self._namespaces.get(namespace, {}).get(ADMIN_ACCESS_LABEL) == "true"
+
+    def _put_slice(self, item: ResourceSlice) -> None:
+        content = read_slice(item, self._columns)
+        if self.rules:
+            taints = in_force(content, self._sorted_rules())
+            content = with_taints(content, taints) if any(taints) else content
+        old_key = self._pool_of_slice.get(content.name)
+        if old_key is not None and old_key != content.key:
+            self._remove_slice(content.name)
+        pool = self.pools.get(content.key)
+        if pool is None:
+            pool = self.pools[content.key] = Pool(content.key)
+        self._pool_of_slice[content.name] = content.key
+        self._replace(pool, content)
+
+    def _replace(self, pool: Pool, content: Slice) -> None:
+        old = pool.slices.get(content.name)
+        node = content.nodes.node_name
+        if old is not None and same_content(old, content):
+            return
+        self.version += 1
+        if old is not None and node is not None and _alike_elsewhere(old, content):
+            pool.replace_alike(content)
+            for changes in self._subscribers:
+                nodes = changes.pools.setdefault(pool.key, set())
+                if nodes is not None:
+                    nodes.add(node)
+            return
+        pool.put(content)
+        self._pool_changed(pool.key)
+
+    def _remove_slice(self, name: str) -> None:
+        key = self._pool_of_slice.pop(name, None)
+        if key is None:
+            return
+        pool = self.pools[key]
+        pool.remove(name)
+        if not pool.slices:
+            del self.pools[key]
+        self.version += 1
+        self._pool_changed(key)
+
+    def _pool_changed(self, key: PoolKey) -> None:
+        for changes in self._subscribers:
+            changes.pools[key] = None
+
+    def _put_class(self, item: DeviceClass) -> None:
+        name = item.metadata.name
+        old = self.classes.get(name)
+        self.classes[name] = item
+        if old is None or old.spec != item.spec:
+            self._class_changed(name)
+
+    def _class_changed(self, name: str) -> None:
+        self.version += 1
+        for changes in self._subscribers:
+            changes.classes.add(name)
+
+    def _put_node(self, node: NodeRecord) -> None:
+        if self.nodes.get(node.name) != node:
+            self.nodes[node.name] = node
+            self._node_changed(node.name)
+
+    def _node_changed(self, name: str) -> None:
+        self.version += 1
+        for changes in self._subscribers:
+            changes.nodes.add(name)
+
+    def _put_namespace(self, item: Namespace) -> None:
+        name = item.metadata.name
+        old = self.admits_admin_access(name)
+        self._namespaces[name] = item.metadata.labels
+        self.version += old != self.admits_admin_access(name)
+
+    def _put_rule(self, item: DeviceTaintRule) -> None:
+        name = item.metadata.name
+        old = self.rules.get(name)
+        self.rules[name] = item
+        if old is not None and old.spec != item.spec:
+            self._taint(old)
+        if old is None or old.spec != item.spec:
+            self._taint(item)
+
+    def _taint(self, rule: DeviceTaintRule) -> None:
+        """Derive the taints of all slices anew that a rule, come or gone, can match."""
+        rules = self._sorted_rules()
+        for key, pool in tuple(self.pools.items()):
+            if not touches(rule, *key):
+                continue
+            for content in tuple(pool.slices.values()):
+                taints = in_force(content, rules)
+                if taints != (content.taints or ((),) * len(content.names)):
+                    self._replace(pool, with_taints(content, taints))
+
+    def _sorted_rules(self) -> list[DeviceTaintRule]:
+        return [self.rules[name] for name in sorted(self.rules)]
+
+
+def _alike_elsewhere(old: Slice, new: Slice) -> bool:
+    """True if no node but the slice's own can notice the change."""
+    return (
+        old.nodes == new.nodes
+        and old.generation == new.generation
+        and old.slice_count == new.slice_count
+        and not (old.counted or new.counted or old.counter_sets or new.counter_sets)
+        and old.has_groups == new.has_groups
+    )

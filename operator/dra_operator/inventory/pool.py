@@ -1,0 +1,165 @@
+"""Pools: which slices of a driver count, and what that says about its devices.
+
+A driver replaces the content of a pool by publishing slices of a higher generation, one at a time. Between the first
+and the last of them the pool is incomplete, and nothing may be allocated from it: half of a new generation could
+contradict the whole of the old. So a pool is judged as a whole, here and nowhere else, and the allocator only ever
+sees the verdict. The verdict is that of one node, because a node judges by the slices that concern it.
+Source: docs/dra-semantics 2.2 and 2.3, which describe upstream's pool gathering.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from dra_operator.inventory.counters import CounterError, CounterLayout
+from dra_operator.inventory.features import Features
+from dra_operator.inventory.slices import PoolKey, Slice
+
+
+class Verdict(Enum):
+    """What a pool is worth to a node. An obsolete pool is one whose newer generation lies elsewhere."""
+
+    COMPLETE = "complete"
+    INCOMPLETE = "incomplete"
+    INVALID = "invalid"
+    OBSOLETE = "obsolete"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict on a pool, why, the slices that count, sorted by name, and the counters of a complete pool."""
+
+    verdict: Verdict
+    reason: str = ""
+    slices: tuple[Slice, ...] = ()
+    counters: CounterLayout | None = None
+
+
+@dataclass(slots=True)
+class Pool:
+    """All slices of one driver and pool name, of every generation, by name.
+
+    `local` holds those with a node name, by that name; `shared` the others. `epoch` is
+    another object after each change that a node could notice in a slice that does not concern it.
+    """
+
+    key: PoolKey
+    slices: dict[str, Slice] = field(default_factory=dict)
+    local: dict[str, dict[str, Slice]] = field(default_factory=dict)
+    shared: dict[str, Slice] = field(default_factory=dict)
+    epoch: object = field(default_factory=object)
+    _layouts: dict[frozenset[int], CounterLayout | CounterError] = field(default_factory=dict)
+    _sorted: dict[int, tuple[Slice, ...]] | None = None
+
+    def put(self, content: Slice) -> None:
+        """Add a slice, or replace the one of that name."""
+        if content.name in self.slices:
+            self.remove(content.name)
+        self._store(content)
+        self._forget()
+
+    def remove(self, name: str) -> None:
+        """Remove a slice."""
+        old = self.slices.pop(name)
+        if old.nodes.node_name is None:
+            del self.shared[name]
+        else:
+            group = self.local[old.nodes.node_name]
+            del group[name]
+            if not group:
+                del self.local[old.nodes.node_name]
+        self._forget()
+
+    def replace_alike(self, content: Slice) -> None:
+        """Replace a slice by one that is alike in everything another node's view could depend on."""
+        old = self.slices[content.name]
+        self._store(content)
+        if self._sorted is not None:
+            self._sorted[old.generation] = tuple(
+                content if item is old else item for item in self._sorted[old.generation]
+            )
+
+    def generations(self) -> dict[int, tuple[Slice, ...]]:
+        """Return the slices by generation, sorted by name."""
+        if self._sorted is None:
+            grouped: dict[int, list[Slice]] = {}
+            for name in sorted(self.slices):
+                content = self.slices[name]
+                grouped.setdefault(content.generation, []).append(content)
+            self._sorted = {generation: tuple(group) for generation, group in grouped.items()}
+        return self._sorted
+
+    def judge(self, relevant: Sequence[Slice], features: Features) -> Judgement:
+        """Return the verdict of a node that `relevant` slices concern; those must not be empty.
+
+        The order of `relevant` matters in one case: slices of one generation that disagree on their number. The first
+        one is believed.
+        """
+        newest = max(item.generation for item in relevant)
+        kept = [item for item in relevant if item.generation == newest]
+        expected = kept[0].slice_count
+        everything: Sequence[Slice] = kept
+        if len(kept) != expected:
+            generations = self.generations()
+            if max(generations) > newest:
+                return Judgement(Verdict.OBSOLETE, "a newer generation is published elsewhere")
+            everything = [
+                item
+                for item in generations[newest]
+                if features.compatibility_groups or not item.has_groups
+            ]
+            if len(everything) != expected:
+                return Judgement(
+                    Verdict.INCOMPLETE, f"{len(everything)} of {expected} slices of generation {newest}"
+                )
+        return self._inspect(kept, everything, features)
+
+    def judge_all(self, features: Features) -> Judgement:
+        """Return the verdict on the newest generation as a whole, as an onlooker sees it who is on no node."""
+        generations = self.generations()
+        return self.judge(generations[max(generations)], features)
+
+    def _store(self, content: Slice) -> None:
+        self.slices[content.name] = content
+        if content.nodes.node_name is None:
+            self.shared[content.name] = content
+        else:
+            self.local.setdefault(content.nodes.node_name, {})[content.name] = content
+
+    def _inspect(self, kept: Iterable[Slice], everything: Sequence[Slice], features: Features) -> Judgement:
+        slices = tuple(sorted(kept, key=lambda item: item.name))
+        if duplicate := _duplicate(name for item in slices for name in item.names):
+            return Judgement(Verdict.INVALID, f"duplicate device name {duplicate}")
+        if not features.partitionable_devices:
+            return Judgement(Verdict.COMPLETE, slices=slices)
+        counters = self._counters(everything)
+        if isinstance(counters, CounterError):
+            return Judgement(Verdict.INVALID, str(counters))
+        return Judgement(Verdict.COMPLETE, slices=slices, counters=counters)
+
+    def _counters(self, everything: Sequence[Slice]) -> CounterLayout | CounterError | None:
+        concerned = [item for item in everything if item.counted or item.counter_sets]
+        if not concerned:
+            return None
+        key = frozenset(item.serial for item in concerned)
+        if (found := self._layouts.get(key)) is None:
+            try:
+                found = CounterLayout.of(concerned)
+            except CounterError as error:
+                found = error
+            self._layouts[key] = found
+        return found
+
+    def _forget(self) -> None:
+        self.epoch = object()
+        self._sorted = None
+        self._layouts.clear()
+
+
+def _duplicate(names: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

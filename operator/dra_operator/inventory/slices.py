@@ -1,0 +1,231 @@
+"""A slice as the core keeps it: columns for what selectors read, one record a device for the rest.
+
+The objects of the API are read once, here, and dropped. Everything a search asks of a slice again and again is kept as
+a set of bits, a device each, in published order.
+Source: ResourceSlice of resource.k8s.io/v1.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import count
+from typing import Any, Final
+
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.semver import parse_semver
+from dra_operator.api.types import CounterSet, Device, DeviceTaint, NodeSelector, ResourceSlice
+from dra_operator.inventory import bits
+from dra_operator.inventory.columns import AttributeColumn, CapacityColumn, Columns
+
+PoolKey = tuple[str, str]
+"""Driver and pool name: what identifies a pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFields:
+    """Where a slice, or a device with its own selection, can be used: the first field that is set decides."""
+
+    node_name: str | None = None
+    all_nodes: bool = False
+    selector: NodeSelector | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """True if any of the fields is set."""
+        return self.node_name is not None or self.all_nodes or self.selector is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """What a device takes from one counter set: nano-units by counter name, and the groups it can live with."""
+
+    counter_set: str
+    counters: tuple[tuple[str, int], ...]
+    groups: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a device has besides attributes and capacity. Most devices have none of it and share one record."""
+
+    consumes: tuple[Consumption, ...] = ()
+    nodes: NodeFields = NodeFields()
+    taints: tuple[DeviceTaint, ...] = ()
+    binds_to_node: bool = False
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    shareable: bool = False
+    node_allocatable_resources: Any = field(default=None)
+
+
+PLAIN: Final = Traits()
+_SHAREABLE: Final = Traits(shareable=True)
+_serials = count()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """One ResourceSlice. A changed slice is a new object with a new serial number.
+
+    `taints` holds the taints in force, a tuple a device: the published ones and those of rules; it is empty if no
+    device has any. Sets of bits: `shareable`, `tainted`, `counted` (consumes counters), `binding` (has binding
+    conditions), `unreadable` (an attribute has no value that CEL knows: each selector fails on the device).
+    """
+
+    serial: int
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    slice_count: int
+    nodes: NodeFields
+    per_device_nodes: bool
+    skip_node_operations: tuple[str, ...]
+    counter_sets: tuple[CounterSet, ...]
+    names: tuple[str, ...]
+    attributes: Mapping[str, AttributeColumn]
+    capacity: Mapping[str, CapacityColumn]
+    traits: tuple[Traits, ...]
+    taints: tuple[tuple[DeviceTaint, ...], ...]
+    shareable: int
+    tainted: int
+    counted: int
+    binding: int
+    unreadable: int
+    has_groups: bool
+
+    @property
+    def key(self) -> PoolKey:
+        """Driver and pool name."""
+        return (self.driver, self.pool)
+
+    def attribute_columns(self, name: str) -> tuple[AttributeColumn | None, AttributeColumn | None]:
+        """Return the columns that hold the attribute `domain/id`: by its literal key, and by its bare id.
+
+        A bare id belongs to the domain that equals the driver's name.
+        """
+        domain, _, identifier = name.partition("/")
+        return (self.attributes.get(name), self.attributes.get(identifier) if domain == self.driver else None)
+
+    def attribute(self, index: int, name: str) -> AttributeValue | None:
+        """Return the published attribute `domain/id` of a device, or None if it is missing."""
+        literal, bare = self.attribute_columns(name)
+        if literal is not None and (value := literal.values[index]) is not None:
+            return value
+        return None if bare is None else bare.values[index]
+
+    def effective_nodes(self, index: int) -> NodeFields:
+        """Return the node fields that hold for a device: its own, if the slice leaves them to its devices."""
+        return self.traits[index].nodes if self.per_device_nodes else self.nodes
+
+    def device(self, index: int) -> Device:
+        """Return the part of a device that CEL sees, as an object of the API."""
+        attributes = {
+            name: value
+            for name, column in self.attributes.items()
+            if (value := column.values[index]) is not None
+        }
+        capacity = {
+            name: value
+            for name, column in self.capacity.items()
+            if (value := column.values[index]) is not None
+        }
+        return Device(
+            name=self.names[index],
+            attributes=attributes,
+            capacity=capacity,
+            allow_multiple_allocations=self.traits[index].shareable,
+        )
+
+
+_CONTENT = tuple(item.name for item in fields(Slice) if item.name != "serial")
+
+
+def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
+    """Return the slice as the core keeps it, with the published taints in force."""
+    spec = wire.spec
+    devices = spec.devices
+    traits = tuple(_traits(device) for device in devices)
+    taints = tuple(trait.taints for trait in traits)
+    return Slice(
+        serial=next(_serials),
+        name=wire.metadata.name,
+        driver=spec.driver,
+        pool=spec.pool.name,
+        generation=spec.pool.generation,
+        slice_count=spec.pool.resource_slice_count,
+        nodes=NodeFields(spec.node_name or None, bool(spec.all_nodes), spec.node_selector),
+        per_device_nodes=bool(spec.per_device_node_selection),
+        skip_node_operations=spec.skip_node_operations,
+        counter_sets=spec.shared_counters,
+        names=tuple(device.name for device in devices),
+        attributes={
+            name: columns.attributes(tuple(device.attributes.get(name) for device in devices))
+            for name in _names(device.attributes for device in devices)
+        },
+        capacity={
+            name: columns.capacities(tuple(device.capacity.get(name) for device in devices))
+            for name in _names(device.capacity for device in devices)
+        },
+        traits=traits,
+        taints=taints if any(taints) else (),
+        shareable=bits.of(trait.shareable for trait in traits),
+        tainted=bits.of(taints),
+        counted=bits.of(trait.consumes for trait in traits),
+        binding=bits.of(trait.binding_conditions for trait in traits),
+        unreadable=bits.of(any(map(_is_unreadable, device.attributes.values())) for device in devices),
+        has_groups=any(use.groups for trait in traits for use in trait.consumes),
+    )
+
+
+def with_taints(content: Slice, taints: tuple[tuple[DeviceTaint, ...], ...]) -> Slice:
+    """Return the slice with other taints in force, as a new object."""
+    return replace(
+        content, serial=next(_serials), taints=taints if any(taints) else (), tainted=bits.of(taints)
+    )
+
+
+def same_content(old: Slice, new: Slice) -> bool:
+    """True if two slices say the same; columns and records are shared, so this is cheap."""
+    return all(getattr(old, name) == getattr(new, name) for name in _CONTENT)
+
+
+def _names(tables: Iterable[Mapping[str, object]]) -> list[str]:
+    return sorted({name for table in tables for name in table})
+
+
+def _traits(device: Device) -> Traits:
+    traits = Traits(
+        consumes=tuple(
+            Consumption(
+                use.counter_set,
+                tuple(sorted((name, counter.value.nano) for name, counter in use.counters.items())),
+                frozenset(use.compatibility_groups),
+            )
+            for use in device.consumes_counters
+        ),
+        nodes=NodeFields(device.node_name or None, bool(device.all_nodes), device.node_selector),
+        taints=device.taints,
+        binds_to_node=bool(device.binds_to_node),
+        binding_conditions=device.binding_conditions,
+        binding_failure_conditions=device.binding_failure_conditions,
+        shareable=bool(device.allow_multiple_allocations),
+        node_allocatable_resources=device.node_allocatable_resources,
+    )
+    return next((shared for shared in (PLAIN, _SHAREABLE) if traits == shared), traits)
+
+
+def _is_unreadable(value: AttributeValue) -> bool:
+    if value.type == "unknown":
+        return True
+    if value.type not in ("version", "versions"):
+        return False
+    texts = value.value if isinstance(value.value, tuple) else (value.value,)
+    return not all(_is_version(str(text)) for text in texts)
+
+
+def _is_version(text: str) -> bool:
+    try:
+        parse_semver(text)
+    except ValueError:
+        return False
+    return True

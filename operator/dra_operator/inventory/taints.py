@@ -1,0 +1,34 @@
+"""Taint rules, merged into slices: the taints in force on a device are the published ones and those of the rules.
+
+Rules are applied in the order of their names, so that the outcome does not depend on the order they arrived in. A rule
+without a selector matches nothing; one with an empty selector matches every device.
+Source: DeviceTaintRule of resource.k8s.io/v1; upstream's ResourceSlice tracker appends without removing duplicates.
+"""
+
+from collections.abc import Sequence
+
+from dra_operator.api.types import DeviceTaint, DeviceTaintRule
+from dra_operator.inventory.slices import Slice
+
+
+def touches(rule: DeviceTaintRule, driver: str, pool: str) -> bool:
+    """True if the rule can match a device of this pool."""
+    selector = rule.spec.device_selector
+    return selector is not None and selector.driver in (None, driver) and selector.pool in (None, pool)
+
+
+def in_force(content: Slice, rules: Sequence[DeviceTaintRule]) -> tuple[tuple[DeviceTaint, ...], ...]:
+    """Return the taints in force, a tuple a device; `rules` are in the order of their names."""
+    matching = [rule for rule in rules if touches(rule, content.driver, content.pool)]
+    published = tuple(trait.taints for trait in content.traits)
+    if not matching:
+        return published
+    return tuple(
+        taints + tuple(rule.spec.taint for rule in matching if _names_device(rule, name))
+        for name, taints in zip(content.names, published, strict=True)
+    )
+
+
+def _names_device(rule: DeviceTaintRule, device: str) -> bool:
+    selector = rule.spec.device_selector
+    return selector is not None and selector.device in (None, device)

@@ -1,0 +1,353 @@
+"""Views: which pools and devices each node sees, in the order in which upstream looks at them.
+
+Nodes that see the same slices of a pool share one pool view, and nodes that see the same pools share one node view: a
+search that fails on one of them fails on all. Inside a pool view position *i* is the *i*-th device by slice name and
+published order; in a node view the pools stand by driver and name, those with binding conditions last.
+
+Views are brought up to date when they are asked for, from what changed since; a slice of one node costs that node's
+view and no other.
+Source: docs/dra-semantics 2.2 to 2.4; docs/engine sections 2 to 4.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from dra_operator.api.node_selector import NodeSelectorError
+from dra_operator.inventory import bits
+from dra_operator.inventory.counters import CounterLayout
+from dra_operator.inventory.features import Features
+from dra_operator.inventory.inventory import Changes, Inventory
+from dra_operator.inventory.nodes import NodeRecord
+from dra_operator.inventory.pool import Pool, Verdict
+from dra_operator.inventory.sight import NodeMatcher, Sight, look, same_for_all_nodes
+from dra_operator.inventory.slices import PoolKey, Slice
+
+
+@dataclass(slots=True, eq=False)
+class PoolView:
+    """A pool as some nodes see it.
+
+    Positions: `offsets[i]` is the first position of `slices[i]`, `size` their number; only a complete pool has any.
+    Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively; kept by the ledger),
+    `shareable`, `counted`, `unusable` (no search may take them, as a node selector of their own cannot be parsed; the
+    texts are in `selector_errors`). `nodes` is the set of the nodes that see it.
+    """
+
+    serial: int
+    key: PoolKey
+    verdict: Verdict
+    reason: str
+    slices: tuple[Slice, ...]
+    offsets: tuple[int, ...]
+    size: int
+    visible: int
+    selector_errors: Mapping[int, str]
+    counters: CounterLayout | None
+    binding: bool
+    skips_operations: bool
+    shareable: int
+    counted: int
+    judged_by: object
+    nodes: int = 0
+    free: int = 0
+    users: int = 0
+    _positions: dict[str, int] | None = None
+
+    def locate(self, position: int) -> tuple[Slice, int]:
+        """Return the slice of the device at a position, and its index there."""
+        number = bisect_right(self.offsets, position) - 1
+        return self.slices[number], position - self.offsets[number]
+
+    def position(self, device: str) -> int | None:
+        """Return the position of a device, or None if the view has not got it."""
+        if self._positions is None:
+            names = (name for content in self.slices for name in content.names)
+            self._positions = {name: position for position, name in enumerate(names)}
+        return self._positions.get(device)
+
+
+@dataclass(slots=True, eq=False)
+class NodeView:
+    """The pools of some nodes in search order; `error` tells of a node selector that cannot be parsed."""
+
+    key: object
+    pools: tuple[PoolView, ...]
+    error: str | None
+    skips_operations: bool
+    nodes: int = 0
+    users: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChanges:
+    """What bringing the views up to date has changed.
+
+    `renumbered` says that nodes have other positions than before, so that every set of nodes is void; else `nodes` is
+    the set of nodes that see something else than before.
+    """
+
+    renumbered: bool
+    nodes: int
+    added: tuple[PoolView, ...]
+    removed: tuple[PoolView, ...]
+
+
+_MAX_SELECTORS = 4096
+_Seen = tuple[PoolView | None, str | None]
+
+
+@dataclass(slots=True)
+class Views:
+    """The views of all nodes of an inventory under given features.
+
+    `order` holds the names of the nodes in byte order, `index` the position of each: sets of nodes count by it.
+    `of_pool` holds the views of each pool; `usable` is the set of nodes that claims may be given to.
+    """
+
+    inventory: Inventory
+    features: Features
+    order: list[str] = field(default_factory=list)
+    index: dict[str, int] = field(default_factory=dict)
+    usable: int = 0
+    of_pool: dict[PoolKey, dict[object, PoolView]] = field(default_factory=dict)
+    _of_node: dict[str, NodeView] = field(default_factory=dict)
+    _seen: dict[str, dict[PoolKey, _Seen]] = field(default_factory=dict)
+    _watchers: dict[PoolKey, set[str]] = field(default_factory=dict)
+    _node_views: dict[object, NodeView] = field(default_factory=dict)
+    _serials: Iterator[int] = field(default_factory=count)
+    _matcher: NodeMatcher = field(default_factory=NodeMatcher)
+    _replaced: list[PoolView] = field(default_factory=list)
+    _idle: list[NodeView] = field(default_factory=list)
+    _changes: Changes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._changes = self.inventory.subscribe()
+
+    def of_node(self, name: str) -> NodeView:
+        """Return what a node sees."""
+        return self._of_node[name]
+
+    def node_views(self) -> Iterable[NodeView]:
+        """Return the different views that nodes have."""
+        return self._node_views.values()
+
+    def refresh(self) -> ViewChanges | None:
+        """Bring the views up to date; return what changed, or None if nothing did."""
+        changes = self._changes
+        if not changes.pools and not changes.nodes:
+            return None
+        pools, nodes = changes.pools, changes.nodes
+        changes.pools, changes.nodes = {}, set()
+        renumbered = self._renumber(nodes)
+        gone = [name for name in nodes if name not in self.index]
+        added: dict[int, PoolView] = {}
+        moved: set[str] = set()
+        for name in gone:
+            self._forget_node(name)
+        for key, targets in self._work(pools, nodes - set(gone)).items():
+            self._look_at(key, targets, moved, added)
+        changed_nodes = self._join(moved)
+        if renumbered:
+            self._count_nodes()
+        if nodes:
+            self.usable = bits.of(self.inventory.nodes[name].unusable is None for name in self.order)
+        removed = self._drop_unused(pools, nodes)
+        kept = tuple(view for view in added.values() if view.users)
+        return ViewChanges(renumbered, changed_nodes | self._set_of(nodes), kept, removed)
+
+    def _renumber(self, nodes: set[str]) -> bool:
+        if all((name in self.index) == (name in self.inventory.nodes) for name in nodes):
+            return False
+        self.order = sorted(self.inventory.nodes)
+        self.index = {name: position for position, name in enumerate(self.order)}
+        return True
+
+    def _work(
+        self, pools: Mapping[PoolKey, set[str] | None], nodes: set[str]
+    ) -> dict[PoolKey, set[str] | None]:
+        """Return, for each pool to look at, the nodes that have to, or None for all that may."""
+        work: dict[PoolKey, set[str] | None] = dict(pools)
+        for name in nodes:
+            self._matcher.forget(name)
+        for key, pool in self.inventory.pools.items() if nodes else ():
+            if work.get(key, nodes) is None:
+                continue
+            concerned = nodes if pool.shared else {name for name in pool.local if name in nodes}
+            if concerned:
+                work[key] = concerned | (work.get(key) or set())
+        return work
+
+    def _look_at(
+        self, key: PoolKey, targets: set[str] | None, moved: set[str], added: dict[int, PoolView]
+    ) -> None:
+        pool = self.inventory.pools.get(key)
+        watchers = self._watchers.setdefault(key, set())
+        if pool is None:
+            targets = set(watchers)
+        elif targets is None:
+            targets = watchers | (self.index.keys() if pool.shared else pool.local.keys())
+        # Where all shared slices are for all nodes, the nodes without a slice of their own see the same.
+        alike: list[_Seen] | None = [] if pool and same_for_all_nodes(tuple(pool.shared.values())) else None
+        for name in targets:
+            if name not in self.index:
+                continue
+            if pool is None:
+                seen: _Seen = (None, None)
+            elif alike and name not in pool.local:
+                seen = alike[0]
+            else:
+                seen = self._see(pool, self.inventory.nodes[name], added)
+                if alike is not None and name not in pool.local:
+                    alike.append(seen)
+            self._assign(name, key, seen, moved)
+
+    def _see(self, pool: Pool, node: NodeRecord, added: dict[int, PoolView]) -> _Seen:
+        try:
+            sight = look(pool, node, self.features, self._matcher)
+        except NodeSelectorError as error:
+            return None, str(error)
+        if sight is None:
+            return None, None
+        known = self.of_pool.setdefault(pool.key, {})
+        sight_key = sight.key
+        if (found := known.get(sight_key)) is not None and found.judged_by is pool.epoch:
+            return found, None
+        view = self._build(pool, sight)
+        if view is None:
+            return None, None
+        if found is not None:
+            self._replaced.append(found)
+        known[sight_key] = view
+        added[view.serial] = view
+        return view, None
+
+    def _build(self, pool: Pool, sight: Sight) -> PoolView | None:
+        judgement = pool.judge(sight.slices, self.features)
+        if judgement.verdict is Verdict.OBSOLETE:
+            return None
+        own = dict(sight.devices)
+        offsets: list[int] = []
+        size = visible = shareable = counted = 0
+        errors: dict[int, str] = {}
+        for content in judgement.slices:
+            offsets.append(size)
+            devices = own.get(content.serial)
+            visible |= (bits.first(len(content.names)) if devices is None else devices.visible) << size
+            for index, text in () if devices is None else devices.errors:
+                errors[size + index] = f"ResourceSlice {content.name}: {text}"
+            shareable |= content.shareable << size
+            counted |= content.counted << size
+            size += len(content.names)
+        return PoolView(
+            serial=next(self._serials),
+            key=pool.key,
+            verdict=judgement.verdict,
+            reason=judgement.reason,
+            slices=judgement.slices,
+            offsets=tuple(offsets),
+            size=size,
+            visible=visible,
+            selector_errors=errors,
+            counters=judgement.counters,
+            binding=any(content.binding for content in judgement.slices),
+            skips_operations=any(content.skip_node_operations for content in judgement.slices),
+            shareable=shareable,
+            counted=counted,
+            judged_by=pool.epoch,
+        )
+
+    def _assign(self, node: str, key: PoolKey, seen: _Seen, moved: set[str]) -> None:
+        table = self._seen.setdefault(node, {})
+        old = table.get(key, (None, None))
+        if old[0] is seen[0] and old[1] == seen[1]:
+            return
+        bit = 1 << self.index[node]
+        if old[0] is not None:
+            old[0].users -= 1
+            old[0].nodes &= ~bit
+        if seen[0] is not None:
+            seen[0].users += 1
+            seen[0].nodes |= bit
+        if seen == (None, None):
+            del table[key]
+            self._watchers[key].discard(node)
+        else:
+            table[key] = seen
+            self._watchers[key].add(node)
+        moved.add(node)
+
+    def _forget_node(self, name: str) -> None:
+        self._matcher.forget(name)
+        for key, (view, _) in self._seen.pop(name, {}).items():
+            self._watchers[key].discard(name)
+            if view is not None:
+                view.users -= 1
+        if (node_view := self._of_node.pop(name, None)) is not None:
+            node_view.users -= 1
+            self._idle.append(node_view)
+
+    def _join(self, moved: set[str]) -> int:
+        """Give each of these nodes its node view; return the set of those that have another one than before."""
+        changed = 0
+        for name in moved | (self.index.keys() - self._of_node.keys()):
+            seen = self._seen.get(name, {})
+            views = sorted(
+                (view for view, _ in seen.values() if view is not None), key=lambda view: (view.binding, view.key)
+            )
+            error = min((text for _, text in seen.values() if text is not None), default=None)
+            key = (tuple(view.serial for view in views), error)
+            node_view = self._node_views.get(key)
+            if node_view is None:
+                skips = any(view.skips_operations for view in views)
+                node_view = self._node_views[key] = NodeView(key, tuple(views), error, skips)
+            old = self._of_node.get(name)
+            if old is node_view:
+                continue
+            bit = 1 << self.index[name]
+            if old is not None:
+                old.users -= 1
+                old.nodes &= ~bit
+                self._idle.append(old)
+            node_view.users += 1
+            node_view.nodes |= bit
+            self._of_node[name] = node_view
+            changed |= bit
+        return changed
+
+    def _count_nodes(self) -> None:
+        """Set all sets of nodes anew: the nodes have other positions."""
+        for node_view in self._node_views.values():
+            node_view.nodes = 0
+        for views in self.of_pool.values():
+            for view in views.values():
+                view.nodes = 0
+        for name, position in self.index.items():
+            bit = 1 << position
+            self._of_node[name].nodes |= bit
+            for view in self._of_node[name].pools:
+                view.nodes |= bit
+
+    def _drop_unused(self, pools: Iterable[PoolKey], nodes: set[str]) -> tuple[PoolView, ...]:
+        removed, self._replaced = self._replaced, []
+        for key in tuple(self.of_pool) if nodes else tuple(pools):
+            known = self.of_pool.get(key, {})
+            for sight_key, view in tuple(known.items()):
+                if not view.users:
+                    removed.append(view)
+                    del known[sight_key]
+            if not known:
+                self.of_pool.pop(key, None)
+            if not self._watchers.get(key) and key not in self.inventory.pools:
+                self._watchers.pop(key, None)
+        for node_view in self._idle:
+            if not node_view.users:
+                self._node_views.pop(node_view.key, None)
+        self._idle.clear()
+        if len(self._matcher) > _MAX_SELECTORS:
+            self._matcher.clear()
+        return tuple(removed)
+
+    def _set_of(self, nodes: set[str]) -> int:
+        return bits.of_positions(self.index[name] for name in nodes if name in self.index)

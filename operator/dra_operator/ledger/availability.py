@@ -1,0 +1,170 @@
+"""Availability: what the inventory shows and the ledger leaves, joined and kept up to date.
+
+For each pool view the set of devices that are free, for each pool's counters what is left, for all nodes those that
+have a free device at all. A decision flips a few bits. What may help a claim that fitted nowhere, something that came
+back or a node that sees something else, goes into a log; who remembers where a claim failed reads on from where it
+last stopped.
+Source: docs/engine sections 3 to 5.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dra_operator.inventory import PoolKey, PoolView, ViewChanges, Views, bits
+from dra_operator.inventory.counters import CounterLayout
+from dra_operator.ledger.counters import CounterState
+from dra_operator.ledger.uses import Ledger, Touched
+
+_LOG_LENGTH = 4096
+
+
+@dataclass(slots=True)
+class Log:
+    """Sets of nodes on which something came back. It forgets its older half when it is full.
+
+    `era` changes when nodes are renumbered: sets of nodes from before then mean nothing.
+    """
+
+    era: int = 0
+    _start: int = 0
+    _entries: list[int] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """The position behind the last entry."""
+        return self._start + len(self._entries)
+
+    def append(self, nodes: int) -> None:
+        """Add a set of nodes."""
+        if len(self._entries) >= _LOG_LENGTH:
+            del self._entries[: _LOG_LENGTH // 2]
+            self._start += _LOG_LENGTH // 2
+        self._entries.append(nodes)
+
+    def restart(self) -> None:
+        """Forget everything: sets of nodes are void."""
+        self.era += 1
+        self._start = self.end
+        self._entries.clear()
+
+    def since(self, position: int) -> int | None:
+        """Return the nodes of all entries from a position on, or None if some are forgotten."""
+        if position < self._start:
+            return None
+        nodes = 0
+        for entry in self._entries[position - self._start :]:
+            nodes |= entry
+        return nodes
+
+
+@dataclass(slots=True)
+class Availability:
+    """The joined state. `nonempty` is the set of nodes with a free visible device, or with a view that is an error."""
+
+    views: Views
+    ledger: Ledger
+    nonempty: int = 0
+    log: Log = field(default_factory=Log)
+    _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
+    _touched: Touched = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._touched = self.ledger.subscribe()
+
+    def refresh(self) -> ViewChanges | None:
+        """Take in what changed in inventory and ledger; return the change of the views, or None."""
+        changes = self.views.refresh()
+        touched, self._touched.devices = self._touched.devices, {}
+        if changes is not None:
+            self._take_views(changes)
+        opened = closed = 0
+        if changes is not None:
+            closed = bits.first(len(self.views.order)) if changes.renumbered else changes.nodes
+        for (driver, pool, device), came_back in touched.items():
+            opened_here, closed_here = self._touch((driver, pool), device, came_back=came_back)
+            opened |= opened_here
+            closed |= closed_here
+        if closed:
+            self._count_free(closed)
+        self.nonempty |= opened
+        return changes
+
+    def counters(self, layout: CounterLayout) -> CounterState:
+        """Return what is left of a pool's counters."""
+        return self._counters[layout]
+
+    def _take_views(self, changes: ViewChanges) -> None:
+        if changes.renumbered:
+            self.log.restart()
+            self.nonempty = 0
+        for view in changes.added:
+            used = self.ledger.used(view.key)
+            view.free = bits.first(view.size)
+            for device in used:
+                if self.ledger.is_exclusive(view.key, device):
+                    position = view.position(device)
+                    view.free &= ~(0 if position is None else 1 << position)
+            if view.counters is not None and view.counters not in self._counters:
+                state = self._counters[view.counters] = CounterState(view.counters)
+                state.set_used(used)
+        if any(view.counters is not None for view in changes.removed):
+            alive = {
+                view.counters
+                for views in self.views.of_pool.values()
+                for view in views.values()
+                if view.counters is not None
+            }
+            self._counters = {layout: state for layout, state in self._counters.items() if layout in alive}
+        if not changes.renumbered:
+            self.log.append(changes.nodes)
+
+    def _touch(self, pool: PoolKey, device: str, *, came_back: bool) -> tuple[int, int]:
+        """Bring a device up to date; return the nodes of views that gained, and of those that lost their last one."""
+        views = self.views.of_pool.get(pool, {}).values()
+        free = not self.ledger.is_exclusive(pool, device)
+        used = device in self.ledger.used(pool)
+        opened = closed = 0
+        helped = 0
+        for view in views:
+            position = view.position(device)
+            if position is not None:
+                bit = 1 << position
+                view.free = view.free | bit if free else view.free & ~bit
+                if came_back:
+                    helped |= view.nodes
+                if view.free & view.visible:
+                    opened |= view.nodes
+                else:
+                    closed |= view.nodes
+        helped |= self._touch_counters(views, device, used=used, came_back=came_back)
+        if helped:
+            self.log.append(helped)
+        return opened, closed
+
+    def _touch_counters(
+        self, views: Iterable[PoolView], device: str, *, used: bool, came_back: bool
+    ) -> int:
+        """Bring the counters up to date; return the nodes that this may help.
+
+        What came back helps. So does taking: the first share of a device has paid its counters, and a device in place
+        can change which compatibility groups are admitted.
+        """
+        helped = 0
+        for layout in {view.counters for view in views if view.counters is not None}:
+            if device not in layout.draws:
+                continue
+            self._counters[layout].mark(device, used=used)
+            for view in views:
+                if view.counters is layout and (came_back or view.shareable or layout.has_groups):
+                    helped |= view.nodes
+        return helped
+
+    def _count_free(self, nodes: int) -> None:
+        """Find out anew which of these nodes have a free visible device."""
+        order = self.views.order
+        nonempty = 0
+        for position in bits.each(nodes):
+            view = self.views.of_node(order[position])
+            if view.error is not None or any(pool.free & pool.visible for pool in view.pools):
+                nonempty |= 1 << position
+        self.nonempty = (self.nonempty & ~nodes) | nonempty

@@ -1,0 +1,94 @@
+"""What is left of a pool's counters, and which compatibility groups still have a place.
+
+A device pays its counters once, however many claims share it, and whether or not its slice concerns the node that is
+searched. Compatibility groups of the devices in place are folded in the order of the slices; where they contradict each
+other (a driver changed its slices) the first one decides and the rest narrows it down.
+Source: docs/dra-semantics 4.3.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dra_operator.inventory.counters import CounterLayout, Draw
+
+Groups = frozenset[str] | None
+"""The groups shared by the devices placed in a set; None if nothing is placed, empty before any meet if they have none.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The devices placed in one counter set: whether they name groups, and the groups they all share."""
+
+    grouped: bool
+    shared: frozenset[str]
+
+    def admits(self, groups: frozenset[str]) -> bool:
+        """True if a device with these groups may join."""
+        return bool(self.shared & groups) if self.grouped and groups else not self.grouped and not groups
+
+
+def join(placed: Placed | None, groups: frozenset[str]) -> Placed:
+    """Return what is placed in a set after a device with these groups joined."""
+    if placed is None:
+        return Placed(bool(groups), groups)
+    if placed.grouped and groups:
+        return Placed(grouped=True, shared=placed.shared & groups)
+    return placed
+
+
+@dataclass(slots=True)
+class CounterState:
+    """What is left of a layout's counters: `left` by position in nano-units, `overdrawn` how many are negative.
+
+    `placed` holds, by set, what committed devices occupy; it is computed when it is asked for.
+    """
+
+    layout: CounterLayout
+    left: list[int] = field(init=False)
+    overdrawn: int = field(init=False)
+    _used: set[str] = field(default_factory=set)
+    _placed: tuple[Placed | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        self.left = list(self.layout.totals)
+        self.overdrawn = sum(amount < 0 for amount in self.left)
+
+    def set_used(self, devices: Iterable[str]) -> None:
+        """Count exactly these devices as used."""
+        wanted = {name for name in devices if name in self.layout.draws}
+        for name in self._used - wanted:
+            self.mark(name, used=False)
+        for name in wanted - self._used:
+            self.mark(name, used=True)
+
+    def mark(self, device: str, *, used: bool) -> bool:
+        """Count a device as used, or not; return whether that changed anything."""
+        draws = self.layout.draws.get(device)
+        if draws is None or (device in self._used) == used:
+            return False
+        (self._used.add if used else self._used.remove)(device)
+        sign = -1 if used else 1
+        for draw in draws:
+            for position, amount in draw.amounts:
+                before = self.left[position]
+                after = self.left[position] = before + sign * amount
+                self.overdrawn += (after < 0) - (before < 0)
+        self._placed = None
+        return True
+
+    def placed(self) -> tuple[Placed | None, ...]:
+        """Return what committed devices occupy, by set."""
+        if self._placed is None:
+            table: list[Placed | None] = [None] * self.layout.sets
+            for device, draws in self.layout.draws.items():
+                if device in self._used:
+                    for draw in draws:
+                        _place(table, draw)
+            self._placed = tuple(table)
+        return self._placed
+
+
+def _place(table: list[Placed | None], draw: Draw) -> None:
+    for number, groups in draw.groups:
+        table[number] = join(table[number], groups)
