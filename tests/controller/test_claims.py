@@ -10,8 +10,8 @@ from dra_operator.api.types import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
+from dra_operator.cluster.writes import FINALIZER
 from dra_operator.controller.claims import ClaimBook, PodUse, Standing, is_released, order, pod_use
-from dra_operator.controller.messages import FINALIZER
 
 KEY = ("team-a", "gpu")
 

@@ -14,7 +14,8 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from dra_operator.api.types import ResourceClaim
-from dra_operator.controller.messages import ANNOTATION, FINALIZER, OPT_OUT_LABEL
+from dra_operator.cluster.writes import FINALIZER, PENDING_ANNOTATION
+from dra_operator.controller.messages import OPT_OUT_LABEL
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name of a claim or a pod."""
@@ -180,7 +181,7 @@ def is_released(claim: ResourceClaim) -> bool:
 
 def annotation(claim: ResourceClaim) -> str | None:
     """Return our annotation on the claim, or None if it has none."""
-    return claim.metadata.annotations.get(ANNOTATION)
+    return claim.metadata.annotations.get(PENDING_ANNOTATION)
 
 
 def order(claim: ResourceClaim) -> tuple[str, str, str]:

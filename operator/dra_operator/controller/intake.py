@@ -10,12 +10,12 @@ what a pending claim could gain from: a change of its own, or one that every pen
 (docs/dra-semantics, 8.14), among it a device that became free.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dra_operator.api.read import ObjectError, read_object
-from dra_operator.api.types import Condition, Metadata, Namespace, Node, NodeStatus, ResourceClaim
+from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller.claims import ClaimBook, Key, PodUse
 from dra_operator.controller.reports import Subject
@@ -55,7 +55,6 @@ class Intake:
         self._inventory = inventory
         self._ledger = ledger
         self._book = book
-        self._essence: dict[tuple[str, str], Any] = {}
         self._subjects: dict[tuple[str, str], Subject] = {}
 
     def subject(self, kind: str, name: str) -> Subject:
@@ -87,9 +86,11 @@ class Intake:
     def _take_claim(self, key: Key, claim: ResourceClaim | None, changes: Changes) -> None:
         changes.seen.add(key)
         if claim is None:
-            before = self._book.remove(key)
+            used = self._ledger.version
+            self._book.remove(key)
             self._ledger.remove(*key)
-            changes.wide |= before is not None and before.status.allocation is not None
+            # The version moves only if the claim held something, written or assumed.
+            changes.wide |= self._ledger.version != used
             return
         before = self._book.put(claim)
         self._ledger.put(claim)
@@ -100,19 +101,18 @@ class Intake:
 
     def _take_other(self, delta: Delta, obj: Any, changes: Changes) -> None:
         place = (delta.kind, delta.name)
+        before = self._inventory.version
         if obj is None:
+            self._inventory.remove(delta.kind, delta.name)
+        else:
+            self._inventory.put(obj)
+        # The version stays as it is when nothing has changed that could alter a decision: a heartbeat, our
+        # own label.
+        changes.wide |= self._inventory.version != before
+        if delta.body is None:
             self._subjects.pop(place, None)
-            if self._essence.pop(place, None) is not None:
-                self._inventory.remove(delta.kind, delta.name)
-                changes.wide = True
-            return
-        self._subjects[place] = _subject(delta)
-        essence = _ESSENCE.get(delta.kind, _spec)(obj)
-        if self._essence.get(place) == essence:
-            return
-        self._essence[place] = essence
-        self._inventory.put(essence)
-        changes.wide = True
+        else:
+            self._subjects[place] = _subject(delta)
 
 
 def _decides(claim: ResourceClaim) -> tuple[Any, ...]:
@@ -139,7 +139,8 @@ def _holding_devices(delta: Delta) -> ResourceClaim | None:
     """
     body = delta.body or {}
     status = body.get("status")
-    allocation = status.get("allocation") if isinstance(status, Mapping) else None
+    status = status if isinstance(status, Mapping) else {}
+    allocation = status.get("allocation")
     if not allocation:
         return None
     for reduced in (allocation, _identities(allocation)):
@@ -173,36 +174,3 @@ def _identities(allocation: Any) -> dict[str, Any]:
             ]
         }
     }
-
-
-def _node(node: Node) -> Node:
-    """Return a node without what changes with every heartbeat and decides nothing."""
-    return Node(
-        metadata=Metadata(
-            name=node.metadata.name,
-            labels=node.metadata.labels,
-            deletion_timestamp=node.metadata.deletion_timestamp,
-        ),
-        spec=node.spec,
-        status=NodeStatus(
-            conditions=tuple(
-                Condition(type=condition.type, status=condition.status)
-                for condition in node.status.conditions
-                if condition.type == "Ready"
-            ),
-            declared_features=node.status.declared_features,
-        ),
-    )
-
-
-def _namespace(namespace: Namespace) -> Namespace:
-    """Return a namespace's name and labels, which permit admin access."""
-    return Namespace(metadata=Metadata(name=namespace.metadata.name, labels=namespace.metadata.labels))
-
-
-def _spec(obj: Any) -> Any:
-    """Return an object's name and spec: metadata and status of slices, classes and rules decide nothing."""
-    return replace(obj, metadata=Metadata(name=obj.metadata.name))
-
-
-_ESSENCE: Mapping[str, Callable[[Any], Any]] = {"Node": _node, "Namespace": _namespace}

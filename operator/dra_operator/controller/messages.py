@@ -9,14 +9,8 @@ from collections.abc import Sequence
 
 from dra_operator.api.types import AllocationResult
 
-ANNOTATION = "dra-operator.io/pending"
-"""Annotation of a claim of ours that waits: one line that says what stops it."""
-
 OPT_OUT_LABEL = "dra-operator.io/allocate"
 """Label of a claim; `"false"` keeps the operator away from it."""
-
-FINALIZER = "resource.kubernetes.io/delete-protection"
-"""Finalizer of an allocated claim. Source: k8s.io/api/resource/v1, `Finalizer`."""
 
 # Log texts: the life of the process.
 LISTENING = "listening"
@@ -45,6 +39,7 @@ CLAIM_FAILED = "claim stopped by an error"
 DELTA_FAILED = "change stopped by an error"
 PASS = "pass"  # noqa: S105
 DRAINED = "writes left unfinished"
+PASS_LATE = "pass left unfinished"  # noqa: S105
 
 # Reasons of Events that are not a reason of docs/reasons.md.
 EVENT_ALLOCATED = "Allocated"

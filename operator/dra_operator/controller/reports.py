@@ -6,7 +6,7 @@ not expire while it is still true (the API server forgets Events after an hour).
 states it here, as often as it likes; what comes out is what must be said now.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 
@@ -68,10 +68,6 @@ class Reports:
         """State that nothing holds for `key` any more."""
         self._facts.pop(key, None)
 
-    def keys(self) -> Iterable[Hashable]:
-        """Return the keys for which something holds."""
-        return tuple(self._facts)
-
     def due(self, now: float) -> list[Notice]:
         """Return the notices that must be told again, and count them as told."""
         notices = []
@@ -80,3 +76,8 @@ class Reports:
                 fact.told_at = now
                 notices.append(fact.notice)
         return notices
+
+    def next_due(self) -> float | None:
+        """Return when the next notice must be told again, by the clock, or None if nothing holds."""
+        oldest = min((fact.told_at for fact in self._facts.values()), default=None)
+        return None if oldest is None else oldest + self._refresh

@@ -1,0 +1,68 @@
+"""The desk: what the parts of a pass have in common, and the way out for what they want done.
+
+A pass takes in (`intake`), receives the answers to writes (`landing`), tidies up (`tidying`) and decides
+(`passes`). All of them look at the same claims and put what must happen on the event loop, writes and Events,
+on one pile, in order.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from dra_operator.api.types import ResourceClaim
+from dra_operator.controller.claims import ClaimBook, Key
+from dra_operator.controller.flights import Flights, Write
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.putoff import PutOffs
+from dra_operator.controller.reports import Notice, Reports
+from dra_operator.controller.telling import Telling
+from dra_operator.ledger import Ledger
+
+Effect: TypeAlias = Write | Notice
+"""What a pass wants done on the event loop."""
+
+
+@dataclass(slots=True)
+class Desk:
+    """The shared state of a pass. `clock` is monotonic, `wall` the time of day in UTC."""
+
+    ledger: Ledger
+    book: ClaimBook
+    flights: Flights
+    putoffs: PutOffs
+    reports: Reports
+    telling: Telling
+    metrics: Metrics
+    clock: Callable[[], float]
+    wall: Callable[[], datetime]
+    since: dict[Key, float] = field(default_factory=dict)
+    """When each claim that waits began to, by the clock."""
+    nodes: dict[Key, str] = field(default_factory=dict)
+    """The node each allocation on its way was decided for."""
+    pile: list[Effect] = field(default_factory=list)
+    number: int = 0
+    """The number of the pass."""
+    forbidden: str | None = None
+    """The last write that the API server did not permit, until one succeeds again."""
+
+    def say(self, notice: Notice | None) -> None:
+        """Have an Event recorded, if there is one to record."""
+        if notice is not None:
+            self.pile.append(notice)
+
+    def launch(self, write: Write) -> None:
+        """Have a write sent, at once or as soon as the one before it has been answered."""
+        if self.flights.start(write):
+            self.pile.append(write)
+
+    def is_put_off(self, claim: ResourceClaim) -> bool:
+        """True if the claim must not be tried yet."""
+        metadata = claim.metadata
+        key = (metadata.namespace, metadata.name)
+        return self.putoffs.waits(key, metadata.uid, metadata.resource_version)
+
+
+def text(key: Key) -> str:
+    """Return a claim's key as people write it."""
+    return "/".join(key)

@@ -1,0 +1,162 @@
+"""Landing: what the answer to a write means.
+
+The writer resolves what it can (it retries, and reads back what it does not know); what reaches this page is
+final. A write that succeeded brought the claim's new state, which was taken in just before. One that did not
+gives back what was decided, and says when the claim may be tried again: as soon as the version that won is
+here, later, or much later. Source: docs/kopf.md, 2.2.
+"""
+
+from dataclasses import replace
+
+from dra_operator.cluster.writer import (
+    AllocateWrite,
+    Conflict,
+    DeallocateWrite,
+    Forbidden,
+    Gone,
+    Refused,
+    Unknown,
+    Unsent,
+    WriteOutcome,
+    Written,
+)
+from dra_operator.controller import messages
+from dra_operator.controller.claims import Key, annotation
+from dra_operator.controller.desk import Desk, text
+from dra_operator.controller.flights import Write
+from dra_operator.controller.intake import Changes
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.reports import Notice, Subject
+from dra_operator.controller.telling import Waiting, shorten, subject_of
+
+CONFLICT = (0.05, 30.0)
+"""First and longest wait, in seconds; a conflict waits for the newer version at most."""
+REFUSAL = (10.0, 600.0)
+UNKNOWN = (30.0, 600.0)
+FORBIDDEN = (10.0, 120.0)
+
+log = get_logger()
+
+
+class Landing:
+    """Takes in the answers to writes."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def take(self, outcome: WriteOutcome, changes: Changes) -> None:
+        """Take in one answer and note in `changes` what it changed."""
+        desk, write = self._desk, outcome.write
+        expected, held = desk.flights.finish(write)
+        if not expected:
+            return
+        desk.metrics.writes.labels(kind_of(write), type(outcome).__name__.lower()).inc()
+        key = (write.namespace, write.name)
+        # Whatever the answer, look at the claim again: what is to be done next may have changed meanwhile.
+        changes.seen.add(key)
+        if isinstance(outcome, Written):
+            desk.forbidden = None
+            self._written(key, write)
+        else:
+            # Of an answer that never came nobody knows; the assumption stands until the claim is decided
+            # again.
+            if not isinstance(outcome, Unknown) and (isinstance(write, AllocateWrite) or held is not None):
+                self._withdraw(key, changes)
+            self._not_written(key, outcome)
+            held = None
+        if held is not None:
+            self._launch_held(key, held, changes)
+
+    def _written(self, key: Key, write: Write) -> None:
+        desk = self._desk
+        desk.putoffs.forget(key)
+        if isinstance(write, DeallocateWrite):
+            desk.metrics.deallocations.inc()
+            log.info(messages.DEALLOCATED, claim=text(key), uid=write.uid)
+        elif isinstance(write, AllocateWrite):
+            # The new state took the place of the assumption when it was taken in. If the allocation has been
+            # cleared again since, the assumption must not outlive it.
+            desk.ledger.withdraw(*key)
+            self._announce(key, write)
+
+    def _announce(self, key: Key, write: AllocateWrite) -> None:
+        desk = self._desk
+        waited = desk.clock() - desk.since.pop(key, desk.clock())
+        node = desk.nodes.pop(key, "")
+        desk.metrics.allocations.inc()
+        desk.metrics.allocation_seconds.observe(waited)
+        log.info(
+            messages.ALLOCATED,
+            claim=text(key),
+            uid=write.uid,
+            node=node,
+            devices=len(write.allocation["devices"].get("results", ())),
+            waited_ms=round(waited * 1000),
+            **{"pass": desk.number},
+        )
+        claim = desk.book.get(key)
+        if claim is None or claim.metadata.uid != write.uid or claim.status.allocation is None:
+            return
+        sentence = shorten(messages.allocated(claim.status.allocation, node))
+        desk.say(Notice(subject_of(claim), "Normal", messages.EVENT_ALLOCATED, sentence))
+
+    def _launch_held(self, key: Key, held: AllocateWrite, changes: Changes) -> None:
+        claim = self._desk.book.get(key)
+        if claim is None or claim.metadata.uid != held.uid or claim.status.allocation is not None:
+            self._withdraw(key, changes)
+            return
+        self._desk.launch(
+            replace(
+                held,
+                resource_version=claim.metadata.resource_version,
+                finalizers=claim.metadata.finalizers,
+                drop_annotation=annotation(claim) is not None,
+            )
+        )
+
+    def _withdraw(self, key: Key, changes: Changes) -> None:
+        """Give back what was decided for a claim and will not be written."""
+        ledger = self._desk.ledger
+        used = ledger.version
+        ledger.withdraw(*key)
+        changes.wide |= ledger.version != used
+        changes.dirty.add(key)
+
+    def _not_written(self, key: Key, outcome: WriteOutcome) -> None:
+        desk, write = self._desk, outcome.write
+        match outcome:
+            case Conflict() | Gone():
+                # The newer version, or the deletion, is on its way to us. Until it is here, the same would
+                # happen.
+                desk.putoffs.for_version(key, write.uid, write.resource_version, *CONFLICT)
+                log.info(messages.WRITE_CONFLICT, claim=text(key), uid=write.uid, write=kind_of(write))
+            case Unknown():
+                desk.putoffs.for_time(key, write.uid, *UNKNOWN)
+            case Unsent():
+                pass
+            case Refused():
+                self._refused(key, write, outcome.message)
+            case Forbidden():
+                error = outcome.error
+                desk.forbidden = messages.forbidden(error.verb, error.resource, error.message)
+                desk.putoffs.for_time(key, write.uid, *FORBIDDEN)
+                subject = Subject("ResourceClaim", *key, write.uid, write.resource_version)
+                notice = Notice(subject, "Warning", messages.EVENT_FORBIDDEN, shorten(desk.forbidden))
+                fact = (messages.EVENT_FORBIDDEN, key)
+                desk.say(desk.reports.state(fact, notice, desk.forbidden, desk.clock()))
+                log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, claim=text(key))
+
+    def _refused(self, key: Key, write: Write, message: str) -> None:
+        """Put a claim off whose write the API server refuses, also when asked twice."""
+        desk = self._desk
+        desk.putoffs.for_time(key, write.uid, *REFUSAL)
+        log.warning(messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=kind_of(write), why=message)
+        claim = desk.book.get(key)
+        if claim is not None and isinstance(write, AllocateWrite):
+            why = f"the API server refuses the allocation: {message}"
+            desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
+
+
+def kind_of(write: Write) -> str:
+    """Return what a write does, in one word, for logs and metrics."""
+    return type(write).__name__.removesuffix("Write").lower()

@@ -1,0 +1,164 @@
+"""The loop: when a pass runs, and where what it decided goes.
+
+Changes come in bursts: a driver publishes a hundred slices, a job makes a thousand claims. A pass for each
+would look at everything a thousand times; so a pass starts when nothing has changed for a moment (`quiet`),
+or at the latest so long after the first change (`latest`), and takes everything at once. It runs in a thread,
+because the event loop must go on answering probes and carrying writes while the allocator computes.
+
+A pass that ends in an error is tried again, later each time; what it had taken in is in its state, and
+nothing is lost.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from dra_operator.controller import messages
+from dra_operator.controller.desk import Effect
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.passes import Emit, Item, Tick
+
+RETRY = (1.0, 30.0)
+"""First and longest wait, in seconds, after a pass that ended in an error."""
+
+log = get_logger()
+
+
+class PassesLike(Protocol):
+    """What the loop runs: `controller.passes.Passes`, or a stand-in in tests."""
+
+    def learn(self, items: list[Item]) -> None:
+        """Take in what arrived and decide nothing."""
+
+    def run(self, items: list[Item], emit: Emit, stopping: Callable[[], bool]) -> float | None:
+        """Take in what arrived and decide; return by when the next pass is needed."""
+
+
+class Loop:
+    """Collects what arrives and runs the passes; used on the event loop only.
+
+    `carry_out` gets each write and Event, on the event loop, in order. `quiet`, `latest` and `full` are in
+    seconds.
+    """
+
+    def __init__(
+        self,
+        passes: PassesLike,
+        carry_out: Callable[[Effect], None],
+        *,
+        metrics: Metrics,
+        quiet: float,
+        latest: float,
+        full: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._passes = passes
+        self._carry_out = carry_out
+        self._metrics = metrics
+        self._quiet = quiet
+        self._latest = latest
+        self._full = full
+        self._clock = clock
+        self._queue: list[Item] = []
+        self._first = self._last = 0.0
+        self._arrived = asyncio.Event()
+        self._gate = asyncio.Event()
+        self._stopping = False
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pass")
+        self.running_since: float | None = None
+        """When the pass that runs now began, by the clock; None between passes."""
+
+    def put(self, item: Item) -> None:
+        """Queue what arrived for the next pass."""
+        self._last = self._clock()
+        if not self._queue:
+            self._first = self._last
+        self._queue.append(item)
+        self._arrived.set()
+
+    def open(self) -> None:
+        """Let decisions be made: everything has been listed once."""
+        if not self._gate.is_set():
+            self._gate.set()
+            self.put(Tick())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether decisions are made."""
+        return self._gate.is_set()
+
+    async def run(self) -> None:
+        """Run passes until cancelled, or until `stop`."""
+        failures, wake_at = 0, None
+        next_full = self._clock() + self._full
+        while not self._stopping:
+            await self._wait(min(next_full, wake_at if wake_at is not None else next_full))
+            if self._clock() >= next_full:
+                self._queue.append(Tick())
+                next_full = self._clock() + self._full
+            try:
+                wake_at = await self._pass()
+                failures = 0
+            except Exception:
+                self._metrics.passes.labels("error").inc()
+                self._metrics.errors.labels("pass").inc()
+                log.exception(messages.PASS_FAILED)
+                await asyncio.sleep(min(RETRY[0] * 2**failures, RETRY[1]))
+                failures += 1
+                # Whatever it was to do is still to be done.
+                self.put(Tick())
+
+    async def stop(self) -> None:
+        """Start no further pass and wait for the one that runs, which ends after its current claim."""
+        self._stopping = True
+        self._arrived.set()
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
+
+    async def _wait(self, until: float) -> None:
+        """Wait for something to arrive and then for quiet, or until the time given."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, until - self._clock())):
+                await self._arrived.wait()
+        while self._queue and not self._stopping:
+            now = self._clock()
+            start = min(self._last + self._quiet, self._first + self._latest)
+            if now >= start:
+                return
+            await asyncio.sleep(start - now)
+
+    async def _pass(self) -> float | None:
+        if self._stopping:
+            return None
+        items, self._queue = self._queue, []
+        self._arrived.clear()
+        self._metrics.queue_depth.set(len(items))
+        loop = asyncio.get_running_loop()
+        self.running_since = self._clock()
+        try:
+            if not self.is_open:
+                await loop.run_in_executor(self._thread, self._passes.learn, items)
+                return None
+            wake_at = await loop.run_in_executor(
+                self._thread, self._passes.run, items, self._emit_to(loop), self._is_stopping
+            )
+        finally:
+            self.running_since = None
+        self._metrics.passes.labels("done").inc()
+        return wake_at
+
+    def _is_stopping(self) -> bool:
+        return self._stopping
+
+    def _emit_to(self, loop: asyncio.AbstractEventLoop) -> Emit:
+        def carry_out(effects: list[Effect]) -> None:
+            for effect in effects:
+                self._carry_out(effect)
+
+        def emit(effects: list[Effect]) -> None:
+            loop.call_soon_threadsafe(carry_out, effects)
+
+        return emit

@@ -1,0 +1,292 @@
+"""The pass: take in what arrived, decide about the claims that wait, say what came of it.
+
+One pass runs at a time, in a thread of its own, and is the only one to touch inventory, ledger and claim
+book; so what the cluster looks like changes only between decisions, and nothing needs a lock. What a pass
+wants done on the event loop, writes and Events, it hands over as it goes (`emit`), so that the first
+decisions are on their way while the last are being made.
+
+A decision counts from the moment it is made: it is assumed in the ledger, and its claim is not decided again
+until the answer to its write arrives, which is one more thing to take in. If the process dies in between,
+nothing is lost: the claim is still pending for the next one.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from dra_operator.allocator import Allocated, Allocator, Decision, Failed
+from dra_operator.api.types import ResourceClaim
+from dra_operator.api.write import allocation_to_wire
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.writer import AllocateWrite, WriteOutcome
+from dra_operator.controller import messages
+from dra_operator.controller.claims import ClaimBook, Key, PodUse, annotation, key_of, order
+from dra_operator.controller.desk import Desk, Effect, text
+from dra_operator.controller.flights import Flights
+from dra_operator.controller.intake import Changes, Intake
+from dra_operator.controller.landing import Landing
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.problems import Problems
+from dra_operator.controller.putoff import PutOffs
+from dra_operator.controller.reports import Reports
+from dra_operator.controller.telling import Telling, Waiting
+from dra_operator.controller.tidying import keep_annotation, tidy
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+
+BUDGET = 1.0
+"""Seconds after which a pass ends and the next one goes on, so that what arrived meanwhile is taken in."""
+FLUSH = 0.01
+"""Seconds after which decisions made so far are handed over."""
+ABORTED = (30.0, 600.0)
+"""First and longest wait, in seconds, of a claim that used up its deadline or its steps."""
+BROKEN = (5.0, 600.0)
+"""First and longest wait of a claim that met a defect of ours."""
+
+
+class Tick:
+    """Says that all pending claims are to be tried again, whatever has changed."""
+
+
+Item: TypeAlias = Delta | PodUse | WriteOutcome | Tick
+"""What a pass takes in."""
+Emit: TypeAlias = Callable[[list[Effect]], None]
+
+log = get_logger()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Passes:
+    """The operator's mind; used by one thread at a time.
+
+    `clock` is monotonic, in seconds; `wall` tells the time of day in UTC.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        ledger: Ledger,
+        allocator: Allocator,
+        *,
+        metrics: Metrics,
+        event_refresh: float,
+        clock: Callable[[], float],
+        wall: Callable[[], datetime] = _now,
+    ) -> None:
+        book, reports = ClaimBook(), Reports(event_refresh)
+        self.desk = Desk(
+            ledger=ledger,
+            book=book,
+            flights=Flights(),
+            putoffs=PutOffs(clock),
+            reports=reports,
+            telling=Telling(reports, clock),
+            metrics=metrics,
+            clock=clock,
+            wall=wall,
+        )
+        self._allocator = allocator
+        self._intake = Intake(inventory, ledger, book)
+        self._landing = Landing(self.desk)
+        self._problems = Problems(self.desk, inventory, self._intake)
+        self._todo: set[Key] = set()
+        self._touched: set[Key] = set()
+        self.progressed_at = clock()
+        """When the pass thread last finished a step, by the clock."""
+
+    def learn(self, items: Iterable[Item]) -> None:
+        """Take in what arrived and decide nothing, since not everything has been listed yet."""
+        self._take_in(items)
+
+    def run(self, items: Iterable[Item], emit: Emit, stopping: Callable[[], bool]) -> float | None:
+        """Take in what arrived and decide; return by when the next pass is needed by the clock, if it is.
+
+        `emit` is called with what is to be done, several times; `stopping` says that no more decisions are
+        wanted.
+        """
+        desk, started = self.desk, self.desk.clock()
+        desk.number += 1
+        wide = self._take_in(items)
+        if wide:
+            self._todo |= desk.book.waiting()
+        over = desk.putoffs.over()
+        self._todo |= over
+        self._touched |= over
+        for key in self._touched:
+            tidy(desk, key)
+        self._touched.clear()
+        self._flush(emit)
+        finished = self._decide_all(emit, stopping, started + BUDGET)
+        for key in desk.telling.claims():
+            keep_annotation(desk, key)
+        self._problems.report()
+        desk.pile.extend(desk.reports.due(desk.clock()))
+        self._flush(emit)
+        self._measure(started)
+        return self._wake_at() if finished else started
+
+    # --- taking in
+    # --------------------------------------------------------------------------------------------------
+
+    def _take_in(self, items: Iterable[Item]) -> bool:
+        """Take everything in, each by itself; return whether every pending claim may be decided differently."""
+        desk, changes, wide = self.desk, Changes(), False
+        for item in items:
+            try:
+                match item:
+                    case Delta():
+                        self._intake.take(item, changes)
+                    case PodUse():
+                        self._intake.take_pod(item, changes)
+                    case Tick():
+                        wide = True
+                    case _:
+                        self._landing.take(item, changes)
+            except Exception:
+                # A defect of ours must cost one object, not all of them.
+                desk.metrics.errors.labels("intake").inc()
+                log.exception(messages.DELTA_FAILED, item=_named(item))
+            self.progressed_at = desk.clock()
+        for key in changes.seen:
+            if desk.book.is_waiting(key):
+                desk.since.setdefault(key, desk.clock())
+                if key in desk.putoffs:
+                    self._todo.add(key)
+        self._todo |= changes.dirty
+        self._touched |= changes.seen
+        self._problems.note(changes)
+        return wide or changes.wide
+
+    # --- deciding
+    # ---------------------------------------------------------------------------------------------------
+
+    def _decide_all(self, emit: Emit, stopping: Callable[[], bool], until: float) -> bool:
+        """Decide the claims to do, the oldest first, each alone; return whether all are done."""
+        desk = self.desk
+        claims = []
+        for key in tuple(self._todo):
+            claim = desk.book.get(key)
+            if (
+                claim is None
+                or not desk.book.is_waiting(key)
+                or desk.flights.allocating(key)
+                or desk.is_put_off(claim)
+            ):
+                self._todo.discard(key)
+            else:
+                claims.append(claim)
+        flushed = desk.clock()
+        for claim in sorted(claims, key=order):
+            now = desk.clock()
+            if stopping() or now >= until:
+                return False
+            self._todo.discard(key_of(claim))
+            self._decide_safely(claim)
+            self.progressed_at = desk.clock()
+            desk.metrics.decision_seconds.observe(self.progressed_at - now)
+            if self.progressed_at - flushed >= FLUSH:
+                self._flush(emit)
+                flushed = self.progressed_at
+        return True
+
+    def _decide_safely(self, claim: ResourceClaim) -> None:
+        """Decide one claim; a defect of ours costs this claim a wait, and the others nothing."""
+        desk, key = self.desk, key_of(claim)
+        try:
+            self._decide(key, claim)
+        except Exception as error:
+            desk.ledger.withdraw(*key)
+            desk.putoffs.for_time(key, claim.metadata.uid, *BROKEN)
+            desk.metrics.errors.labels("decision").inc()
+            log.exception(messages.CLAIM_FAILED, claim=text(key), uid=claim.metadata.uid)
+            why = f"the operator has a defect: {type(error).__name__}: {error}"
+            self._waits(key, claim, Waiting(messages.EVENT_INTERNAL, None, why))
+
+    def _decide(self, key: Key, claim: ResourceClaim) -> None:
+        # What an answer that never came may have left assumed would count as used by somebody else.
+        self.desk.ledger.withdraw(*key)
+        decision = self._allocator.allocate((claim,))
+        self.desk.metrics.decisions.labels(type(decision).__name__.lower()).inc()
+        if isinstance(decision, Allocated):
+            self._allocate(key, claim, decision)
+            return
+        if isinstance(decision, Failed):
+            self._problems.blame(decision)
+            if decision.kind == "aborted":
+                self.desk.putoffs.for_time(key, claim.metadata.uid, *ABORTED)
+        self._explain(key, claim, decision)
+
+    def _allocate(self, key: Key, claim: ResourceClaim, decision: Allocated) -> None:
+        """Assume a decision and have it written."""
+        desk, metadata = self.desk, claim.metadata
+        # kube-scheduler cannot use a claim whose allocation has no timestamp (docs/dra-semantics, 14).
+        timestamp = desk.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        allocation = replace(decision.results[0], allocation_timestamp=timestamp)
+        write = AllocateWrite(
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            finalizers=metadata.finalizers,
+            drop_annotation=annotation(claim) is not None,
+            allocation=allocation_to_wire(allocation),
+        )
+        desk.ledger.assume(*key, allocation)
+        desk.nodes[key] = decision.node
+        desk.telling.waits_no_more(key)
+        desk.launch(write)
+
+    def _explain(self, key: Key, claim: ResourceClaim, decision: Decision) -> None:
+        explanation = self._allocator.explain((claim,), decision)[0]
+        self._waits(key, claim, Waiting(explanation.reason.value, explanation.request, explanation.message))
+
+    def _waits(self, key: Key, claim: ResourceClaim, waiting: Waiting) -> None:
+        desk = self.desk
+        notice = desk.telling.waits(claim, waiting)
+        if notice is None:
+            return
+        desk.say(notice)
+        log.info(
+            messages.PENDING,
+            claim=text(key),
+            uid=claim.metadata.uid,
+            reason=waiting.reason,
+            why=notice.message,
+            **{"pass": desk.number},
+        )
+
+    # --- the way out
+    # ------------------------------------------------------------------------------------------------
+
+    def _flush(self, emit: Emit) -> None:
+        if self.desk.pile:
+            pile, self.desk.pile = self.desk.pile, []
+            emit(pile)
+
+    def _wake_at(self) -> float | None:
+        """Return when time alone makes a pass necessary: a wait ends, an annotation or an Event is due."""
+        desk = self.desk
+        times = (desk.putoffs.next_end(), desk.telling.next_due(), desk.reports.next_due())
+        return min((time for time in times if time is not None), default=None)
+
+    def _measure(self, started: float) -> None:
+        desk, metrics = self.desk, self.desk.metrics
+        metrics.pass_seconds.observe(desk.clock() - started)
+        metrics.writes_in_flight.set(len(desk.flights))
+        for standing, count in desk.book.standings().items():
+            metrics.claims.labels(standing.value).set(count)
+        metrics.pending_claims.clear()
+        for reason, count in desk.telling.reasons().items():
+            metrics.pending_claims.labels(reason).set(count)
+
+
+def _named(item: Item) -> str:
+    """Return what an item is about, for the log."""
+    if isinstance(item, Delta):
+        return f"{item.kind} {item.namespace}/{item.name}"
+    return type(item).__name__

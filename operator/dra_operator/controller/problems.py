@@ -1,0 +1,108 @@
+"""Problems: what is wrong with objects that are not claims, told on the object that causes it.
+
+A slice that cannot be understood, a class whose selector does not compile, a pool whose slices contradict
+each other, a device that two claims hold: whoever must mend it looks at that object, not at the claims that
+wait because of it.
+"""
+
+from collections.abc import Hashable
+
+from dra_operator.allocator import Failed
+from dra_operator.controller import messages
+from dra_operator.controller.desk import Desk
+from dra_operator.controller.intake import Changes, Intake, Unreadable
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.reports import Notice, Subject
+from dra_operator.controller.telling import shorten, subject_of
+from dra_operator.inventory import Inventory
+
+log = get_logger()
+
+
+class Problems:
+    """Keeps track of problems and has an Event recorded when one arises or changes."""
+
+    def __init__(self, desk: Desk, inventory: Inventory, intake: Intake) -> None:
+        self._desk = desk
+        self._inventory = inventory
+        self._intake = intake
+        self._inventory_version = -1
+        self._ledger_version = -1
+        self._found: set[Hashable] = set()
+        self._collisions: set[Hashable] = set()
+        self._unreadable: dict[tuple[str, str, str], Unreadable] = {}
+        self._blamed: set[tuple[str, str]] = set()
+
+    def note(self, changes: Changes) -> None:
+        """Note which objects can be understood, and which cannot."""
+        reports = self._desk.reports
+        for place in changes.readable:
+            self._unreadable.pop(place, None)
+            reports.clear(("unreadable", place))
+            if (blamed := (place[0], place[2])) in self._blamed:
+                # It changed; if that did not mend it, the next decision says so.
+                self._blamed.discard(blamed)
+                reports.clear(("blamed", blamed))
+        for place, unreadable in changes.unreadable.items():
+            self._unreadable[place] = unreadable
+            self._desk.metrics.object_errors.labels(place[0]).inc()
+            self._state(("unreadable", place), unreadable.subject, messages.EVENT_INVALID, unreadable.message)
+
+    def blame(self, failed: Failed) -> None:
+        """Note that an attempt ended because of an object; a claim is told of its own faults elsewhere."""
+        if failed.subject is None or failed.subject[0] == "ResourceClaim":
+            return
+        self._blamed.add(failed.subject)
+        subject = self._intake.subject(*failed.subject)
+        self._state(("blamed", failed.subject), subject, failed.reason.value, failed.message)
+
+    def report(self) -> None:
+        """Look for problems that show only when everything is in, if anything has changed."""
+        if self._inventory.version != self._inventory_version:
+            self._inventory_version = self._inventory.version
+            self._report_inventory()
+        if self._desk.ledger.version != self._ledger_version:
+            self._ledger_version = self._desk.ledger.version
+            self._report_collisions()
+
+    def _report_inventory(self) -> None:
+        found: set[Hashable] = set()
+        for kind, name, message in self._inventory.problems():
+            fact = ("problem", kind, name)
+            found.add(fact)
+            self._state(fact, self._intake.subject(kind, name), messages.EVENT_INVALID, message)
+        self._clear(self._found - found)
+        self._found = found
+        metrics = self._desk.metrics
+        metrics.objects.clear()
+        for what, count in self._inventory.summary().items():
+            metrics.objects.labels(what).set(count)
+        metrics.problems.set(len(found) + len(self._unreadable))
+
+    def _report_collisions(self) -> None:
+        desk, found = self._desk, set[Hashable]()
+        collisions = desk.ledger.collisions()
+        for collision in collisions:
+            message = messages.collision(collision.device, collision.claims)
+            for key in collision.claims:
+                claim = desk.book.get(key)
+                subject = subject_of(claim) if claim is not None else Subject("ResourceClaim", *key)
+                fact = ("collision", collision.device, key)
+                found.add(fact)
+                self._state(fact, subject, messages.EVENT_COLLISION, message)
+        self._clear(self._collisions - found)
+        self._collisions = found
+        desk.metrics.collisions.set(len(collisions))
+
+    def _state(self, fact: Hashable, subject: Subject, reason: str, message: str) -> None:
+        notice = Notice(subject, "Warning", reason, shorten(message))
+        news = self._desk.reports.state(fact, notice, (reason, message), self._desk.clock())
+        if news is None:
+            return
+        self._desk.say(news)
+        name = f"{subject.namespace}/{subject.name}" if subject.namespace else subject.name
+        log.warning(messages.PROBLEM, kind=subject.kind, object=name, reason=reason, why=news.message)
+
+    def _clear(self, facts: set[Hashable]) -> None:
+        for fact in facts:
+            self._desk.reports.clear(fact)

@@ -1,0 +1,77 @@
+"""Putting off: claims that must not be tried again just yet.
+
+A claim that used up its deadline, was refused by the API server or lost a race would, tried again at once, do
+the same again and slow the others. So it waits, longer each time. What lost a race waits for the newer
+version of the claim at most; the others wait for the time alone, since a new version says nothing about them
+(our own annotation makes one).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dra_operator.controller.claims import Key
+
+
+@dataclass(slots=True)
+class _Wait:
+    uid: str
+    attempts: int
+    until: float
+    version: str | None
+    over: bool = False
+
+
+class PutOffs:
+    """Claims that wait, by key. `clock` is monotonic, in seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._waits: dict[Key, _Wait] = {}
+
+    def for_time(self, key: Key, uid: str, first: float, longest: float) -> float:
+        """Put a claim off for `first` seconds, twice as long each time up to `longest`; return for how long."""
+        return self._put(key, uid, first, longest, None)
+
+    def for_version(self, key: Key, uid: str, version: str, first: float, longest: float) -> float:
+        """Put a claim off as `for_time` does, or until its resourceVersion is no longer `version`."""
+        return self._put(key, uid, first, longest, version)
+
+    def attempts(self, key: Key, uid: str) -> int:
+        """Return how often in a row the claim was put off."""
+        wait = self._waits.get(key)
+        return wait.attempts if wait is not None and wait.uid == uid else 0
+
+    def waits(self, key: Key, uid: str, version: str) -> bool:
+        """True if the claim, of that uid and resourceVersion, must not be tried yet."""
+        wait = self._waits.get(key)
+        if wait is None or wait.uid != uid:
+            return False
+        if wait.version is not None and wait.version != version:
+            return False
+        return self._clock() < wait.until
+
+    def forget(self, key: Key) -> None:
+        """Forget that the claim was ever put off."""
+        self._waits.pop(key, None)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._waits
+
+    def over(self) -> set[Key]:
+        """Return, once, the claims whose time is over; they stay known, so that the next wait is longer."""
+        now = self._clock()
+        ended = {key for key, wait in self._waits.items() if wait.until <= now and not wait.over}
+        for key in ended:
+            self._waits[key].over = True
+        return ended
+
+    def next_end(self) -> float | None:
+        """Return when the next wait ends, by the clock, or None if none is going on."""
+        now = self._clock()
+        return min((wait.until for wait in self._waits.values() if wait.until > now), default=None)
+
+    def _put(self, key: Key, uid: str, first: float, longest: float, version: str | None) -> float:
+        attempts = self.attempts(key, uid)
+        seconds: float = min(first * 2.0**attempts, longest)
+        self._waits[key] = _Wait(uid, attempts + 1, self._clock() + seconds, version)
+        return seconds

@@ -1,0 +1,381 @@
+"""The runtime: everything that runs while the operator runs, wired together.
+
+It must outlive the API server. At the start nobody may be there to ask; later a control plane may be away for
+minutes, or a permission may be missing for an hour. None of that ends the process, since a restart would help
+nothing and lose what is known: the runtime says in `/readyz` what is missing, goes on trying, and resumes.
+Only a defect of our own ends it.
+
+Nothing is allocated before every kind that is served has been listed once. Half a picture would show devices
+as free that are not, and taints as absent that are there.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from random import random
+from typing import Any
+from uuid import uuid4
+
+from dra_operator.allocator import Allocator, Limits
+from dra_operator.api.kinds import KINDS, Kind
+from dra_operator.cluster.access import Access
+from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
+from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.events import EventRecorder
+from dra_operator.cluster.reflector import Delta, Reflector
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+from dra_operator.cluster.writer import Conflict, WriteOutcome, Writer, Written
+from dra_operator.controller import messages
+from dra_operator.controller.claims import Key, PodUse, pod_use
+from dra_operator.controller.desk import Effect
+from dra_operator.controller.health import HealthServer
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.loop import Loop
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.passes import Passes
+from dra_operator.controller.reports import Notice, Reports, Subject
+from dra_operator.controller.settings import Settings
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+
+WATCHED: dict[str, Kind] = {
+    name: KINDS[name]
+    for name in (
+        "ResourceClaim",
+        "ResourceSlice",
+        "DeviceClass",
+        "DeviceTaintRule",
+        "Node",
+        "Namespace",
+        "Pod",
+    )
+}
+"""The kinds that decisions depend on."""
+NEEDED = ("ResourceClaim", "ResourceSlice", "DeviceClass")
+"""The kinds without which there is nothing to do."""
+LOOK_SECONDS = 2.0
+"""How often the runtime looks after itself."""
+REDISCOVER_SECONDS = 60.0
+"""How often the API server is asked again for kinds that it did not serve."""
+
+log = get_logger()
+
+
+class Runtime:
+    """The operator without its shell.
+
+    `on_crash` is called, on the event loop, when a part of it ends by a defect.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        access: Access,
+        *,
+        on_crash: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+        backoff: Backoff = DEFAULT_BACKOFF,
+    ) -> None:
+        self.metrics = Metrics()
+        self.address: str | None = None
+        """Where health and metrics are served, as HOST:PORT, once started."""
+        self._settings = settings
+        self._access = access
+        self._on_crash = on_crash
+        self._clock = clock
+        self._backoff = backoff
+        inventory, ledger = Inventory(), Ledger()
+        allocator = Allocator(
+            inventory,
+            ledger,
+            limits=Limits(seconds=settings.claim_deadline_seconds),
+            clock=clock,
+            share_ids=lambda: str(uuid4()),
+        )
+        self._passes = Passes(
+            inventory,
+            ledger,
+            allocator,
+            metrics=self.metrics,
+            event_refresh=settings.event_refresh_seconds,
+            clock=clock,
+        )
+        self._loop = Loop(
+            self._passes,
+            self._carry_out,
+            metrics=self.metrics,
+            quiet=settings.quiet_seconds,
+            latest=settings.latest_seconds,
+            full=settings.full_pass_seconds,
+            clock=clock,
+        )
+        self._health = HealthServer(
+            settings.listen, stuck=self.stuck, unready=self.unready, metrics=self.metrics.text
+        )
+        self._reports = Reports(settings.event_refresh_seconds)
+        self._session: ApiSession | None = None
+        self._recorder: EventRecorder | None = None
+        self._writer: Writer | None = None
+        self._reflectors: dict[str, Reflector] = {}
+        self._pods: set[Key] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._trouble: str | None = "not connected yet"
+        self._discovered_at = 0.0
+        self._crashed: str | None = None
+        self._stopping = False
+
+    # --- life
+    # -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start everything and wait for nothing. Raises OSError if the address cannot be listened on."""
+        self.address = await self._health.start()
+        log.info(messages.LISTENING, address=self.address)
+        self._session = ApiSession(self._access)
+        self._recorder = EventRecorder(self._session)
+        self._spawn("events", self._recorder.run())
+        self._spawn("loop", self._loop.run())
+        self._spawn("connect", self._connect())
+        self._spawn("look", self._look_after())
+
+    async def close(self) -> None:
+        """Stop: no further pass, what is being written gets its time, then everything ends."""
+        if self._stopping:
+            return
+        self._stopping = True
+        log.info(messages.STOPPING)
+        drain = self._settings.drain_seconds
+        try:
+            await asyncio.wait_for(self._loop.stop(), drain)
+        except TimeoutError:
+            log.warning(messages.PASS_LATE)
+        # What the last pass handed over reaches the writer before the writer closes.
+        await asyncio.sleep(0)
+        if self._writer is not None and (left := await self._writer.drain(drain)):
+            log.warning(messages.DRAINED, writes=left)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+        await self._health.stop()
+        log.info(messages.STOPPED)
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=f"dra-operator {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Notice that a part has ended, which none may: asyncio would keep its exception to itself."""
+        self._tasks.discard(task)
+        if task.cancelled() or self._stopping:
+            return
+        error = task.exception()
+        if error is None and task.get_name().endswith(" connect"):
+            return
+        self._crashed = f"{task.get_name()} ended: {error!r}"
+        log.critical(messages.CRASHED, task=task.get_name(), exc_info=error)
+        self._on_crash()
+
+    # --- connecting
+    # -------------------------------------------------------------------------------------------------
+
+    async def _connect(self) -> None:
+        """Find out what is served, watch it, and let decisions begin when everything has been listed."""
+        failures = 0
+        while True:
+            wait = REDISCOVER_SECONDS
+            try:
+                found = await self._discover()
+                missing = [name for name in NEEDED if name not in found]
+                if not missing:
+                    break
+                trouble = f"the API server does not serve {', '.join(missing)} of resource.k8s.io"
+            except (ApiError, ApiUnreachable) as error:
+                failures += 1
+                trouble, wait = f"API server: {error}", self._backoff.delay(failures, random)
+            if trouble != self._trouble:
+                log.warning(messages.API_UNAVAILABLE, why=trouble, server=self._access.server)
+            self._trouble = trouble
+            await asyncio.sleep(wait)
+        self._trouble = None
+        log.info(
+            messages.CONNECTED,
+            server=self._access.server,
+            **{name: kind.api_version for name, kind in found.items()},
+        )
+        assert self._session is not None
+        self._writer = Writer(
+            self._session,
+            found["ResourceClaim"],
+            self._take_outcome,
+            concurrency=self._settings.write_concurrency,
+            timeout=self._settings.request_timeout_seconds,
+        )
+        for name in WATCHED:
+            if name not in found:
+                log.info(messages.NOT_SERVED, kind=name)
+        self._watch(found)
+        for reflector in tuple(self._reflectors.values()):
+            await reflector.synced.wait()
+        log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
+        self._loop.open()
+
+    async def _discover(self) -> dict[str, Served]:
+        assert self._session is not None
+        self._discovered_at = self._clock()
+        return await served(self._session, WATCHED)
+
+    def _watch(self, found: dict[str, Served]) -> None:
+        """Start a reflector for each kind that has none."""
+        assert self._session is not None
+        for name, kind in found.items():
+            if name in self._reflectors:
+                continue
+            deliver = self._deliver_pod if name == "Pod" else self._loop.put
+            self._reflectors[name] = Reflector(self._session, kind, deliver, clock=self._clock)
+            self._spawn(name, self._reflectors[name].run())
+
+    # --- what goes through
+    # ------------------------------------------------------------------------------------------
+
+    def _deliver_pod(self, delta: Delta) -> None:
+        """Keep of a pod the names of its claims, and of most pods nothing."""
+        pod = (delta.namespace, delta.name)
+        use = PodUse(*pod, frozenset()) if delta.body is None else pod_use(delta.body)
+        if use.claims:
+            self._pods.add(pod)
+        elif pod in self._pods:
+            self._pods.discard(pod)
+        else:
+            return
+        self._loop.put(use)
+
+    def _take_outcome(self, outcome: WriteOutcome) -> None:
+        """Take in the answer to a write: the claim's newest state first, then what it means."""
+        if isinstance(outcome, Written | Conflict) and outcome.body is not None:
+            self._reflectors["ResourceClaim"].observe(outcome.body)
+        self._loop.put(outcome)
+
+    def _carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, Notice):
+            self._record(effect)
+        elif self._writer is not None:
+            self._writer.submit(effect)
+
+    def _record(self, notice: Notice) -> None:
+        if self._recorder is not None:
+            self._recorder.record(notice.subject, notice.type, notice.reason, notice.message)
+
+    # --- looking after itself
+    # ---------------------------------------------------------------------------------------
+
+    async def _look_after(self) -> None:
+        """Measure, and say what is wrong for longer than a moment."""
+        while True:
+            due = self._clock() + LOOK_SECONDS
+            await asyncio.sleep(LOOK_SECONDS)
+            now = self._clock()
+            metrics = self.metrics
+            metrics.loop_lag_seconds.set(max(0.0, now - due))
+            metrics.ready.set(0 if self.unready() else 1)
+            for name, reflector in self._reflectors.items():
+                if reflector.last_contact is not None:
+                    metrics.last_contact_seconds.labels(name).set(now - reflector.last_contact)
+            self._report_forbidden(now)
+            if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
+                await self._rediscover()
+
+    def _report_forbidden(self, now: float) -> None:
+        """Say on an object of the operator's own what it is not permitted to read."""
+        for name, reflector in self._reflectors.items():
+            error = reflector.forbidden
+            if error is None:
+                self._reports.clear(name)
+                continue
+            message = messages.forbidden(error.verb, error.resource, error.message)
+            notice = Notice(self._self(), "Warning", messages.EVENT_FORBIDDEN, message)
+            news = self._reports.state(name, notice, (error.verb, error.resource), now)
+            if news is not None:
+                log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
+                self._record(news)
+        for notice in self._reports.due(now):
+            self._record(notice)
+
+    def _self(self) -> Subject:
+        """Return what stands for the operator in the cluster: its pod if known, else its namespace."""
+        namespace = self._access.namespace
+        if self._settings.pod_name:
+            return Subject("Pod", namespace, self._settings.pod_name)
+        return Subject("Namespace", namespace, namespace)
+
+    async def _rediscover(self) -> None:
+        """Watch kinds that are served by now. One that is served in another version needs a new start."""
+        if all(name in self._reflectors for name in WATCHED) and not self._in_trouble():
+            self._discovered_at = self._clock()
+            return
+        try:
+            found = await self._discover()
+        except (ApiError, ApiUnreachable):
+            return
+        for name, kind in found.items():
+            reflector = self._reflectors.get(name)
+            if reflector is not None and reflector.served != kind:
+                raise RuntimeError(
+                    f"{name} is served as {kind.api_version} now, was {reflector.served.api_version}"
+                )
+        self._watch(found)
+
+    def _in_trouble(self) -> bool:
+        return any(reflector.trouble is not None for reflector in self._reflectors.values())
+
+    # --- health
+    # -----------------------------------------------------------------------------------------------------
+
+    def stuck(self) -> list[str]:
+        """Return why the operator is not alive, for `/healthz`; empty while it is."""
+        if self._crashed is not None:
+            return [self._crashed]
+        if self._loop.running_since is None:
+            return []
+        idle = self._clock() - max(self._passes.progressed_at, self._loop.running_since)
+        if idle < self._settings.stuck_seconds:
+            return []
+        return [f"a pass has made no progress for {idle:.0f} s"]
+
+    def unready(self) -> list[str]:
+        """Return why the operator cannot do its work, for `/readyz`; empty while it can."""
+        if self._stopping:
+            return ["stopping"]
+        reasons = self.stuck()
+        if self._trouble is not None:
+            reasons.append(self._trouble)
+        for name, reflector in self._reflectors.items():
+            reasons.extend(self._unready(name, reflector))
+        if self._passes.desk.forbidden is not None:
+            reasons.append(self._passes.desk.forbidden)
+        if not reasons and not self._loop.is_open:
+            reasons.append("about to begin")
+        return reasons
+
+    def _unready(self, name: str, reflector: Reflector) -> list[str]:
+        if reflector.forbidden is not None:
+            error = reflector.forbidden
+            return [messages.forbidden(error.verb, error.resource, error.message)]
+        if reflector.trouble is not None:
+            return [f"{name}: {reflector.trouble}"]
+        if not reflector.synced.is_set():
+            return [f"{name}: not listed yet"]
+        age = self._clock() - (reflector.last_contact or 0.0)
+        if age > self._settings.stale_seconds:
+            return [f"{name}: nothing heard from the API server for {age:.0f} s"]
+        return []
+
+    def summary(self) -> dict[str, Any]:
+        """Return a few facts for Kopf's probe."""
+        return {
+            "ready": not self.unready(),
+            "pass": self._passes.desk.number,
+            "objects": {name: len(reflector) for name, reflector in self._reflectors.items()},
+        }

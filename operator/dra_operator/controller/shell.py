@@ -1,0 +1,129 @@
+"""The shell: the operator as a Kopf operator.
+
+Kopf brings the life of the process: start-up and clean-up around everything, signals, login, the liveness
+probe. It handles no resource here: its event handlers never learn of what was deleted while a watch was
+broken, and it would put its annotations on objects of others (docs/kopf.md, 1.4 and 1.5). So the start-up
+handler spawns the runtime and returns at once, because Kopf serves nothing before it did, and the clean-up
+handler stops the runtime itself, because Kopf would cut its tasks off after five seconds.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import kopf
+
+from dra_operator._version import __version__
+from dra_operator.cluster.access import Access
+from dra_operator.controller import messages
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.runtime import Runtime
+from dra_operator.controller.settings import Settings
+
+log = get_logger()
+
+
+class EndlessBackoff:
+    """Back-offs in seconds that never end: a control plane that is away for an hour is no reason to exit."""
+
+    def __iter__(self) -> Iterator[float]:
+        """Return 1, 2, 4, ... up to 30, for ever."""
+        seconds = 1.0
+        while True:
+            yield seconds
+            seconds = min(seconds * 2, 30.0)
+
+
+def tune(settings: kopf.OperatorSettings) -> None:
+    """Set Kopf up as a shell only. Source: docs/kopf.md, 1.7."""
+    settings.peering.standalone = True
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.networking.error_backoffs = EndlessBackoff()
+    settings.networking.request_timeout = 60
+    settings.networking.connect_timeout = 10
+    settings.watching.server_timeout = 300
+    settings.process.ultimate_exiting_timeout = 60
+    settings.execution.default_backoff = 10
+
+
+def build_registry(runtime: Runtime, access: Access) -> kopf.OperatorRegistry:
+    """Return Kopf's handlers: start-up, clean-up, login and probe, and none for any resource."""
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.startup(registry=registry, id="runtime")
+    async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
+        tune(settings)
+        try:
+            await runtime.start()
+        except OSError as error:
+            raise kopf.PermanentError(f"cannot listen: {error}") from error
+
+    @kopf.on.cleanup(registry=registry, id="runtime")
+    async def stop(**_: Any) -> None:
+        await runtime.close()
+
+    @kopf.on.login(registry=registry, id="access")
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        return await asyncio.to_thread(access.connection_info)
+
+    @kopf.on.probe(registry=registry, id="runtime")
+    async def probe(**_: Any) -> dict[str, Any]:
+        if reasons := runtime.stuck():
+            # Any other exception would make Kopf retry inside the request until the kubelet gives up.
+            raise kopf.PermanentError("; ".join(reasons))
+        return runtime.summary()
+
+    return registry
+
+
+async def serve(
+    settings: Settings,
+    access: Access,
+    *,
+    stop: asyncio.Event | None = None,
+    started: Callable[[Runtime], None] | None = None,
+) -> int:
+    """Run the operator until a signal, `stop` or a defect; return the exit code: 0, or 1 after a defect.
+
+    `started` is called with the runtime once it runs; tests and the demo use it.
+    """
+    stop = stop or asyncio.Event()
+    crashed = False
+
+    def on_crash() -> None:
+        nonlocal crashed
+        crashed = True
+        stop.set()
+
+    log.info(messages.STARTING, version=__version__, claims=settings.claims)
+    runtime = Runtime(settings, access, on_crash=on_crash)
+    ready = asyncio.Event()
+    task = asyncio.create_task(_announce(ready, runtime, started))
+    kopf_settings = kopf.OperatorSettings()
+    tune(kopf_settings)
+    try:
+        await kopf.operator(
+            registry=build_registry(runtime, access),
+            settings=kopf_settings,
+            clusterwide=True,
+            standalone=True,
+            liveness_endpoint=settings.liveness_endpoint or None,
+            stop_flag=stop,
+            ready_flag=ready,
+        )
+    except Exception:
+        log.exception(messages.CRASHED, task="kopf")
+        crashed = True
+    finally:
+        task.cancel()
+        await runtime.close()
+    return 1 if crashed else 0
+
+
+async def _announce(
+    ready: asyncio.Event, runtime: Runtime, started: Callable[[Runtime], None] | None
+) -> None:
+    await ready.wait()
+    if started is not None:
+        started(runtime)

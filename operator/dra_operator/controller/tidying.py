@@ -1,0 +1,78 @@
+"""Tidying: what a claim needs that takes no decision.
+
+A deleted claim of ours is deallocated and its finalizer removed, so that it can go: nobody else does so where
+kube-controller-manager does not run its claim controller. An allocation that is reserved is never cleared.
+And our annotation is taken off every claim that has its devices or is no longer ours: it would be a lie
+there.
+"""
+
+from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.writer import AnnotateWrite, DeallocateWrite
+from dra_operator.controller import messages
+from dra_operator.controller.claims import Key, Standing, annotation, is_pending, is_released
+from dra_operator.controller.desk import Desk
+
+
+def tidy(desk: Desk, key: Key) -> None:
+    """Do for one claim what needs no decision."""
+    claim = desk.book.get(key)
+    if claim is None:
+        _forget(desk, key)
+        return
+    if desk.book.is_waiting(key):
+        return
+    desk.telling.waits_no_more(key)
+    if not is_pending(claim) and not desk.flights.allocating(key):
+        desk.since.pop(key, None)
+    if key in desk.flights or desk.is_put_off(claim):
+        return
+    if is_released(claim) and desk.book.standing(claim) is Standing.OURS:
+        desk.launch(_deallocate(claim))
+    elif annotation(claim) is not None and claim.metadata.deletion_timestamp is None:
+        desk.launch(annotate(claim, None))
+
+
+def keep_annotation(desk: Desk, key: Key) -> None:
+    """Bring the annotation of a claim that waits up to date."""
+    claim = desk.book.get(key)
+    if claim is None or key in desk.flights:
+        return
+    text = desk.telling.annotation_due(claim)
+    if text is not None:
+        desk.telling.written(key)
+        desk.launch(annotate(claim, text))
+
+
+def annotate(claim: ResourceClaim, text: str | None) -> AnnotateWrite:
+    """Return the write that sets our annotation, or removes it."""
+    metadata = claim.metadata
+    return AnnotateWrite(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        current=annotation(claim),
+        text=text,
+    )
+
+
+def _deallocate(claim: ResourceClaim) -> DeallocateWrite:
+    metadata = claim.metadata
+    return DeallocateWrite(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        finalizers=metadata.finalizers,
+        allocated=claim.status.allocation is not None,
+        consumers=len(claim.status.reserved_for),
+    )
+
+
+def _forget(desk: Desk, key: Key) -> None:
+    desk.telling.waits_no_more(key)
+    desk.putoffs.forget(key)
+    desk.reports.clear((messages.EVENT_FORBIDDEN, key))
+    if key not in desk.flights:
+        desk.since.pop(key, None)
+        desk.nodes.pop(key, None)
