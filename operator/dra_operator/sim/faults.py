@@ -39,6 +39,11 @@ class Fault:
     met: int = 0
     """How many requests met it so far."""
 
+    @property
+    def text(self) -> str:
+        """The message of an answer."""
+        return self.message or self.reason
+
     def applies(self, request: "Subject") -> bool:
         """True if the fault is for this request and not used up."""
         wanted = (

@@ -10,6 +10,7 @@ from typing import Any
 from dra_operator.sim import errors, selectors
 from dra_operator.sim.lists import ListOptions, parse_revision
 from dra_operator.sim.registry import DeleteOptions, FieldValidation, Target, WriteOptions
+from dra_operator.sim.tables import IncludeObject
 from dra_operator.sim.watch import WatchOptions
 
 Query = Mapping[str, str]
@@ -102,3 +103,14 @@ def check_not_future(query: Query, current: int) -> None:
     revision = parse_revision(query.get("resourceVersion", ""), "invalid resource version: ")
     if revision > current:
         raise errors.too_large_resource_version(revision, current)
+
+
+def include_object(query: Query) -> IncludeObject:
+    """Return what the rows of a Table carry."""
+    text = query.get("includeObject", "") or "Metadata"
+    try:
+        return IncludeObject(text)
+    except ValueError:
+        raise errors.bad_request(
+            f'includeObject: Invalid value: "{text}": must be None, Metadata or Object'
+        ) from None

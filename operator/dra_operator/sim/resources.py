@@ -4,7 +4,7 @@ Order and content follow kube-apiserver 1.36: `kubectl api-resources` prints the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 DRA = "resource.k8s.io"
@@ -153,3 +153,20 @@ RESOURCES: tuple[Resource, ...] = (
     ),
 )
 """What Kubernetes 1.36 serves with every DRA gate on."""
+
+
+def serving(versions: Mapping[str, tuple[str, ...]]) -> tuple[Resource, ...]:
+    """Return the resources with other versions than 1.36's for some kinds, preferred first; none means not served.
+
+    For example `serving({"ResourceClaim": ("v1beta1",), "DeviceTaintRule": ()})`.
+    """
+    chosen = (replace(item, versions=versions.get(item.kind, item.versions)) for item in RESOURCES)
+    return tuple(item for item in chosen if item.versions)
+
+
+def serving_only(version: str) -> tuple[Resource, ...]:
+    """Return the resources with one version of resource.k8s.io: v1, v1beta2 or v1beta1 (no DeviceTaintRule then)."""
+    return serving(
+        {item.kind: (version,) for item in RESOURCES if item.group == DRA and version in item.versions}
+        | {item.kind: () for item in RESOURCES if item.group == DRA and version not in item.versions}
+    )

@@ -158,7 +158,7 @@ def _map(type_: str, inner: Decoder) -> Decoder:
     return decode_map
 
 
-def _string(value: Any, path: str, unknown: list[str]) -> Any:
+def _string(value: Any, path: str, _unknown: list[str]) -> Any:
     if value is ABSENT or value is None:
         return ""
     if not isinstance(value, str):
@@ -166,7 +166,7 @@ def _string(value: Any, path: str, unknown: list[str]) -> Any:
     return value
 
 
-def _bool(value: Any, path: str, unknown: list[str]) -> Any:
+def _bool(value: Any, path: str, _unknown: list[str]) -> Any:
     if value is ABSENT or value is None:
         return False
     if not isinstance(value, bool):
@@ -177,7 +177,7 @@ def _bool(value: Any, path: str, unknown: list[str]) -> Any:
 def _integer(type_: str) -> Decoder:
     low, high = _INT_RANGE[type_]
 
-    def decode_integer(value: Any, path: str, unknown: list[str]) -> Any:
+    def decode_integer(value: Any, path: str, _unknown: list[str]) -> Any:
         if value is ABSENT or value is None:
             return 0
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -187,7 +187,7 @@ def _integer(type_: str) -> Decoder:
     return decode_integer
 
 
-def _float(value: Any, path: str, unknown: list[str]) -> Any:
+def _float(value: Any, path: str, _unknown: list[str]) -> Any:
     if value is ABSENT or value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -195,7 +195,7 @@ def _float(value: Any, path: str, unknown: list[str]) -> Any:
     return value
 
 
-def _quantity(value: Any, path: str, unknown: list[str]) -> Any:
+def _quantity(value: Any, _path: str, _unknown: list[str]) -> Any:
     if value is ABSENT or value is None:
         return "0"
     try:
@@ -216,23 +216,23 @@ def _read_time(value: Any, path: str) -> datetime:
     return datetime.fromisoformat(value.upper()).astimezone(UTC)
 
 
-def _time(value: Any, path: str, unknown: list[str]) -> Any:
+def _time(value: Any, path: str, _unknown: list[str]) -> Any:
     if value is ABSENT or value is None:
         return None
     return _read_time(value, path).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _micro_time(value: Any, path: str, unknown: list[str]) -> Any:
+def _micro_time(value: Any, path: str, _unknown: list[str]) -> Any:
     if value is ABSENT or value is None:
         return None
     return _read_time(value, path).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _raw(value: Any, path: str, unknown: list[str]) -> Any:
+def _raw(value: Any, _path: str, _unknown: list[str]) -> Any:
     return None if value is ABSENT else value
 
 
-def _int_or_string(value: Any, path: str, unknown: list[str]) -> Any:
+def _int_or_string(value: Any, path: str, _unknown: list[str]) -> Any:
     if value is ABSENT or value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int | str):

@@ -9,6 +9,8 @@ from typing import Any
 
 import orjson
 
+from dra_operator.api import convert
+from dra_operator.sim import schema
 from dra_operator.sim.resources import Resource
 
 Body = Mapping[str, Any]
@@ -22,6 +24,8 @@ _EVENT_NAMES = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
+# v1beta2 has the shape of v1, and so has the v1alpha3 of DeviceTaintRule, the only kind served in it.
+_OTHER_SHAPES = frozenset({"v1beta1"})
 _CORE_EVENT_NAMES = {core: name for name, core in _EVENT_NAMES.items()}
 
 
@@ -34,14 +38,24 @@ def to_stored(body: Body, resource: Resource, version: str) -> dict[str, Any]:
 def _to_stored(body: Body, resource: Resource, version: str) -> Body:
     if resource.group == "events.k8s.io":
         return {_EVENT_NAMES.get(name, name): value for name, value in body.items()}
-    return body
+    if version not in _OTHER_SHAPES:
+        return body
+    converted = convert.to_v1(body, kind=resource.kind, version=version)
+    return _normalised(converted, resource, resource.stored)
 
 
 def from_stored(body: Body, resource: Resource, version: str) -> Body:
     """Return a stored body in the shape of a served version; kind and apiVersion are left to the caller."""
     if resource.group == "events.k8s.io":
         return {_CORE_EVENT_NAMES.get(name, name): value for name, value in body.items()}
-    return body
+    if version not in _OTHER_SHAPES:
+        return body
+    return _normalised(convert.from_v1(body, version, kind=resource.kind), resource, version)
+
+
+def _normalised(body: Body, resource: Resource, version: str) -> dict[str, Any]:
+    """Return a body as the Go struct of a version encodes it: conversion leaves empty fields that Go hides, or hides some."""
+    return schema.decode(body, schema.struct_name(resource.group, version, resource.kind))[0]
 
 
 def front(resource: Resource, version: str) -> bytes:

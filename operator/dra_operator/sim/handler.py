@@ -1,0 +1,267 @@
+"""One HTTP request: what it wants, which fault meets it, who answers, and in which form.
+
+Everything that decides is elsewhere; here is the order in which the parts are asked, and what of HTTP is left: headers,
+streams, connections that break on purpose.
+"""
+
+import json
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import orjson
+from aiohttp import web
+
+from dra_operator.sim import bodies, parameters, patches, schema, watch
+from dra_operator.sim.discovery import AGGREGATED, Discovery, version_info
+from dra_operator.sim.errors import StatusError
+from dra_operator.sim.faults import Effect, Faults, Subject
+from dra_operator.sim.lists import Lists, Page
+from dra_operator.sim.openapi import OpenApi
+from dra_operator.sim.presentation import Presenter, form_of
+from dra_operator.sim.registry import Registry, Target, Written
+from dra_operator.sim.routes import Route, Routes
+from dra_operator.sim.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """One request for a kind, as it came in. `parameters` is its query, `time` of the monotonic clock in seconds."""
+
+    verb: str
+    kind: str
+    namespace: str
+    name: str
+    subresource: str
+    version: str
+    parameters: Mapping[str, str]
+    user_agent: str
+    time: float
+
+
+@dataclass
+class RequestLog:
+    """The last requests, and how many there were by verb and kind, such as `patch ResourceClaim/status`."""
+
+    last: deque[RequestRecord] = field(default_factory=lambda: deque(maxlen=10_000))
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request."""
+        self.last.append(record)
+        what = f"{record.kind}/{record.subresource}" if record.subresource else record.kind
+        self.counts[f"{record.verb} {what}"] += 1
+
+
+class Handler:
+    """Answers requests from the parts of one server. `stopping` says that watches should end."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        lists: Lists,
+        faults: Faults,
+        routes: Routes,
+        discovery: Discovery,
+        openapi: OpenApi,
+        *,
+        git_version: str,
+        bookmark_seconds: float,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.requests = RequestLog()
+        self.stopping = False
+        self._store = store
+        self._registry = registry
+        self._lists = lists
+        self._faults = faults
+        self._routes = routes
+        self._discovery = discovery
+        self._openapi = openapi
+        self._git_version = git_version
+        self._bookmark_seconds = bookmark_seconds
+        self._clock = clock
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request; whatever is refused is answered with a Status."""
+        try:
+            watching = request.query.get("watch", "") in ("1", "true")
+            route = self._routes.find(request.method, request.raw_path.partition("?")[0], watch=watching)
+            if route is None:
+                return self._answer_about_itself(request)
+            return await self._answer(request, route)
+        except StatusError as error:
+            return _status_response(error)
+
+    def _answer_about_itself(self, request: web.BaseRequest) -> web.Response:
+        path, accept = request.path, request.headers.get("Accept", "")
+        if path in ("/healthz", "/readyz", "/livez"):
+            return web.Response(text="ok")
+        if path == "/version":
+            return _json_response(orjson.dumps(version_info(self._git_version), option=orjson.OPT_INDENT_2))
+        if path.startswith("/openapi/v3"):
+            document = self._openapi.answer(path)
+            return _not_found() if document is None else _json_response(document)
+        # Clients list several versions of aggregated discovery; v2 is the one that is offered.
+        aggregated = any(
+            "as=APIGroupDiscoveryList" in part and "v=v2;" in f"{part};" for part in accept.split(",")
+        )
+        found = self._discovery.answer(path, aggregated=aggregated, address=request.host)
+        if found is None:
+            return _not_found()
+        if found["kind"] == "APIGroupDiscoveryList":
+            return web.Response(
+                body=orjson.dumps(found), headers={"Content-Type": AGGREGATED, "Vary": "Accept"}
+            )
+        return _json_response(orjson.dumps(found))
+
+    async def _answer(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
+        target = route.target
+        subject = Subject(route.verb, target.resource.kind, target.subresource, target.name)
+        self.requests.add(_record(request, route))
+        body = await bodies.read(request) if request.method != "GET" else b""
+        await self._faults.wait(subject)
+        if self._faults.take(Effect.REFUSE, subject) is not None:
+            return _break(request)
+        fault = self._faults.take(Effect.ANSWER, subject)
+        if fault is not None:
+            error = StatusError(fault.code, fault.reason, fault.text, retry_after=fault.retry_after)
+            if route.verb == "watch" and fault.code == 410:
+                return await _send_watch_error(request, error)
+            raise error
+        form = form_of(request.headers.get("Accept", ""))
+        presenter = Presenter(target, form, parameters.include_object(request.query), self._clock)
+        if route.verb == "watch":
+            return await self._watch(request, presenter, subject)
+        answer = self._act(request, route.verb, presenter, body)
+        if self._faults.take(Effect.LOSE_ANSWER, subject) is not None:
+            return _break(request)
+        return answer
+
+    def _act(self, request: web.BaseRequest, verb: str, presenter: Presenter, body: bytes) -> web.Response:
+        query, target, registry = request.query, presenter.target, self._registry
+        match verb:
+            case "get":
+                parameters.check_not_future(query, self._store.revision)
+                return _json_response(presenter.one(registry.get(target)))
+            case "list":
+                return _json_response(
+                    presenter.page(self._lists.page(target, parameters.for_list(query, target)))
+                )
+            case "create":
+                wire = bodies.decode_object(request, body, target)
+                return _written(presenter, registry.create(target, wire, parameters.for_write(query)))
+            case "update":
+                wire = bodies.decode_object(request, body, target)
+                return _written(presenter, registry.update(target, wire, parameters.for_write(query)))
+            case "patch":
+                change = patches.read(request.content_type, body, _struct(target))
+                return _written(presenter, registry.patch(target, change, parameters.for_write(query)))
+        options = parameters.for_delete(query, bodies.decode_delete_options(request, body))
+        if verb == "deletecollection":
+            gone = registry.delete_collection(target, parameters.for_list(query, target).test, options)
+            return _json_response(presenter.page(Page(tuple(gone), self._store.revision)))
+        outcome = registry.delete(target, options)
+        if isinstance(outcome, Written):
+            return _written(presenter, outcome)
+        return _json_response(orjson.dumps(outcome))
+
+    # --- watches ----------------------------------------------------------------------------------------------------
+
+    async def _watch(
+        self, request: web.BaseRequest, presenter: Presenter, subject: Subject
+    ) -> web.StreamResponse:
+        target = presenter.target
+        options = parameters.for_watch(request.query, target, self._bookmark_seconds)
+        watch.check(options)
+        fault = self._faults.take(Effect.CUT_WATCH, subject)
+        lines = watch.stream(
+            self._store,
+            target,
+            options,
+            self._faults,
+            presenter.one,
+            cut_after=fault.events if fault is not None else None,
+        )
+        response = await _start_stream(request)
+        try:
+            async for chunk in lines:
+                if self.stopping:
+                    break
+                await response.write(chunk)
+            await response.write_eof()
+        except watch.WatchBrokenError:
+            _break(request)
+        except ConnectionError:
+            pass  # the client went away, as watches end
+        finally:
+            await lines.aclose()
+        return response
+
+
+def _struct(target: Target) -> str:
+    return schema.struct_name(target.resource.group, target.version, target.resource.kind)
+
+
+def _record(request: web.BaseRequest, route: Route) -> RequestRecord:
+    target = route.target
+    return RequestRecord(
+        route.verb,
+        target.resource.kind,
+        target.namespace,
+        target.name,
+        target.subresource,
+        target.version,
+        dict(request.query),
+        request.headers.get("User-Agent", ""),
+        time.monotonic(),
+    )
+
+
+# --- answers --------------------------------------------------------------------------------------------------------
+
+
+def _json_response(body: bytes, code: int = 200) -> web.Response:
+    return web.Response(status=code, body=body + b"\n", content_type=bodies.JSON)
+
+
+def _written(presenter: Presenter, written: Written) -> web.Response:
+    response = _json_response(presenter.one(written.stored), 201 if written.created else 200)
+    for warning in written.warnings:
+        response.headers.add("Warning", f"299 - {json.dumps(warning)}")
+    return response
+
+
+def _status_response(error: StatusError) -> web.Response:
+    response = _json_response(orjson.dumps(error.status()), error.code)
+    if error.retry_after is not None:
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
+
+
+def _not_found() -> web.Response:
+    return web.Response(status=404, text="404 page not found\n")
+
+
+async def _start_stream(request: web.BaseRequest) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": bodies.JSON})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    return response
+
+
+async def _send_watch_error(request: web.BaseRequest, error: StatusError) -> web.StreamResponse:
+    response = await _start_stream(request)
+    await response.write(watch.error_line(error))
+    await response.write_eof()
+    return response
+
+
+def _break(request: web.BaseRequest) -> web.Response:
+    """Close the connection at once; what is returned is never sent."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
