@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,29 +130,23 @@ def build(names: list[str], target: Path, say: Say) -> None:
 
 def _run_with_progress(command: list[str], into: Path, say: Say, started: float) -> None:
     environment = os.environ | {"GOBIN": str(into), "CGO_ENABLED": "0"}
-    process = subprocess.Popen(
-        command, cwd=MODULE, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
     lines: list[str] = []
-
-    def collect() -> None:
-        assert process.stderr is not None
-        lines.extend(process.stderr)
-
-    reader = threading.Thread(target=collect, daemon=True)
-    reader.start()
-    try:
-        while True:
-            try:
-                code = process.wait(_PROGRESS_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
+    with subprocess.Popen(
+        command, cwd=MODULE, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        reader = threading.Thread(target=lambda: lines.extend(process.stderr or ()), daemon=True)
+        reader.start()
+        try:
+            while process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_PROGRESS_SECONDS)
+                    break
                 say(f"{time.monotonic() - started:.0f} s, {len(lines)} packages downloaded or compiled")
-    except BaseException:
-        process.terminate()
-        process.wait(30)
-        raise
-    reader.join()
+        except BaseException:
+            process.terminate()
+            raise
+        reader.join()
+        code = process.returncode
     if code != 0:
         raise UnavailableError("go install ended with an error:\n" + "".join(lines[-15:]))
 

@@ -171,3 +171,18 @@ def _alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
+
+
+def test_stored_object_can_be_made_wrong(control_plane, client, namespace):
+    """What is written past the API server's validation is served by it, and reaches those who watch."""
+    classes = "/apis/resource.k8s.io/v1/deviceclasses"
+    client.create(
+        classes,
+        {"metadata": {"name": "wrong"}, "spec": {"selectors": [{"cel": {"expression": "1 + 1 == 2"}}]}},
+    )
+    control_plane.rewrite_stored("deviceclasses/wrong", b"1 + 1 == 2", b"1 +++ == 2")
+
+    client.wait_for(
+        f"{classes}/wrong",
+        lambda stored: stored["spec"]["selectors"][0]["cel"]["expression"] == "1 +++ == 2",
+    )
