@@ -156,7 +156,9 @@ class Allocator:
         views = self.availability.views
         if nodes is None:
             return views.usable
-        return views.usable & bits.of_positions(views.index[name] for name in set(nodes) if name in views.index)
+        return views.usable & bits.of_positions(
+            views.index[name] for name in set(nodes) if name in views.index
+        )
 
     def _walk(self, plans: Sequence[ClaimPlan], allowed: int, budget: Budget) -> Decision:
         availability = self.availability

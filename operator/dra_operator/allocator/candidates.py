@@ -104,7 +104,7 @@ class Candidates:
         return found[index]
 
     def selector_error(
-        self, key: CandidateKey, content: Slice, index: int, claim: str, request: str, class_name: str
+        self, key: CandidateKey, content: Slice, index: int, *, claim: str, request: str, class_name: str
     ) -> FatalError | None:
         """Return the error of the selector that fails on a device, or None if none does."""
         device = f"{content.driver}/{content.pool}/{content.names[index]}"

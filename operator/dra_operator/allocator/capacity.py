@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dra_operator.api.quantity import NANO, Quantity
-from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
+from dra_operator.api.types import CapacityRequestPolicyRange, DeviceCapacity
 
 _MILLI = NANO // 1000
 _INT64 = 2**63 - 1
@@ -178,6 +178,3 @@ def _stripped(whole: int, base: int, most: int) -> tuple[int, int]:
     while whole and power < most and whole % base == 0:
         whole, power = whole // base, power + 1
     return whole, power
-
-
-__all__ = ["CapacityError", "CapacityRequestPolicy", "Consumed", "consume", "has_room"]

@@ -54,7 +54,10 @@ class DerivedAttributes:
     _values: dict[tuple[int, int, str], AttributeValue] = field(default_factory=dict)
 
     def value(self, name: str, expression: str, content: Slice, index: int) -> AttributeValue:
-        """Return the value of an attribute for a device. Raises FatalError, or AbortedError when the time is used up."""
+        """Return the value of an attribute for a device.
+
+        Raises FatalError, or AbortedError when the time is used up.
+        """
         key = (content.serial, index, expression)
         if (found := self._values.get(key)) is not None:
             return found

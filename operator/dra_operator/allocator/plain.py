@@ -116,29 +116,37 @@ class PlainSearch:
         choice = Choice(alternative, [None] * len(pools), 0, None)
         every: list[tuple[int, int]] = []
         for pool in range(len(pools)):
-            answers = self._answers(choice, pool)
+            answers = self.answers_of(choice, pool)
             if answers.errors:
-                raise self._error(claim, alternative, pool, bits.lowest(answers.errors))
+                raise self.error_at(claim, alternative, pool, bits.lowest(answers.errors))
             every += ((pool, position) for position in bits.each(answers.selectable))
         choice.count = len(every)
         choice.every = tuple(every)
         return choice
 
-    def _answers(self, choice: Choice, pool: int) -> Answers:
+    def answers_of(self, choice: Choice, pool: int) -> Answers:
+        """Return which devices of a pool could serve an alternative."""
         found = choice.answers[pool]
         if found is None:
             view = self.state.view.pools[pool]
-            found = choice.answers[pool] = self.state.candidates.ask(choice.alternative.key, view, self.budget)
+            found = choice.answers[pool] = self.state.candidates.ask(
+                choice.alternative.key, view, self.budget
+            )
         return found
 
-    def _error(self, claim: int, alternative: Alternative, pool: int, position: int) -> FatalError:
+    def error_at(self, claim: int, alternative: Alternative, pool: int, position: int) -> FatalError:
         """Return the error of a device that an attempt has reached."""
         view = self.state.view.pools[pool]
         content, index = view.locate(position)
         plan = self.state.plans[claim]
         candidates = self.state.candidates
         error = candidates.selector_error(
-            alternative.key, content, index, plan.title, alternative.name, alternative.device_class.metadata.name
+            alternative.key,
+            content,
+            index,
+            claim=plan.title,
+            request=alternative.name,
+            class_name=alternative.device_class.metadata.name,
         )
         if error is None and (text := view.selector_errors.get(position)) is not None:
             error = FatalError(
@@ -236,7 +244,7 @@ class _RequestFrame(_Frame):
 
 @dataclass(slots=True)
 class _DeviceFrame(_Frame):
-    """The k-th device of a request for a number of devices: each that fits, in order, from where the last one stands."""
+    """The k-th device of a request for a number of them: each that fits, in order, behind the one before."""
 
     search: PlainSearch
     step: Descend
@@ -267,7 +275,7 @@ class _DeviceFrame(_Frame):
     def _advance(self) -> Step:
         state, choice, claim = self.search.state, self.choice, self.step.claim
         while self.pool < len(state.view.pools):
-            answers = self.search._answers(choice, self.pool)
+            answers = self.search.answers_of(choice, self.pool)
             wanted = (answers.mask | answers.errors) & state.available(claim, choice.alternative, self.pool)
             wanted &= -(1 << self.position)
             while wanted:
@@ -275,7 +283,7 @@ class _DeviceFrame(_Frame):
                 position = bits.lowest(wanted)
                 wanted &= wanted - 1
                 if answers.errors >> position & 1:
-                    raise self.search._error(claim, choice.alternative, self.pool, position)
+                    raise self.search.error_at(claim, choice.alternative, self.pool, position)
                 if (pick := self._take(position)) is not None:
                     self.pick = pick
                     self.position = position + 1

@@ -179,7 +179,11 @@ class _Planner:
 
     def _check(self, name: str, request: _Request) -> bool:
         """Refuse what is switched off; return whether admin access is asked for."""
-        if request.capacity is not None and request.capacity.requests and not self.features.consumable_capacity:
+        if (
+            request.capacity is not None
+            and request.capacity.requests
+            and not self.features.consumable_capacity
+        ):
             raise _unsupported(
                 name, "has capacity requests, but the feature DRAConsumableCapacity is switched off"
             )
@@ -248,7 +252,7 @@ def _count(name: str, request: _Request) -> int | None:
 
 
 def _signature(request: RequestPlan) -> object:
-    return tuple(
+    alternatives = tuple(
         (
             item.key.content,
             item.count,
@@ -257,4 +261,5 @@ def _signature(request: RequestPlan) -> object:
             item.constraints,
         )
         for item in request.alternatives
-    ) + (request.prioritized,)
+    )
+    return (request.prioritized, alternatives)

@@ -4,10 +4,10 @@ One word for one cause, used alike in Events, the annotation on the claim, metri
 says for each what it means and what to do. A new cause needs an entry here and there.
 """
 
-from enum import Enum
+from enum import StrEnum
 
 
-class Reason(str, Enum):
+class Reason(StrEnum):
     """Why a claim waits, or what ended an attempt to allocate it."""
 
     # Something in the claim, or in what it refers to, is wrong; retrying does not help until that is changed.
@@ -43,6 +43,3 @@ class Reason(str, Enum):
 
     # The attempt was given up.
     SEARCH_ABORTED = "SearchAborted"
-
-    def __str__(self) -> str:
-        return self.value

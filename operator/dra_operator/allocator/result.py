@@ -76,9 +76,7 @@ def _configuration(plan: ClaimPlan, chosen: Sequence[Alternative]) -> Iterable[D
             yield DeviceAllocationConfiguration("FromClaim", requests, config.opaque)
 
 
-def _unless_all(
-    names: tuple[str, ...], plan: ClaimPlan, chosen: Sequence[Alternative]
-) -> tuple[str, ...]:
+def _unless_all(names: tuple[str, ...], plan: ClaimPlan, chosen: Sequence[Alternative]) -> tuple[str, ...]:
     """Return the names, or none if they cover every request of the claim: none means all."""
     covered = all(
         request.name in names or alternative.name in names
@@ -124,5 +122,3 @@ def _merge(known: list[NodeSelectorRequirement], more: Iterable[NodeSelectorRequ
             for item in known
         ):
             known.append(requirement)
-
-

@@ -7,6 +7,7 @@ An error is an answer too; it is raised by whoever reaches the device, not here.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.api.quantity import Quantity
@@ -47,6 +48,7 @@ class SelectorAnswers:
             return 0, wanted
         columns = _columns(self.program, content)
         key = (
+            _names(self.program, content),
             tuple(-1 if column is None else column.serial for column in columns),
             content.driver if self.program.reads is None or _reads_driver(self.program.reads) else None,
             content.shareable,
@@ -59,7 +61,7 @@ class SelectorAnswers:
                 self._by_columns.clear()
             answer = self._by_columns[key] = _SliceAnswer()
         if missing := wanted & ~answer.known:
-            self._evaluate(self.program, content, columns, missing, answer, budget)
+            self._evaluate(self.program, content, columns, missing, answer=answer, budget=budget)
         return answer.selected & wanted, answer.failed & wanted
 
     def failure(self, content: Slice, index: int) -> CelError:
@@ -77,8 +79,9 @@ class SelectorAnswers:
         self,
         program: Selector,
         content: Slice,
-        columns: Sequence[Column[object] | None],
+        columns: Sequence[Column[Any] | None],
         missing: int,
+        *,
         answer: _SliceAnswer,
         budget: Budget,
     ) -> None:
@@ -97,11 +100,10 @@ class SelectorAnswers:
                 answer.failed |= bit
 
     def _by_value(
-        self, program: Selector, content: Slice, columns: Sequence[Column[object] | None], index: int
+        self, program: Selector, content: Slice, columns: Sequence[Column[Any] | None], index: int
     ) -> bool | None:
         values = tuple(None if column is None else _value(column.values[index]) for column in columns)
-        names = None if program.reads is not None else (*content.attributes, None, *content.capacity)
-        key = (content.driver, bool(content.shareable >> index & 1), names, values)
+        key = (content.driver, bool(content.shareable >> index & 1), _names(program, content), values)
         if key not in self._by_values:
             if len(self._by_values) >= _MAX_ANSWERS:
                 self._by_values.clear()
@@ -139,12 +141,12 @@ def _match(program: Selector, device: PreparedDevice) -> bool | None:
         return None
 
 
-def _columns(program: Selector, content: Slice) -> list[Column[object] | None]:
+def _columns(program: Selector, content: Slice) -> list[Column[Any] | None]:
     """Return the columns that the answer depends on, in an order that depends on the selector alone."""
     reads = program.reads
     if reads is None:
         return [*content.attributes.values(), *content.capacity.values()]
-    found: list[Column[object] | None] = []
+    found: list[Column[Any] | None] = []
     for read in sorted(reads):
         table, _, name = read.partition("/")
         if table == "attributes":
@@ -154,6 +156,11 @@ def _columns(program: Selector, content: Slice) -> list[Column[object] | None]:
             found.append(content.capacity.get(name))
             found.append(content.capacity.get(identifier) if domain == content.driver else None)
     return found
+
+
+def _names(program: Selector, content: Slice) -> object:
+    """Return what the columns are called, if that does not follow from the selector."""
+    return None if program.reads is not None else (*content.attributes, None, *content.capacity)
 
 
 def _reads_driver(reads: Iterable[str]) -> bool:

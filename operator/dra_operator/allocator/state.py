@@ -250,9 +250,9 @@ class NodeState:
         if pick.consumed is not None:
             key = (pick.pool, pick.position)
             self._shares[key].pop()
-            amounts = self._amounts[key]
-            for name, amount, _ in pick.consumed.amounts:
-                amounts[name] -= amount.nano
+            in_flight = self._amounts[key]
+            for name, consumed, _ in pick.consumed.amounts:
+                in_flight[name] -= consumed.nano
             pick.consumed = None
         if pick.marked:
             self._unmark(pick)

@@ -72,7 +72,9 @@ class CounterLayout:
             for device, trait in zip(content.names, content.traits, strict=True):
                 if trait.consumes:
                     draws[device] = (*draws.get(device, ()), layout.draw(device, trait.consumes))
-        return cls(layout.totals, layout.names, draws, layout.sets, layout.has_groups, layout._positions, sets)
+        return cls(
+            layout.totals, layout.names, draws, layout.sets, layout.has_groups, layout._positions, sets
+        )
 
     def draw(self, device: str, consumes: tuple[Consumption, ...]) -> Draw:
         """Return what a device takes.
@@ -82,7 +84,9 @@ class CounterLayout:
         amounts: list[tuple[int, int]] = []
         for use in consumes:
             if use.counter_set not in self._sets:
-                raise CounterError(f"device {device} uses counter set {use.counter_set}, which the pool has not")
+                raise CounterError(
+                    f"device {device} uses counter set {use.counter_set}, which the pool has not"
+                )
             for name, nano in use.counters:
                 position = self._positions.get((use.counter_set, name))
                 if position is None:

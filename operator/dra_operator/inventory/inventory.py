@@ -12,23 +12,16 @@ from typing import Any
 from weakref import WeakSet
 
 from dra_operator.api.types import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceSlice
+from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.nodes import NodeRecord, read_node
 from dra_operator.inventory.pool import Pool
+from dra_operator.inventory.problems import Inspector, Problem
 from dra_operator.inventory.slices import PoolKey, Slice, read_slice, same_content, with_taints
 from dra_operator.inventory.taints import in_force, touches
 
 ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
 """The label of a namespace whose claims may ask for admin access, with the value `true`."""
-
-
-@dataclass(slots=True, eq=False, weakref_slot=True)
-class Changes:
-    """What changed since its owner looked: pools with the nodes concerned (None: all), nodes, and class names."""
-
-    pools: dict[PoolKey, set[str] | None] = field(default_factory=dict)
-    nodes: set[str] = field(default_factory=set)
-    classes: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -47,12 +40,29 @@ class Inventory:
     _pool_of_slice: dict[str, PoolKey] = field(default_factory=dict)
     _columns: Columns = field(default_factory=Columns)
     _subscribers: "WeakSet[Changes]" = field(default_factory=WeakSet)
+    _inspector: Inspector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._inspector = Inspector(self.pools, self.classes, self.subscribe())
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what is wrong with classes and slices, sorted."""
+        return self._inspector.problems()
+
+    def summary(self) -> dict[str, int]:
+        """Return how much there is, for metrics; pools are counted by the verdict on their newest generation."""
+        return {
+            **self._inspector.counts(),
+            "slices": len(self._pool_of_slice),
+            "classes": len(self.classes),
+            "nodes": len(self.nodes),
+            "usable_nodes": sum(node.unusable is None for node in self.nodes.values()),
+            "taint_rules": len(self.rules),
+        }
 
     def subscribe(self) -> Changes:
         """Return an object that collects all changes from now on; all that exists counts as changed."""
-        changes = Changes(
-            dict.fromkeys(self.pools), set(self.nodes), set(self.classes)
-        )
+        changes = Changes(dict.fromkeys(self.pools), set(self.nodes), set(self.classes))
         self._subscribers.add(changes)
         return changes
 

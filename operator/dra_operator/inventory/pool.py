@@ -104,9 +104,7 @@ class Pool:
             if max(generations) > newest:
                 return Judgement(Verdict.OBSOLETE, "a newer generation is published elsewhere")
             everything = [
-                item
-                for item in generations[newest]
-                if features.compatibility_groups or not item.has_groups
+                item for item in generations[newest] if features.compatibility_groups or not item.has_groups
             ]
             if len(everything) != expected:
                 return Judgement(
@@ -116,8 +114,12 @@ class Pool:
 
     def judge_all(self, features: Features) -> Judgement:
         """Return the verdict on the newest generation as a whole, as an onlooker sees it who is on no node."""
+        return self.judge(self.newest(), features)
+
+    def newest(self) -> tuple[Slice, ...]:
+        """Return the slices of the newest generation, sorted by name."""
         generations = self.generations()
-        return self.judge(generations[max(generations)], features)
+        return generations[max(generations)]
 
     def _store(self, content: Slice) -> None:
         self.slices[content.name] = content

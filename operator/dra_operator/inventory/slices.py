@@ -125,9 +125,9 @@ class Slice:
             if (value := column.values[index]) is not None
         }
         capacity = {
-            name: value
+            name: amount
             for name, column in self.capacity.items()
-            if (value := column.values[index]) is not None
+            if (amount := column.values[index]) is not None
         }
         return Device(
             name=self.names[index],

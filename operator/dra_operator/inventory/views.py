@@ -16,9 +16,10 @@ from itertools import count
 
 from dra_operator.api.node_selector import NodeSelectorError
 from dra_operator.inventory import bits
+from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.features import Features
-from dra_operator.inventory.inventory import Changes, Inventory
+from dra_operator.inventory.inventory import Inventory
 from dra_operator.inventory.nodes import NodeRecord
 from dra_operator.inventory.pool import Pool, Verdict
 from dra_operator.inventory.sight import NodeMatcher, Sight, look, same_for_all_nodes
@@ -294,7 +295,8 @@ class Views:
         for name in moved | (self.index.keys() - self._of_node.keys()):
             seen = self._seen.get(name, {})
             views = sorted(
-                (view for view, _ in seen.values() if view is not None), key=lambda view: (view.binding, view.key)
+                (view for view, _ in seen.values() if view is not None),
+                key=lambda view: (view.binding, view.key),
             )
             error = min((text for _, text in seen.values() if text is not None), default=None)
             key = (tuple(view.serial for view in views), error)

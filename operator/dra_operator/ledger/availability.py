@@ -141,9 +141,7 @@ class Availability:
             self.log.append(helped)
         return opened, closed
 
-    def _touch_counters(
-        self, views: Iterable[PoolView], device: str, *, used: bool, came_back: bool
-    ) -> int:
+    def _touch_counters(self, views: Iterable[PoolView], device: str, *, used: bool, came_back: bool) -> int:
         """Bring the counters up to date; return the nodes that this may help.
 
         What came back helps. So does taking: the first share of a device has paid its counters, and a device in place
