@@ -1,0 +1,359 @@
+"""Events: what people are told, in the order of importance that people have: after the work.
+
+An Event is the first thing that somebody reads who asks why a claim waits, and the last thing the API server
+should be busy with. So Events go out one at a time, at a bounded rate, and stand back while the writer is
+busy; the queue is bounded; and what the API server says to them hurts nobody.
+
+Whoever finds something out may say so as often as it likes: one object, reason and message are one Event,
+whose count and lastTimestamp move. Its name is made of these three, so that an operator that was restarted
+finds the Event of the one before it instead of adding another. The API server forgets Events an hour after
+their last change, so a repetition is sent although it says nothing new, and one that was forgotten is made
+anew. Source: core/v1 Event; client-go's recorder for what the fields mean; kubectl finds Events by
+involvedObject.
+"""
+
+import asyncio
+import datetime as dt
+import hashlib
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import random as system_random
+from typing import Any, Final, Protocol
+
+import structlog
+
+from dra_operator.api.kinds import EVENT, KINDS
+from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
+from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
+
+log = structlog.get_logger(__name__)
+
+COMPONENT: Final = "dra-operator"
+MESSAGE_BYTES: Final = 1024
+"""Source: k8s.io/kubernetes/pkg/apis/core/validation, `NoteLengthLimit`."""
+CLUSTER_NAMESPACE: Final = "default"
+"""Where Events about objects without a namespace live. Source: client-go, `tools/record`."""
+RATE: Final = 50.0
+BURST: Final = 200
+QUEUE: Final = 8192
+REMEMBERED: Final = 65536
+REPEAT_SECONDS: Final = 60.0
+"""A repetition that comes sooner after the one before is counted, and sent with a later one."""
+REFRESH_SECONDS: Final = 1800.0
+"""How often the Event of a state that lasts is refreshed; the API server keeps Events for an hour by
+default."""
+PATIENCE_SECONDS: Final = 5.0
+"""An Event stands back for the writer at most so long: a writer that is stuck must not silence everything."""
+ATTEMPTS: Final = 5
+
+_EVENTS = Served(EVENT, "v1")
+
+
+class Regarding(Protocol):
+    """The object that an Event is about."""
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; empty for cluster-scoped objects."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def uid(self) -> str:
+        """Its uid; empty if unknown."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One Event: what it says, how often it was said, and whether that is on its way."""
+
+    regarding: Regarding
+    type: str
+    reason: str
+    message: str
+    name: str
+    count: int
+    first: str
+    last: str
+    exists: bool = False
+    queued: bool = False
+    sent_at: float = 0.0
+    attempts: int = 0
+
+    @property
+    def namespace(self) -> str:
+        return self.regarding.namespace or CLUSTER_NAMESPACE
+
+
+class EventRecorder:
+    """Records Events and sends them while `run` runs. Nothing here raises for what the API server does.
+
+    `busy` says whether more important requests are waiting; `clock` is monotonic, `wall` the time of day in
+    UTC; `rate` is in Events a second.
+    """
+
+    def __init__(
+        self,
+        session: ApiSession,
+        component: str = COMPONENT,
+        *,
+        instance: str = COMPONENT,
+        busy: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = system_random,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        rate: float = RATE,
+        burst: int = BURST,
+        queue: int = QUEUE,
+        remembered: int = REMEMBERED,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        """How many Events were `created`, `refreshed`, `dropped` (queue full) and `refused` (by the API
+        server)."""
+        self.forbidden: ApiError | None = None
+        """The last refusal for lack of permission, until one is permitted again."""
+        self._session = session
+        self._component = component
+        self._instance = instance
+        self._busy = busy
+        self._clock = clock
+        self._wall = wall
+        self._sleep = sleep
+        self._random = random
+        self._backoff = backoff
+        self._rate = rate
+        self._burst = burst
+        self._queue = queue
+        self._remembered = remembered
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._news: deque[_Entry] = deque()
+        self._refreshes: deque[_Entry] = deque()
+        self._wake = asyncio.Event()
+        self._tokens = float(burst)
+        self._tokens_at = clock()
+        self._failures = 0
+
+    @property
+    def pending(self) -> int:
+        """How many Events wait to be sent."""
+        return len(self._news) + len(self._refreshes)
+
+    def record(self, regarding: Regarding, type: str, reason: str, message: str) -> None:  # noqa: A002
+        """Say that something happened: `type` is Normal or Warning, `reason` is CamelCase.
+
+        The first time makes an Event, each further time counts on it.
+        """
+        entry, known = self._entry(regarding, type, reason, message)
+        if known:
+            entry.count += 1
+            entry.last = self._now()
+        self._send(entry, REPEAT_SECONDS)
+
+    def refresh(self, regarding: Regarding, type: str, reason: str, message: str) -> None:  # noqa: A002
+        """Say that something is still so, as often as you like; the Event will not expire."""
+        entry, known = self._entry(regarding, type, reason, message)
+        due = entry.exists and self._clock() - entry.sent_at >= REFRESH_SECONDS
+        if known and due and not entry.queued:
+            entry.count += 1
+            entry.last = self._now()
+        self._send(entry, REFRESH_SECONDS)
+
+    def forget(self, uid: str) -> None:
+        """Drop what waits about an object that is gone."""
+        for name in [name for name, entry in self._entries.items() if entry.regarding.uid == uid]:
+            del self._entries[name]
+        for queue in (self._news, self._refreshes):
+            for entry in [entry for entry in queue if entry.regarding.uid == uid]:
+                queue.remove(entry)
+
+    async def run(self) -> None:
+        """Send Events until cancelled."""
+        while True:
+            await self._wake.wait()
+            await self._stand_back()
+            await self._take_token()
+            if entry := self._next():
+                try:
+                    await self._deliver(entry)
+                except Exception:
+                    log.exception("event lost by a defect", reason=entry.reason)
+                    self.counts["refused"] += 1
+
+    def _entry(self, regarding: Regarding, type_: str, reason: str, message: str) -> tuple[_Entry, bool]:
+        """Return the entry of an Event, and whether it was there before."""
+        message = shorten(message)
+        name = _event_name(regarding, reason, message)
+        entry = self._entries.get(name)
+        if entry is not None:
+            self._entries.move_to_end(name)
+            return entry, True
+        now = self._now()
+        entry = _Entry(regarding, type_, reason, message, name, 1, now, now)
+        self._entries[name] = entry
+        if len(self._entries) > self._remembered:
+            self._entries.popitem(last=False)
+        return entry, False
+
+    def _send(self, entry: _Entry, pause: float) -> None:
+        """Queue an Event, unless it is queued, or was sent less than `pause` seconds ago."""
+        if entry.queued or (entry.exists and self._clock() - entry.sent_at < pause):
+            return
+        if self.pending >= self._queue:
+            self._drop((self._refreshes or self._news).popleft())
+        entry.queued = True
+        (self._refreshes if entry.exists else self._news).append(entry)
+        self._wake.set()
+
+    def _drop(self, entry: _Entry) -> None:
+        """Give an Event up; the next time it is recorded it is tried again."""
+        entry.queued = False
+        entry.attempts = 0
+        if not entry.exists and self._entries.get(entry.name) is entry:
+            del self._entries[entry.name]
+        self.counts["dropped"] += 1
+
+    def _next(self) -> _Entry | None:
+        """Take the next Event; news come before repetitions."""
+        queue = self._news or self._refreshes
+        entry = queue.popleft() if queue else None
+        if not self.pending:
+            self._wake.clear()
+        return entry
+
+    async def _stand_back(self) -> None:
+        until = self._clock() + PATIENCE_SECONDS
+        while self._busy() and self._clock() < until:
+            await self._sleep(0.05)
+
+    async def _take_token(self) -> None:
+        """Take a token of the bucket, and wait until it is there."""
+        now = self._clock()
+        self._tokens = min(self._burst, self._tokens + (now - self._tokens_at) * self._rate) - 1
+        self._tokens_at = now
+        if self._tokens < 0:
+            await self._sleep(-self._tokens / self._rate)
+
+    async def _deliver(self, entry: _Entry) -> None:
+        """Send one Event, and put it back if the API server cannot take it now."""
+        sent = self._patch if entry.exists else self._create
+        try:
+            await sent(entry)
+        except ApiUnreachable as error:
+            await self._retry(entry, str(error), None)
+        except ApiError as error:
+            if error.status in (401, 408, 429) or error.status >= 500:
+                entry.attempts += 1
+                await self._retry(entry, str(error), error.retry_after)
+                return
+            # 404: the namespace is gone; 403: it is going, or we may not; the rest cannot improve either.
+            self._refuse(entry, error)
+        else:
+            entry.queued = False
+            entry.attempts = 0
+            entry.sent_at = self._clock()
+            self._failures = 0
+            self.forbidden = None
+
+    async def _create(self, entry: _Entry) -> None:
+        path = _EVENTS.path(entry.namespace)
+        try:
+            await self._session.request("POST", path, body=self._body(entry))
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            # Made by the operator that ran before this one: go on counting where it stopped.
+            stored = await self._send_patch(entry, {"lastTimestamp": entry.last})
+            entry.count += int(stored.get("count") or 0)
+        entry.exists = True
+        self.counts["created"] += 1
+
+    async def _patch(self, entry: _Entry) -> None:
+        try:
+            await self._send_patch(entry, {"count": entry.count, "lastTimestamp": entry.last})
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            entry.exists = False  # it has expired
+            await self._create(entry)
+            return
+        self.counts["refreshed"] += 1
+
+    async def _send_patch(self, entry: _Entry, patch: dict[str, Any]) -> dict[str, Any]:
+        path = _EVENTS.path(entry.namespace, entry.name)
+        return await self._session.request("PATCH", path, body=patch, content_type=MERGE_PATCH)
+
+    async def _retry(self, entry: _Entry, trouble: str, retry_after: float | None) -> None:
+        self._failures += 1
+        if self._failures == 1:
+            log.warning("events wait for the API server", why=trouble)
+        if entry.attempts >= ATTEMPTS or self.pending >= self._queue:
+            self._drop(entry)
+        else:
+            (self._refreshes if entry.exists else self._news).appendleft(entry)
+            self._wake.set()
+        await self._sleep(self._backoff.delay(self._failures, self._random, retry_after))
+
+    def _refuse(self, entry: _Entry, error: ApiError) -> None:
+        self.counts["refused"] += 1
+        entry.queued = False
+        entry.attempts = 0
+        self._entries.pop(entry.name, None)
+        if error.status != 403 or self.forbidden is None:
+            log.warning("event refused", reason=entry.reason, name=entry.regarding.name, why=str(error))
+        if error.status == 403:
+            self.forbidden = error
+
+    def _body(self, entry: _Entry) -> dict[str, Any]:
+        regarding = entry.regarding
+        involved = {"kind": regarding.kind, "name": regarding.name}
+        kind = KINDS.get(regarding.kind)
+        if kind is not None:
+            involved["apiVersion"] = kind.api_version(kind.versions[0])
+        if regarding.namespace:
+            involved["namespace"] = regarding.namespace
+        if regarding.uid:
+            involved["uid"] = regarding.uid
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": entry.name, "namespace": entry.namespace},
+            "involvedObject": involved,
+            "type": entry.type,
+            "reason": entry.reason,
+            "message": entry.message,
+            "count": entry.count,
+            "firstTimestamp": entry.first,
+            "lastTimestamp": entry.last,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+        }
+
+    def _now(self) -> str:
+        return self._wall().astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def shorten(message: str, limit: int = MESSAGE_BYTES) -> str:
+    """Return a message that the API server takes: at most `limit` bytes of UTF-8, cut between characters."""
+    encoded = message.encode()
+    if len(encoded) <= limit:
+        return message
+    return encoded[: limit - 3].decode(errors="ignore") + "..."
+
+
+def _event_name(regarding: Regarding, reason: str, message: str) -> str:
+    """Return the name of the one Event about this object, reason and message, at most 253 characters long."""
+    said = (regarding.kind, regarding.namespace, regarding.name, regarding.uid, reason, message)
+    digest = hashlib.sha256("\0".join(said).encode()).hexdigest()[:16]
+    return f"{regarding.name[:236].rstrip('-.')}.{digest}"

@@ -1,0 +1,409 @@
+"""Events: one for each thing said, never in the way, never anybody's problem."""
+
+import asyncio
+import datetime as dt
+from dataclasses import dataclass
+
+import pytest
+
+from dra_operator.cluster.backoff import Backoff
+from dra_operator.cluster.events import ATTEMPTS, EventRecorder, shorten
+
+from .conftest import cut, ok, status
+
+START = dt.datetime(2026, 1, 1, 12, 0, 0, tzinfo=dt.UTC)
+MADE = ok({"kind": "Event"}, 201)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What an Event is about."""
+
+    kind: str = "ResourceClaim"
+    namespace: str = "ns"
+    name: str = "c"
+    uid: str = "u"
+
+
+class Recording:
+    """A recorder under test; time passes when it sleeps, and when a test says so."""
+
+    def __init__(self, session, **settings):
+        self.now = 0.0
+        self.waits = []
+        self.recorder = EventRecorder(
+            session,
+            clock=lambda: self.now,
+            wall=lambda: START + dt.timedelta(seconds=self.now),
+            sleep=self.sleep,
+            random=lambda: 1.0,
+            backoff=Backoff(base=1.0, cap=10.0),
+            **settings,
+        )
+
+    async def sleep(self, seconds):
+        """Let time pass instead of waiting."""
+        self.waits.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+    def say(self, message="why", subject=Subject(), reason="NoDevice"):
+        """Record an Event."""
+        self.recorder.record(subject, "Warning", reason, message)
+
+    async def sent(self, script, count):
+        """Wait until so many requests were made and answered, and nothing waits."""
+        async with asyncio.timeout(5):
+            while len(script.asked) < count or self.recorder.pending:  # noqa: ASYNC110 - a count, not a signal
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        assert len(script.asked) == count
+        return script.asked
+
+
+@pytest.fixture
+async def recording(session):
+    """A recorder that runs for as long as the test."""
+    tasks = []
+
+    def start(**settings):
+        made = Recording(session, **settings)
+        tasks.append(asyncio.create_task(made.recorder.run()))
+        return made
+
+    yield start
+    for task in tasks:
+        assert not task.done(), "the recorder never dies"
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_event_names_its_object_and_us(script, recording):
+    """An Event carries all that kubectl needs to find and show it."""
+    script.then(MADE)
+    recorder = recording()
+
+    recorder.say("request gpu: no device")
+
+    (asked,) = await recorder.sent(script, 1)
+    assert (asked.method, asked.path) == ("POST", "/api/v1/namespaces/ns/events")
+    name = asked.body["metadata"].pop("name")
+    assert name.startswith("c.")
+    assert asked.body == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": "ns"},
+        "involvedObject": {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "namespace": "ns",
+            "name": "c",
+            "uid": "u",
+        },
+        "type": "Warning",
+        "reason": "NoDevice",
+        "message": "request gpu: no device",
+        "count": 1,
+        "firstTimestamp": "2026-01-01T12:00:00Z",
+        "lastTimestamp": "2026-01-01T12:00:00Z",
+        "source": {"component": "dra-operator"},
+        "reportingComponent": "dra-operator",
+        "reportingInstance": "dra-operator",
+    }
+
+
+async def test_events_of_cluster_scoped_objects_live_in_default(script, recording):
+    """The Event of an object without a namespace is made in `default` and names no namespace."""
+    script.then(MADE)
+    recorder = recording()
+
+    recorder.say(subject=Subject("DeviceClass", "", "gpu", "u"))
+
+    (asked,) = await recorder.sent(script, 1)
+    assert asked.path == "/api/v1/namespaces/default/events"
+    assert "namespace" not in asked.body["involvedObject"]
+
+
+async def test_repetition_counts_on_the_same_event(script, recording):
+    """What is said again is counted on its Event and moves its time."""
+    script.then(MADE, ok({}))
+    recorder = recording()
+    recorder.say()
+    await recorder.sent(script, 1)
+
+    recorder.now = 120.0
+    recorder.say()
+
+    first, second = await recorder.sent(script, 2)
+    assert (second.method, second.path) == ("PATCH", f"{first.path}/{first.body['metadata']['name']}")
+    assert second.headers["Content-Type"] == "application/merge-patch+json"
+    assert second.body == {"count": 2, "lastTimestamp": "2026-01-01T12:02:00Z"}
+
+
+async def test_quick_repetitions_are_counted_and_not_sent(script, recording):
+    """What is said many times in a minute costs one request more, later."""
+    script.then(MADE, ok({}))
+    recorder = recording()
+    recorder.say()
+    await recorder.sent(script, 1)
+    for second in range(50):
+        recorder.now = float(second)
+        recorder.say()
+    await recorder.sent(script, 1)
+
+    recorder.now = 61.0
+    recorder.say()
+
+    assert (await recorder.sent(script, 2))[1].body["count"] == 52
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"message": "another"},
+        {"reason": "Another"},
+        {"subject": Subject(uid="another")},
+        {"subject": Subject(namespace="another")},
+    ],
+    ids=["message", "reason", "uid", "namespace"],
+)
+async def test_what_differs_is_another_event(script, recording, other):
+    """Object, reason and message make an Event; another of any is another Event."""
+    script.then(MADE, MADE)
+    recorder = recording()
+    recorder.say()
+    recorder.say(**other)
+
+    first, second = await recorder.sent(script, 2)
+
+    assert first.body["metadata"]["name"] != second.body["metadata"]["name"]
+
+
+async def test_lasting_state_is_refreshed_before_it_expires(script, recording):
+    """A state that is said to last, however often, is sent twice an hour."""
+    script.default = MADE
+    recorder = recording()
+
+    for minute in range(121):
+        recorder.now = minute * 60.0
+        recorder.recorder.refresh(Subject(), "Warning", "NoDevice", "why")
+        await asyncio.sleep(0.002)
+
+    asked = await recorder.sent(script, 5)
+    assert [each.method for each in asked] == ["POST", "PATCH", "PATCH", "PATCH", "PATCH"]
+    assert asked[-1].body == {"count": 5, "lastTimestamp": "2026-01-01T14:00:00Z"}
+
+
+async def test_expired_event_is_made_anew(script, recording):
+    """If the API server has forgotten an Event, the next repetition makes it again."""
+    script.then(MADE, status(404), MADE)
+    recorder = recording()
+    recorder.say()
+    await recorder.sent(script, 1)
+
+    recorder.now = 4000.0
+    recorder.say()
+
+    asked = await recorder.sent(script, 3)
+    assert [each.method for each in asked] == ["POST", "PATCH", "POST"]
+    assert asked[2].body["count"] == 2
+
+
+async def test_restarted_operator_goes_on_counting(script, recording):
+    """An Event of the operator before this one is found by its name and counted on."""
+    script.then(status(409, "already exists", "AlreadyExists"), ok({"count": 7}), ok({}))
+    recorder = recording()
+    recorder.say()
+    first, second = await recorder.sent(script, 2)
+    assert second.path.endswith(first.body["metadata"]["name"])
+    assert second.body == {"lastTimestamp": "2026-01-01T12:00:00Z"}
+
+    recorder.now = 100.0
+    recorder.say()
+
+    assert (await recorder.sent(script, 3))[2].body["count"] == 9
+
+
+async def test_events_stand_back_while_the_writer_is_busy(script, recording):
+    """While writes wait, Events wait too."""
+    script.default = MADE
+    busy = [True]
+    recorder = recording(busy=lambda: busy[0])
+    recorder.say()
+    while not recorder.waits:  # noqa: ASYNC110 - a state, not a signal
+        await asyncio.sleep(0)
+    assert script.asked == []
+
+    busy[0] = False
+
+    await recorder.sent(script, 1)
+
+
+async def test_patience_ends(script, recording):
+    """A writer that stays busy for ever delays each Event by a few seconds, and no more."""
+    script.default = MADE
+    recorder = recording(busy=lambda: True)
+
+    recorder.say()
+    await recorder.sent(script, 1)
+
+    assert 5.0 <= recorder.now < 5.2
+
+
+async def test_rate_is_bounded(script, recording):
+    """After a burst, Events go out at the given rate."""
+    script.default = MADE
+    recorder = recording(rate=10.0, burst=5)
+
+    for number in range(25):
+        recorder.say(f"message {number}")
+    await recorder.sent(script, 25)
+
+    assert recorder.now == pytest.approx(2.0)
+
+
+async def test_news_precede_repetitions(script, recording):
+    """What is new is sent before what was said before."""
+    script.default = MADE
+    recorder = recording()
+    recorder.say("old")
+    await recorder.sent(script, 1)
+
+    recorder.now = 100.0
+    recorder.say("old")
+    recorder.say("new")
+
+    asked = await recorder.sent(script, 3)
+    assert [each.method for each in asked] == ["POST", "POST", "PATCH"]
+
+
+async def test_full_queue_drops_the_oldest_repetition_first(script, session):
+    """Where there are too many Events, repetitions go first, then the oldest news; both can be said again."""
+    script.default = MADE
+    recorder = Recording(session, queue=2)
+    task = asyncio.create_task(recorder.recorder.run())
+    recorder.say("old")
+    await recorder.sent(script, 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    recorder.now = 100.0
+    recorder.say("old")
+    recorder.say("first")
+    recorder.say("second")
+    recorder.say("third")
+
+    assert [entry.message for entry in recorder.recorder._news] == ["second", "third"]
+    assert list(recorder.recorder._refreshes) == []
+    assert recorder.recorder.counts["dropped"] == 2
+    recorder.say("first")
+    assert [entry.message for entry in recorder.recorder._news] == ["third", "first"]
+
+
+@pytest.mark.parametrize(
+    "fault", [cut, status(503), status(500), status(429)], ids=["cut", "503", "500", "429"]
+)
+async def test_event_waits_for_the_server(script, recording, fault):
+    """An Event that cannot be sent now is sent when the API server is back, with pauses in between."""
+    script.then(fault, fault, MADE)
+    recorder = recording()
+
+    recorder.say()
+    await recorder.sent(script, 3)
+
+    assert recorder.recorder.counts["created"] == 1
+    assert recorder.waits == [1.0, 2.0]
+
+
+async def test_event_that_always_fails_is_given_up(script, recording):
+    """An Event on which the API server fails each time does not stop those behind it."""
+    script.then(*[status(500)] * ATTEMPTS, MADE)
+    recorder = recording()
+
+    recorder.say("bad")
+    recorder.say("good")
+    asked = await recorder.sent(script, ATTEMPTS + 1)
+
+    assert asked[-1].body["message"] == "good"
+
+
+@pytest.mark.parametrize("code", [400, 403, 404, 422])
+async def test_refusal_hurts_nobody(script, recording, code):
+    """An Event that the API server refuses is dropped, counted, and may be said again."""
+    script.then(status(code, "no", "Nope"), MADE, MADE)
+    recorder = recording()
+
+    recorder.say("bad")
+    recorder.say("good")
+    asked = await recorder.sent(script, 2)
+    recorder.say("bad")
+    asked = await recorder.sent(script, 3)
+
+    assert [each.body["message"] for each in asked] == ["bad", "good", "bad"]
+    assert recorder.recorder.counts == {"refused": 1, "created": 2}
+
+
+async def test_forbidden_names_verb_and_resource(script, recording):
+    """Missing permission can be read while it is missing."""
+    script.then(status(403, "no", "Forbidden"), MADE)
+    recorder = recording()
+    recorder.say()
+    await recorder.sent(script, 1)
+    assert str(recorder.recorder.forbidden) == "create events: 403 Forbidden: no"
+
+    recorder.say()
+    await recorder.sent(script, 2)
+
+    assert recorder.recorder.forbidden is None
+
+
+async def test_object_that_is_gone_is_forgotten(script, session):
+    """What waits about an object that is gone is dropped."""
+    recorder = Recording(session)
+    recorder.say("about c")
+    recorder.say("about d", subject=Subject(name="d", uid="other"))
+
+    recorder.recorder.forget("u")
+
+    assert [entry.message for entry in recorder.recorder._news] == ["about d"]
+
+
+async def test_memory_is_bounded(script, recording):
+    """Of more Events than are remembered, the least recent are forgotten."""
+    script.default = MADE
+    recorder = recording(remembered=3)
+
+    for number in range(10):
+        recorder.say(f"message {number}")
+    await recorder.sent(script, 10)
+
+    assert len(recorder.recorder._entries) == 3
+
+
+async def test_name_is_short_enough(script, recording):
+    """The name of an Event is a DNS name of at most 253 characters, however long its object's is."""
+    script.then(MADE)
+    recorder = recording()
+
+    recorder.say(subject=Subject(name=("a" * 235) + "-" + "b" * 17))
+
+    (asked,) = await recorder.sent(script, 1)
+    name = asked.body["metadata"]["name"]
+    assert len(name) <= 253
+    assert name.startswith("a" * 235 + ".")
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("short", "short"),
+        ("x" * 1024, "x" * 1024),
+        ("x" * 1025, "x" * 1021 + "..."),
+        ("\u20ac" * 400, "\u20ac" * 340 + "..."),
+    ],
+    ids=["short", "just fits", "one too many", "cut between characters"],
+)
+def test_messages_fit(message, expected):
+    """A message is cut to 1,024 bytes, never inside a character."""
+    assert shorten(message) == expected
+    assert len(shorten(message).encode()) <= 1024
