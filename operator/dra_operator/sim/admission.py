@@ -1,6 +1,7 @@
 """Admin access: only in a namespace whose label permits it.
 
-The API server refuses a claim with `adminAccess` elsewhere. A test that wants to smuggle one past it switches the rule off.
+The API server refuses a claim with `adminAccess` elsewhere. A test that wants to smuggle one past it switches the rule
+off.
 Source: pkg/registry/resource/utils.go, `AuthorizedForAdmin` and `AuthorizedForAdminStatus`.
 """
 

@@ -62,7 +62,7 @@ def _unrecognized(target: Target, why: str) -> StatusError:
 
 
 def go_json_error(body: bytes, error: Exception) -> str:
-    """Return what Go's decoder says of JSON that cannot be read, for the cases that people meet; else the error's text."""
+    """Return what Go's decoder says of JSON that cannot be read, in the cases that people meet."""
     text = body.strip()
     if not text:
         return "unexpected end of JSON input"

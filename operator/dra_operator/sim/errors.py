@@ -159,8 +159,8 @@ def expired_watch(resource_version: int, oldest: int) -> StatusError:
 def expired_continue() -> StatusError:
     """410: the list that a continue token belongs to is no longer remembered."""
     message = (
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-        "the continue parameter."
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+        "without the continue parameter."
     )
     return StatusError(410, "Expired", message)
 

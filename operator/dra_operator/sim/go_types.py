@@ -1,9 +1,9 @@
 """Where `types.json` comes from: the Go structs that the real API server decodes into and encodes from.
 
 What kube-apiserver does to a body between the wire and the store is decided by Go's JSON rules over these structs:
-unknown fields are dropped (or refused, if strict), null means absent, `omitempty` hides empty values, values have types.
-OpenAPI documents do not carry all of that (pointers above all), so the structs are read from the published sources of
-`k8s.io/api` and `k8s.io/apimachinery`. Run once for a Kubernetes version, not at run time:
+unknown fields are dropped (or refused, if strict), null means absent, `omitempty` hides empty values, values have
+types. OpenAPI documents do not carry all of that (pointers above all), so the structs are read from the published
+sources of `k8s.io/api` and `k8s.io/apimachinery`. Run once for a Kubernetes version, not at run time:
 
     python -m dra_operator.sim.go_types ~/go/pkg/mod/k8s.io v0.36.3 > operator/dra_operator/sim/types.json
 
@@ -104,7 +104,7 @@ class Sources:
 
     def resolve(self, package: str, expression: str) -> str:
         """Return the type expression with full struct names, `int64`-like scalars and no named scalars."""
-        if expression in ("[]byte",):
+        if expression == "[]byte":
             return SPECIAL[expression]
         for prefix in ("[]", "*"):
             if expression.startswith(prefix):

@@ -60,6 +60,7 @@ class Handler:
 
     def __init__(
         self,
+        *,
         store: Store,
         registry: Registry,
         lists: Lists,
@@ -67,7 +68,6 @@ class Handler:
         routes: Routes,
         discovery: Discovery,
         openapi: OpenApi,
-        *,
         git_version: str,
         bookmark_seconds: float,
         clock: Callable[[], datetime],
@@ -178,7 +178,7 @@ class Handler:
         options = parameters.for_watch(request.query, target, self._bookmark_seconds)
         watch.check(options)
         fault = self._faults.take(Effect.CUT_WATCH, subject)
-        lines = watch.stream(
+        watching = watch.Watch(
             self._store,
             target,
             options,
@@ -187,8 +187,9 @@ class Handler:
             cut_after=fault.events if fault is not None else None,
         )
         response = await _start_stream(request)
+        chunks = watching.chunks()
         try:
-            async for chunk in lines:
+            async for chunk in chunks:
                 if self.stopping:
                     break
                 await response.write(chunk)
@@ -198,7 +199,7 @@ class Handler:
         except ConnectionError:
             pass  # the client went away, as watches end
         finally:
-            await lines.aclose()
+            await chunks.aclose()
         return response
 
 

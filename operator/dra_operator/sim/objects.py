@@ -1,7 +1,7 @@
 """An object as the store holds it: one immutable body, and its bytes in each version, encoded once and shared.
 
-The body is the shape of the stored version without `kind` and `apiVersion`; these come first in the bytes, so that a list
-can leave them out by cutting the front off, as the real server's lists do.
+The body is the shape of the stored version without `kind` and `apiVersion`; these come first in the bytes, so that a
+list can leave them out by cutting the front off, as the real server's lists do.
 """
 
 from collections.abc import Mapping

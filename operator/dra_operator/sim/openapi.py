@@ -7,7 +7,7 @@ Source: /openapi/v3 of kube-apiserver 1.36.
 
 import hashlib
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import orjson
@@ -47,9 +47,13 @@ class OpenApi:
     def __init__(self, resources: tuple[Resource, ...], git_version: str) -> None:
         self._resources = resources
         self._version = ".".join(git_version.removeprefix("v").split(".")[:2])
-        self._documents = {
+
+    @cached_property
+    def _documents(self) -> dict[str, bytes]:
+        # Made at the first question: most servers in tests are never asked.
+        return {
             path: orjson.dumps(self._document(group, version))
-            for group, versions in groups_of(resources).items()
+            for group, versions in groups_of(self._resources).items()
             for version in versions
             for path in [f"apis/{group}/{version}" if group else f"api/{version}"]
         }

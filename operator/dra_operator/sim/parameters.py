@@ -58,7 +58,7 @@ def for_list(query: Query, target: Target) -> ListOptions:
 
 
 def for_watch(query: Query, target: Target, bookmark_seconds: float) -> WatchOptions:
-    """Return how to watch; without timeoutSeconds it lasts 30 to 60 minutes, so that clients do not all return at once."""
+    """Return how to watch; without timeoutSeconds for 30 to 60 minutes, so that not all clients return at once."""
     seconds = _integer(query, "timeoutSeconds")
     return WatchOptions(
         _test(query, target),

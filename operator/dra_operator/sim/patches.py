@@ -1,7 +1,7 @@
 """The three patches of the API: merge-patch, JSON-patch and strategic merge patch.
 
-A strategic merge patch knows the Go types: lists with a merge key are merged item by item, others are replaced. Strategies
-and keys come from the struct tags in `types.json`.
+A strategic merge patch knows the Go types: lists with a merge key are merged item by item, others are replaced.
+Strategies and keys come from the struct tags in `types.json`.
 Source: RFC 7386, RFC 6902, and k8s.io/apimachinery/pkg/util/strategicpatch.
 """
 
@@ -133,7 +133,7 @@ def _merged_list(current: list[Any], patch: list[Any], inner: str, key: str) -> 
 
 
 def _in_order(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Return the items in the order given; items that the patch does not know keep their place before the next known one."""
+    """Return the items in the order given; items that the patch does not know keep their place."""
 
     def name_of(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, Mapping) else item

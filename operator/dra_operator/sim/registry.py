@@ -1,8 +1,8 @@
 """Create, update, patch and delete: the path of a write from a decoded body to the store.
 
-Order matters and is kube-apiserver's: decode and default, look the object up, compare resourceVersion, reset what may not
-change, validate, admit, store. So a request that is wrong in two ways is refused for the same one as on the real server.
-Nothing here awaits: a write is atomic because nobody else runs meanwhile.
+Order matters and is kube-apiserver's: decode and default, look the object up, compare resourceVersion, reset what may
+not change, validate, admit, store. So a request that is wrong in two ways is refused for the same one as on the real
+server. Nothing here awaits: a write is atomic because nobody else runs meanwhile.
 Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go and pkg/registry/rest.
 """
 
@@ -140,6 +140,13 @@ class Registry:
             return Stored("", body, 0)
         return self.store.put(resource, body)
 
+    @staticmethod
+    def _check_name(target: Target, metadata: Body) -> None:
+        name = metadata.get("name", "")
+        if name != target.name:
+            message = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+            raise errors.bad_request(message)
+
     def _check_namespace(self, target: Target, metadata: Body) -> None:
         given = metadata.get("namespace", "")
         if target.resource.namespaced:
@@ -198,10 +205,7 @@ class Registry:
         """Replace an object (or its status) by a body of the target's version."""
         body, warnings = self._decode(target, wire, options.field_validation)
         metadata = body["metadata"]
-        if metadata.get("name", "") != target.name:
-            raise errors.bad_request(
-                f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({target.name})"
-            )
+        self._check_name(target, metadata)
         self._check_namespace(target, metadata)
         old = self.store.get(target.resource, target.namespace, target.name)
         if old is None and target.resource.kind not in _NO_CREATE_BY_UPDATE_KINDS and not target.subresource:
@@ -232,10 +236,7 @@ class Registry:
         wire = change(self.wire_body(target, old))
         body, warnings = self._decode(target, wire, options.field_validation)
         metadata = body["metadata"]
-        if metadata.get("name", "") != target.name:
-            raise errors.bad_request(
-                f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({target.name})"
-            )
+        self._check_name(target, metadata)
         self._check_namespace(target, metadata)
         return self._update(target, body, old, options, warnings)
 
@@ -415,7 +416,7 @@ class Registry:
         prefix = f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: '
         try:
             body, unknown = schema.decode(wire, struct)
-        except schema.DecodeError as error:
+        except schema.DecodeTextError as error:
             raise errors.bad_request(prefix + str(error)) from None
         complaints = tuple(f'unknown field "{path}"' for path in sorted(unknown))
         if complaints and field_validation is FieldValidation.STRICT:

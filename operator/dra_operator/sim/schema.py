@@ -8,7 +8,7 @@ a 400. This module does the same with the fields of `types.json` (see `go_types`
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ import orjson
 
 from dra_operator.api.quantity import canonical, parse_quantity
 
-Decoder = Callable[[Any, str, list[str]], Any]
-"""Takes the value, its path and the list that collects unknown fields; returns the value as Go would encode it."""
+FieldPath = tuple[Any, ...]
+"""Where a value is, innermost last: `((), "spec")`. Linked, since it is read only if something is wrong."""
+
+Decoder = Callable[[Any, FieldPath, list[FieldPath]], Any]
+"""Takes a value (not null), its path and the list that collects unknown fields; returns what Go encodes."""
 
 _INT_RANGE = {
     "int32": (-(2**31), 2**31 - 1),
@@ -26,14 +29,28 @@ _INT_RANGE = {
     "uint32": (0, 2**32 - 1),
 }
 _QUANTITY_PATTERN = "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_RFC3339_MICRO = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d\.\d{6}([Zz]|[+-]\d\d:\d\d)")
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
-ABSENT: Any = object()
-"""What a decoder gets for a field that is not there."""
+
+class DecodeTextError(Exception):
+    """A value that a type's own decoder refuses, in that decoder's words."""
 
 
-class DecodeError(Exception):
-    """A value that does not fit its Go type; the text is the one of Go's JSON decoder."""
+class DecodeError(DecodeTextError):
+    """A value that does not fit its Go type; `struct` is the innermost struct around it."""
+
+    def __init__(self, given: str, path: FieldPath, go_type: str) -> None:
+        super().__init__(given, path, go_type)
+        self.given = given
+        self.path = path
+        self.go_type = go_type
+        self.struct = ""
+
+    def __str__(self) -> str:
+        where = re.sub(r"\[[^\]]*\]", "", _text(self.path))
+        struct = self.struct.rpartition(".")[2]
+        return f"json: cannot unmarshal {self.given} into Go struct field {struct}.{where} of type {self.go_type}"
 
 
 @cache
@@ -59,8 +76,18 @@ def decode(body: Mapping[str, Any], struct: str) -> tuple[dict[str, Any], list[s
 
     Raises DecodeError if a value has the wrong type.
     """
-    unknown: list[str] = []
-    return _struct_decoder(struct)(body, "", unknown), unknown
+    unknown: list[FieldPath] = []
+    found: dict[str, Any] = _struct_decoder(struct)(body, (), unknown)
+    return found, [_text(path) for path in unknown]
+
+
+def _text(path: FieldPath) -> str:
+    """Return a path as messages show it: `spec.devices.requests[0].exactly`."""
+    parts: list[str] = []
+    while path:
+        path, name = path
+        parts.append(f"[{name}]" if isinstance(name, int) else f".{name}")
+    return "".join(reversed(parts)).lstrip(".")
 
 
 def merge_keys(struct: str, name: str) -> tuple[str, str, str]:
@@ -83,11 +110,11 @@ def element(type_: str) -> str:
 @cache
 def _decoder(type_: str) -> Decoder:
     if type_.startswith("*"):
-        return _pointer(_decoder(type_[1:]))
+        return _decoder(type_[1:])
     if type_.startswith("[]"):
-        return _list(type_, _decoder(type_[2:]))
+        return _list(type_, _decoder(type_[2:]), _zero(type_[2:]))
     if type_.startswith("{}"):
-        return _map(type_, _decoder(type_[2:]))
+        return _map(type_, _decoder(type_[2:]), _zero(type_[2:]))
     if type_ in _INT_RANGE:
         return _integer(type_)
     if type_ in _SCALARS:
@@ -110,19 +137,11 @@ def _go_kind(value: Any) -> str:
     return type(value).__name__
 
 
-def _wrong(value: Any, path: str, go_type: str) -> DecodeError:
+def _wrong(value: Any, path: FieldPath, go_type: str) -> DecodeError:
     kind = _go_kind(value)
     if kind == "number" and go_type.startswith(("int", "uint")):
         kind = f"number {value}"
-    where = re.sub(r"\[[^\]]*\]", "", path)
-    return DecodeError(f"json: cannot unmarshal {kind} into Go struct field {where} of type {go_type}")
-
-
-def _pointer(inner: Decoder) -> Decoder:
-    def decode_pointer(value: Any, path: str, unknown: list[str]) -> Any:
-        return ABSENT if value is ABSENT or value is None else inner(value, path, unknown)
-
-    return decode_pointer
+    return DecodeError(kind, path, go_type)
 
 
 def _go_type(type_: str) -> str:
@@ -131,44 +150,41 @@ def _go_type(type_: str) -> str:
     return prefix + element(type_).rpartition("/")[2]
 
 
-def _list(type_: str, inner: Decoder) -> Decoder:
+def _list(type_: str, inner: Decoder, empty: Any) -> Decoder:
     go_type = _go_type(type_)
 
-    def decode_list(value: Any, path: str, unknown: list[str]) -> Any:
-        if value is ABSENT or value is None:
-            return None
+    def decode_list(value: Any, path: FieldPath, unknown: list[FieldPath]) -> Any:
         if not isinstance(value, list):
             raise _wrong(value, path, go_type)
-        return [inner(item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
+        return [
+            inner(item, (path, index), unknown) if item is not None else empty
+            for index, item in enumerate(value)
+        ]
 
     return decode_list
 
 
-def _map(type_: str, inner: Decoder) -> Decoder:
+def _map(type_: str, inner: Decoder, empty: Any) -> Decoder:
     go_type = _go_type(type_)
 
-    def decode_map(value: Any, path: str, unknown: list[str]) -> Any:
-        if value is ABSENT or value is None:
-            return None
+    def decode_map(value: Any, path: FieldPath, unknown: list[FieldPath]) -> Any:
         if not isinstance(value, dict):
             raise _wrong(value, path, go_type)
-        # Go writes the keys of a map sorted.
-        return {key: inner(value[key], f"{path}.{key}", unknown) for key in sorted(value)}
+        return {
+            key: inner(item, (path, key), unknown) if item is not None else empty
+            for key, item in value.items()
+        }
 
     return decode_map
 
 
-def _string(value: Any, path: str, _unknown: list[str]) -> Any:
-    if value is ABSENT or value is None:
-        return ""
+def _string(value: Any, path: FieldPath, _unknown: list[FieldPath]) -> Any:
     if not isinstance(value, str):
         raise _wrong(value, path, "string")
     return value
 
 
-def _bool(value: Any, path: str, _unknown: list[str]) -> Any:
-    if value is ABSENT or value is None:
-        return False
+def _bool(value: Any, path: FieldPath, _unknown: list[FieldPath]) -> Any:
     if not isinstance(value, bool):
         raise _wrong(value, path, "bool")
     return value
@@ -177,9 +193,7 @@ def _bool(value: Any, path: str, _unknown: list[str]) -> Any:
 def _integer(type_: str) -> Decoder:
     low, high = _INT_RANGE[type_]
 
-    def decode_integer(value: Any, path: str, _unknown: list[str]) -> Any:
-        if value is ABSENT or value is None:
-            return 0
+    def decode_integer(value: Any, path: FieldPath, _unknown: list[FieldPath]) -> Any:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise _wrong(value, path, type_)
         return value
@@ -187,54 +201,50 @@ def _integer(type_: str) -> Decoder:
     return decode_integer
 
 
-def _float(value: Any, path: str, _unknown: list[str]) -> Any:
-    if value is ABSENT or value is None:
-        return 0
+def _float(value: Any, path: FieldPath, _unknown: list[FieldPath]) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(value, path, "float64")
     return value
 
 
-def _quantity(value: Any, _path: str, _unknown: list[str]) -> Any:
-    if value is ABSENT or value is None:
-        return "0"
+@lru_cache(maxsize=4096)
+def _canonical(text: str) -> str:
+    return canonical(parse_quantity(text))
+
+
+def _quantity(value: Any, _path: FieldPath, _unknown: list[FieldPath]) -> Any:
+    text = value if isinstance(value, str) else str(value)
     try:
-        return canonical(parse_quantity(value if isinstance(value, str) else str(value)))
+        return _canonical(text)
     except ValueError:
-        if isinstance(value, str) and re.fullmatch(_QUANTITY_PATTERN.strip("'"), value):
-            raise DecodeError("unable to parse quantity's suffix") from None
-        raise DecodeError(f"quantities must match the regular expression {_QUANTITY_PATTERN}") from None
+        if re.fullmatch(_QUANTITY_PATTERN.strip("'"), text):
+            raise DecodeTextError("unable to parse quantity's suffix") from None
+        raise DecodeTextError(f"quantities must match the regular expression {_QUANTITY_PATTERN}") from None
 
 
-def _read_time(value: Any, path: str) -> datetime:
+def _read_time(value: Any, path: FieldPath, pattern: re.Pattern[str], layout: str) -> datetime:
     if not isinstance(value, str):
         raise _wrong(value, path, "string")
-    if not _RFC3339.fullmatch(value):
-        raise DecodeError(
-            f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
-        )
+    if not pattern.fullmatch(value):
+        raise DecodeTextError(f'parsing time "{value}" as "{layout}": cannot parse it')
     return datetime.fromisoformat(value.upper()).astimezone(UTC)
 
 
-def _time(value: Any, path: str, _unknown: list[str]) -> Any:
-    if value is ABSENT or value is None:
-        return None
-    return _read_time(value, path).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _time(value: Any, path: FieldPath, _unknown: list[FieldPath]) -> Any:
+    read = _read_time(value, path, _RFC3339, "2006-01-02T15:04:05Z07:00")
+    return read.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _micro_time(value: Any, path: str, _unknown: list[str]) -> Any:
-    if value is ABSENT or value is None:
-        return None
-    return _read_time(value, path).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _micro_time(value: Any, path: FieldPath, _unknown: list[FieldPath]) -> Any:
+    read = _read_time(value, path, _RFC3339_MICRO, "2006-01-02T15:04:05.000000Z07:00")
+    return read.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _raw(value: Any, _path: str, _unknown: list[str]) -> Any:
-    return None if value is ABSENT else value
+def _raw(value: Any, _path: FieldPath, _unknown: list[FieldPath]) -> Any:
+    return value
 
 
-def _int_or_string(value: Any, path: str, _unknown: list[str]) -> Any:
-    if value is ABSENT or value is None:
-        return 0
+def _int_or_string(value: Any, path: FieldPath, _unknown: list[FieldPath]) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise _wrong(value, path, "string")
     return value
@@ -251,65 +261,69 @@ _SCALARS: dict[str, Decoder] = {
     "Raw": _raw,
     "IntOrString": _int_or_string,
 }
+_ZERO = {
+    "string": "",
+    "bytes": "",
+    "bool": False,
+    "float64": 0,
+    "Quantity": "0",
+    "IntOrString": 0,
+} | dict.fromkeys(_INT_RANGE, 0)
 
 
-def _is_empty(value: Any, type_: str) -> bool:
-    """True if Go's `omitempty` hides the value: false, 0, "", and empty lists and maps, but never a struct."""
-    if value is None:
-        return type_ not in ("Time", "MicroTime")
-    if type_.startswith("*"):
-        return False
-    if type_ in _INT_RANGE or type_ in ("string", "bool", "float64", "bytes"):
-        return not value
-    return type_.startswith(("[]", "{}")) and not value
+def _zero(type_: str) -> Any:
+    """Return how Go encodes a field of a type that was never set."""
+    if type_ in _ZERO:
+        return _ZERO[type_]
+    if type_.startswith(("*", "[]", "{}")) or type_ in _SCALARS:
+        return None
+    return _struct_decoder(type_)({}, (), [])
+
+
+def _hides_empty(type_: str, empty: str) -> bool:
+    """True if a field vanishes when it has its empty value; `omitempty` never hides a struct or a time."""
+    if empty == "omitzero":
+        return True
+    return empty == "omitempty" and (type_ in _ZERO or type_.startswith(("*", "[]", "{}")) or type_ == "Raw")
 
 
 @cache
 def _struct_decoder(struct: str) -> Decoder:
-    short = struct.rpartition(".")[2]
-    fields = [
-        (
-            name,
-            field[0],
-            len(field) > 1 and field[1] == "omitempty",
-            len(field) > 1 and field[1] == "omitzero",
-        )
-        for name, field in types()[struct].items()
-    ]
-    names = frozenset(types()[struct])
-    decoders: dict[str, Decoder] = {}
+    fields: dict[str, tuple[Decoder, bool]] = {}
+    shown_when_absent: list[tuple[str, str]] = []
 
-    def decode_struct(value: Any, path: str, unknown: list[str]) -> Any:
-        if value is ABSENT or value is None:
-            value = {}
-        elif not isinstance(value, dict):
-            raise _wrong(value, path or short, f"{struct.rpartition('/')[2]}")
-        if not decoders:
-            # Filled at the first use: structs may hold themselves.
-            decoders.update({name: _decoder(type_) for name, type_, _, _ in fields})
-        unknown.extend(f"{path}.{name}".lstrip(".") for name in value if name not in names)
+    def compile_fields() -> None:
+        # At the first use, not before: structs may hold themselves.
+        for name, field in types()[struct].items():
+            type_, empty = [*field, ""][:2]
+            hidden = _hides_empty(type_, empty)
+            # A pointer to an empty value is not empty.
+            fields[name] = (_decoder(type_), hidden and not type_.startswith("*"))
+            if not hidden:
+                shown_when_absent.append((name, type_))
+
+    def decode_struct(value: Any, path: FieldPath, unknown: list[FieldPath]) -> Any:
+        if not isinstance(value, dict):
+            raise _wrong(value, path, struct.rpartition("/")[2])
+        if not fields:
+            compile_fields()
         found = {}
-        for name, type_, omit_empty, omit_zero in fields:
-            given = value.get(name, ABSENT)
-            if given is ABSENT and omit_empty and (type_[0] in "*[{" or type_ in _SCALAR_OMITTED):
-                continue
-            try:
-                item = decoders[name](given, f"{path}.{name}" if path else name, unknown)
-            except DecodeError as error:
-                raise _named(error, short, path, name) from None
-            if item is ABSENT or (omit_empty and _is_empty(item, type_)) or (omit_zero and not item):
-                continue
-            found[name] = item
+        for name, given in value.items():
+            field = fields.get(name)
+            if field is None:
+                unknown.append((path, name))
+            elif given is not None:
+                decoder, hides_empty = field
+                try:
+                    item = decoder(given, (path, name), unknown)
+                except DecodeError as error:
+                    error.struct = error.struct or struct
+                    raise
+                if item or not hides_empty:
+                    found[name] = item
+        for name, type_ in shown_when_absent:
+            if name not in found:
+                found[name] = _zero(type_)
         return found
 
     return decode_struct
-
-
-_SCALAR_OMITTED = frozenset((*_INT_RANGE, "string", "bool", "float64", "bytes"))
-
-
-def _named(error: DecodeError, struct: str, path: str, name: str) -> DecodeError:
-    """Put the name of the innermost struct before the path, as Go does."""
-    text = str(error)
-    where = re.sub(r"\[[^\]]*\]", "", f"{path}.{name}" if path else name)
-    return DecodeError(text.replace(f"struct field {where} ", f"struct field {struct}.{where} ", 1))

@@ -54,7 +54,7 @@ def from_stored(body: Body, resource: Resource, version: str) -> Body:
 
 
 def _normalised(body: Body, resource: Resource, version: str) -> dict[str, Any]:
-    """Return a body as the Go struct of a version encodes it: conversion leaves empty fields that Go hides, or hides some."""
+    """Return a body as the Go struct of a version encodes it; conversion leaves empty fields that Go hides."""
     return schema.decode(body, schema.struct_name(resource.group, version, resource.kind))[0]
 
 

@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/storage/cacher and pkg/endpoints/handlers/watch.go.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -22,7 +22,6 @@ from dra_operator.sim.store import Store
 from dra_operator.sim.views import front
 
 _BATCH = 1_000
-_LEAST_STATE_BOOKMARK_SECONDS = 0.05
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 Show = Callable[[Stored], bytes]
@@ -65,75 +64,99 @@ def check(options: WatchOptions) -> None:
         raise errors.StatusError(500, "", error.message) from None
 
 
-async def stream(
-    store: Store,
-    target: Target,
-    options: WatchOptions,
-    faults: Faults,
-    show: Show,
-    *,
-    cut_after: int | None = None,
-) -> AsyncGenerator[bytes, None]:
-    """Yield the bytes of a watch, several events at a time.
+class Watch:
+    """One watch of a store. `cut_after` is the number of events after which a fault breaks the stream."""
 
-    `cut_after` is the number of events after which a fault breaks the stream. Raises WatchBrokenError to be cut.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + options.seconds
-    history = store.table(target.resource).history
-    kind, cuts = target.resource.kind, faults.cuts
-    revision = parse_revision(options.resource_version)
-    from_state = options.send_initial_events is True or (
-        options.send_initial_events is None and revision == 0
-    )
-    position = history.end if from_state or (options.send_initial_events is False and not revision) else None
-    if position is None:
-        position = history.position_after(revision)
-    if position is None:
-        yield error_line(errors.expired_watch(revision, history.forgotten))
-        return
-    sent = 0
-    at = store.revision
-    if from_state:
-        state = [s for s in store.table(target.resource).in_order(target.namespace) if options.test(s.body)]
-        lines = [_line(ChangeType.ADDED, show(stored)) for stored in state]
-        if options.send_initial_events and options.allow_bookmarks:
-            lines.append(bookmark(target, at, initial_events_end=True))
-        if cut_after is not None and len(lines) >= cut_after:
-            yield b"".join(lines[:cut_after])
-            raise WatchBrokenError
-        sent = len(lines)
-        if lines:
-            yield b"".join(lines)
-    next_bookmark = loop.time() + options.bookmark_seconds
-    while True:
-        now = loop.time()
-        if faults.is_cut(kind, cuts):
-            raise WatchBrokenError
-        if now >= deadline:
+    def __init__(
+        self,
+        store: Store,
+        target: Target,
+        options: WatchOptions,
+        faults: Faults,
+        show: Show,
+        *,
+        cut_after: int | None = None,
+    ) -> None:
+        self._store = store
+        self._table = store.table(target.resource)
+        self._target = target
+        self._options = options
+        self._faults = faults
+        self._show = show
+        self._left = cut_after
+        self._cuts = faults.cuts
+        self._revision = parse_revision(options.resource_version)
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of the watch, several events at a time. Raises WatchBrokenError to be cut."""
+        history, options = self._table.history, self._options
+        position = self._start()
+        if position is None:
+            yield self._expired()
             return
-        stalled = faults.is_stalled(kind)
-        changes = [] if stalled else history.read(position, _BATCH)
-        if changes is None:
-            yield error_line(errors.expired_watch(revision, history.forgotten))
-            return
-        if changes:
-            position += len(changes)
-            revision = changes[-1].revision
-            lines = [line for change in changes if (line := event_line(change, target, options.test, show))]
-            if cut_after is not None and sent + len(lines) >= cut_after:
-                yield b"".join(lines[: cut_after - sent])
+        if self._from_state:
+            async for chunk in self._sent(self._state()):
+                yield chunk
+        loop = asyncio.get_running_loop()
+        deadline, next_bookmark = loop.time() + options.seconds, loop.time() + options.bookmark_seconds
+        while (now := loop.time()) < deadline:
+            if self._faults.is_cut(self._target.resource.kind, self._cuts):
                 raise WatchBrokenError
-            sent += len(lines)
+            stalled = self._faults.is_stalled(self._target.resource.kind)
+            changes = [] if stalled else history.read(position, _BATCH)
+            if changes is None:
+                yield self._expired()
+                return
+            if changes:
+                position += len(changes)
+                self._revision = changes[-1].revision
+                lines = (event_line(change, self._target, options.test, self._show) for change in changes)
+                async for chunk in self._sent([line for line in lines if line]):
+                    yield chunk
+                continue
+            if options.allow_bookmarks and not stalled and now >= next_bookmark:
+                next_bookmark = now + options.bookmark_seconds
+                yield bookmark(self._target, self._store.revision)
+                continue
+            wake_at = min(deadline, next_bookmark) if options.allow_bookmarks and not stalled else deadline
+            await _rest(history.end if stalled else position, history.more, wake_at - now)
+
+    @property
+    def _from_state(self) -> bool:
+        asked = self._options.send_initial_events
+        return self._revision == 0 if asked is None else asked
+
+    def _start(self) -> int | None:
+        """Return where in the history the watch begins, or None if that is forgotten."""
+        history = self._table.history
+        if self._from_state or self._revision == 0:
+            return history.end
+        return history.position_after(self._revision)
+
+    def _state(self) -> list[bytes]:
+        options = self._options
+        objects = self._table.in_order(self._target.namespace)
+        lines = [
+            _line(ChangeType.ADDED, self._show(stored)) for stored in objects if options.test(stored.body)
+        ]
+        if options.send_initial_events and options.allow_bookmarks:
+            lines.append(bookmark(self._target, self._store.revision, {INITIAL_EVENTS_END: "true"}))
+        return lines
+
+    async def _sent(self, lines: list[bytes]) -> AsyncGenerator[bytes, None]:
+        """Yield the lines as one chunk, or as many as are left before the cut."""
+        if self._left is None:
             if lines:
                 yield b"".join(lines)
-            continue
-        if options.allow_bookmarks and not stalled and now >= next_bookmark:
-            next_bookmark = now + options.bookmark_seconds
-            yield bookmark(target, store.revision)
-            continue
-        wake_at = min(deadline, next_bookmark if options.allow_bookmarks else deadline)
-        await _rest(history.end if stalled else position, history.more, max(wake_at - now, 0.0))
+            return
+        kept, self._left = lines[: self._left], self._left - len(lines)
+        if kept:
+            yield b"".join(kept)
+        if self._left <= 0:
+            raise WatchBrokenError
+
+    def _expired(self) -> bytes:
+        return error_line(errors.expired_watch(self._revision, self._table.history.forgotten))
 
 
 async def _rest(position: int, more: Callable[[int], Awaitable[None]], seconds: float) -> None:
@@ -156,10 +179,15 @@ def event_line(change: Change, target: Target, test: Test, show: Show) -> bytes:
         return _line(ChangeType.MODIFIED, show(change.object))
     if after:
         return _line(ChangeType.ADDED, show(change.object))
-    if before:
-        # What the client knew of it, at the revision of the change.
-        return _line(ChangeType.DELETED, show(change.object))
+    if before and change.previous is not None:
+        return _line(ChangeType.DELETED, show(_at_revision(change.previous, change.revision)))
     return b""
+
+
+def _at_revision(stored: Stored, revision: int) -> Stored:
+    """Return an object's content as the client knew it, at the revision of the change that hid it."""
+    metadata = {**stored.body["metadata"], "resourceVersion": str(revision)}
+    return Stored(stored.key, {**stored.body, "metadata": metadata}, revision)
 
 
 def _line(kind: ChangeType, shown: bytes) -> bytes:
@@ -171,10 +199,10 @@ def error_line(error: errors.StatusError) -> bytes:
     return b'{"type":"ERROR","object":' + orjson.dumps(error.status()) + b"}\n"
 
 
-def bookmark(target: Target, revision: int, *, initial_events_end: bool = False) -> bytes:
+def bookmark(target: Target, revision: int, annotations: Mapping[str, str] | None = None) -> bytes:
     """Return the line of a bookmark: all changes up to this revision have been sent."""
     metadata: dict[str, object] = {"resourceVersion": str(revision)}
-    if initial_events_end:
-        metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+    if annotations:
+        metadata["annotations"] = annotations
     shown = front(target.resource, target.version) + orjson.dumps({"metadata": metadata})[1:]
     return b'{"type":"BOOKMARK","object":' + shown + b"}\n"
