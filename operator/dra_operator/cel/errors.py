@@ -28,6 +28,15 @@ class CelError(Exception):
         return self.message
 
 
+class Abort(CelError):  # noqa: N818 - an error of a special kind, seen from outside as any other
+    """An error that ends the evaluation at once: no `&&`, `||` or quantifier absorbs it.
+
+    Upstream's evaluator panics in these places: the cost limit, and values that Go cannot hash.
+    """
+
+    __slots__ = ()
+
+
 def compile_error(message: str, position: int | None = None) -> CelError:
     """Return an error of the expression itself."""
     return CelError("compile", message, position)

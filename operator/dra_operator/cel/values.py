@@ -8,11 +8,11 @@ Source: cel-go `common/types`.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from dra_operator.api.semver import Semver
-from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.errors import Abort, CelError, runtime_error
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
@@ -37,9 +37,13 @@ class Duration:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A moment: nanoseconds since 1970-01-01T00:00:00Z; there is no time zone in a value."""
+    """A moment: nanoseconds since 1970-01-01T00:00:00Z.
+
+    `offset` is the distance to UTC, in seconds, in which it was written: it shows when a moment becomes text, and nowhere else.
+    """
 
     nanos: int
+    offset: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +108,6 @@ class CelMap:
         for key, value in items:
             self.put(key, value)
 
-    @classmethod
-    def of_strings(cls, index: dict[str, Any]) -> "CelMap":
-        """Return a map over `index`, which it keeps, without looking at its keys."""
-        made = cls()
-        made.index = index
-        return made
-
     def put(self, key: Any, value: Any) -> None:
         """Add or replace an entry, while the map is being made; raises CelError if Go could not hash the key."""
         kind = type(key)
@@ -168,7 +165,21 @@ class CelMap:
         return "{" + ", ".join(f"{key!r}: {value!r}" for key, value in self.items()) + "}"
 
 
-class DefaultMap(CelMap):
+class StringMap(CelMap):
+    """A map whose keys are all strings, such as those of a device: what is no string is never found in it."""
+
+    __slots__ = ()
+
+    def __init__(self, index: dict[str, Any]) -> None:
+        super().__init__()
+        self.index = index
+
+    def find(self, key: Any) -> Any:
+        """Return the value of `key`, or MISSING."""
+        return self.index.get(key, MISSING) if type(key) is str else MISSING
+
+
+class DefaultMap(StringMap):
     """A map that answers every lookup, with an empty map where it has no entry; `in` and iteration see real entries.
 
     Source: k8s.io/dynamic-resource-allocation `newStringInterfaceMapWithDefault`.
@@ -183,7 +194,7 @@ class DefaultMap(CelMap):
 
     def contains(self, key: Any) -> bool:
         """Return whether there is a real entry for `key`."""
-        return CelMap.find(self, key) is not MISSING
+        return type(key) is str and key in self.index
 
 
 EMPTY_MAP: Final = CelMap()
@@ -198,6 +209,7 @@ TYPE_NAMES: Final[dict[type, str]] = {
     type(None): "null_type",
     tuple: "list",
     CelMap: "map",
+    StringMap: "map",
     DefaultMap: "map",
     TypeValue: "type",
     Duration: "google.protobuf.Duration",
@@ -205,6 +217,8 @@ TYPE_NAMES: Final[dict[type, str]] = {
     Optional_: "optional_type",
     Semver: "kubernetes.Semver",
 }
+_COMPARABLE: Final = frozenset(("net.IP", "net.CIDR"))
+"""The types of Kubernetes that Go holds by value; the others are pointers, each a key of its own."""
 _HASHED_BY_VALUE: Final = frozenset((bool, float, Uint, type(None), Duration, Timestamp))
 
 
@@ -223,16 +237,20 @@ def hashed_key(key: Any) -> Any:
     if kind is str or kind is int:
         return key
     if kind in _HASHED_BY_VALUE:
-        return kind, key
+        return kind, key if key == key else object()  # noqa: PLR0124 - NaN is not even equal to itself
     if kind is bytes:
-        raise runtime_error("internal error: runtime error: hash of unhashable type types.Bytes")
+        raise _unhashable("types.Bytes")
     if kind is Semver:
-        raise runtime_error("internal error: runtime error: hash of unhashable type cel.Semver")
+        raise _unhashable("cel.Semver")
     if isinstance(key, Opaque):
         if not key.hashable:
-            raise runtime_error(f"internal error: runtime error: hash of unhashable type {key.type_name}")
-        return kind, key
+            raise _unhashable(key.type_name)
+        return kind, key if key.type_name in _COMPARABLE else id(key)
     return kind, id(key)
+
+
+def _unhashable(name: str) -> Abort:
+    return Abort("runtime", f"internal error: runtime error: hash of unhashable type {name}")
 
 
 # --- equality and order ---------------------------------------------------------------------------------------------
@@ -249,7 +267,7 @@ def cel_equal(left: Any, right: Any) -> bool:
     if kind is type(right):
         if kind is tuple:
             return _lists_equal(left, right)
-        if kind is CelMap or kind is DefaultMap:
+        if kind in _MAPS:
             return _maps_equal(left, right)
         if kind is Optional_:
             return _optionals_equal(left, right)
@@ -272,6 +290,7 @@ def cel_equal(left: Any, right: Any) -> bool:
 
 
 _NUMBERS: Final = frozenset((int, Uint, float))
+_MAPS: Final = frozenset((CelMap, StringMap, DefaultMap))
 
 
 def _lists_equal(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
@@ -292,6 +311,8 @@ def _not_unequal(left: Any, right: Any) -> bool:
     """Elements that cannot be compared do not make their lists unequal: cel-go looks for a clear "no" only."""
     try:
         return cel_equal(left, right)
+    except Abort:
+        raise
     except CelError:
         return True
 

@@ -1,0 +1,189 @@
+"""Call costs: what one call of a function has cost, by its arguments and its result.
+
+Source: k8s.io/apiserver `pkg/cel/library/cost.go` (`CallCost`), cel-go `interpreter/runtimecost.go` (`costCall`),
+`ext/lists.go` and `ext/sets.go` (trackers).
+"""
+
+from collections.abc import Callable
+from math import ceil
+from typing import Any, Final
+
+from dra_operator.api.semver import Semver
+from dra_operator.cel.values import MISSING, CelMap, Opaque, Optional_
+
+_CHARACTER: Final = 0.1
+"""The cost of passing over one character."""
+_PATTERN_CHARACTER: Final = 0.25
+_MAXIMUM: Final = 2**64 - 1
+_LIST: Final = 10
+
+_NOMINAL: Final = frozenset(
+    "serviceAccount path group resource subresource namespace name allowed reason error errored masked prefixLength "
+    "family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast format.named sign "
+    "asInteger isInteger asApproximateFloat isGreaterThan isLessThan compareTo add sub major minor patch getScheme "
+    "getHostname getHost getPort getEscapedPath getQuery".split()
+)
+_TRAVERSING: Final = frozenset("isSorted sum max min indexOf lastIndexOf includes".split())
+_READING: Final = frozenset(
+    "url lowerAscii upperAscii substring trim cidr isIP isCIDR quantity isQuantity semver isSemver".split()
+)
+
+
+def call_cost(name: str, overload: str, arguments: list[Any], result: Any) -> int:
+    """Return what a call cost. Errors may stand among the arguments and as the result; they have size 1."""
+    tracker = _TRACKERS.get(overload)
+    if tracker is not None:
+        return tracker(arguments, result)
+    cost = _kubernetes_cost(name, overload, arguments, result)
+    return _standard_cost(overload, arguments) if cost is None else cost
+
+
+def size(value: Any) -> int:
+    """Return the size of a value as the API server's library sees it: 1 for what has none."""
+    if type(value) is str or type(value) is tuple or type(value) is bytes or isinstance(value, CelMap):
+        return len(value)
+    own = getattr(value, "cost_size", None)
+    return 1 if own is None else int(own)
+
+
+def _standard_size(value: Any) -> int:
+    if type(value) is Optional_ and value.value is not MISSING:
+        return _standard_size(value.value)
+    return size(value)
+
+
+def traversal_cost(value: Any) -> int:
+    """Return the cost of passing over everything in a value."""
+    if type(value) is str:
+        return int(len(value.encode()) * _CHARACTER)
+    if type(value) is bytes:
+        return int(len(value) * _CHARACTER)
+    if type(value) is tuple:
+        return sum(map(traversal_cost, value))
+    if isinstance(value, CelMap):
+        return sum(traversal_cost(key) + traversal_cost(item) for key, item in value.items())
+    return 1
+
+
+def _scan(value: Any, factor: float = 1) -> int:
+    return ceil(size(value) * factor * _CHARACTER)
+
+
+def _kubernetes_cost(name: str, overload: str, arguments: list[Any], result: Any) -> int | None:
+    if name in _NOMINAL:
+        return 1
+    if name in _TRAVERSING:
+        return traversal_cost(arguments[0]) if arguments else 0
+    if name in _READING:
+        return _scan(arguments[0])
+    match name:
+        case "check":
+            return 350_000
+        case "replace" | "split" | "ip.isCanonical":
+            return _scan(arguments[0], 2)
+        case "join":
+            return _scan(result, 2)
+        case "find" | "findAll":
+            return _pattern_cost(size(arguments[0]), size(arguments[1]))
+        case "ip":
+            return 1 if overload == "cidr_ip" else _scan(arguments[0])
+        case "containsIP":
+            return _contains_cost(arguments, parsed=overload == "cidr_contains_ip_string")
+        case "containsCIDR":
+            masked = _scan(arguments[0]) + 1
+            return _contains_cost(arguments, parsed=overload == "cidr_contains_cidr_string") + masked
+        case "validate":
+            longest = getattr(arguments[0], "max_regex_size", None)
+            return None if longest is None else _pattern_cost(size(arguments[1]), longest)
+        case "_==_" if isinstance(arguments[0], Opaque | Semver):
+            return 1
+        case _:
+            return None
+
+
+def _pattern_cost(subject: int, pattern: int) -> int:
+    return ceil((1 + subject) * _CHARACTER) * ceil(pattern * _PATTERN_CHARACTER)
+
+
+def _contains_cost(arguments: list[Any], *, parsed: bool) -> int:
+    return _scan(arguments[0], 2) + (_scan(arguments[1]) if parsed else 0)
+
+
+_MINIMUM_OF_SIZES: Final = frozenset(
+    "less_string greater_string less_equals_string greater_equals_string less_bytes greater_bytes less_equals_bytes "
+    "greater_equals_bytes equals not_equals".split()
+)
+_SUM_OF_SIZES: Final = frozenset(("add_string", "add_bytes"))
+_SIZE_OF_FIRST: Final = frozenset(("string_to_bytes", "bytes_to_string", "strings_quote", "string_format"))
+
+
+def _standard_cost(overload: str, arguments: list[Any]) -> int:
+    sizes = list(map(_standard_size, arguments))
+    if overload in _MINIMUM_OF_SIZES:
+        return ceil(min(sizes[0], sizes[1]) * _CHARACTER)
+    if overload in ("starts_with_string", "ends_with_string"):
+        return ceil(sizes[1] * _CHARACTER)
+    if overload in _SIZE_OF_FIRST:
+        return ceil(sizes[0] * _CHARACTER)
+    if overload == "in_list":
+        return sizes[1]
+    if overload in _SUM_OF_SIZES:
+        return ceil((sizes[0] + sizes[1]) * _CHARACTER)
+    if overload in ("matches", "matches_string"):
+        return _pattern_cost(sizes[0], sizes[1])
+    if overload == "contains_string":
+        return ceil(sizes[0] * _CHARACTER) * ceil(sizes[1] * _CHARACTER)
+    return 1
+
+
+# --- trackers of the list and set libraries -------------------------------------------------------------------------
+
+
+def _allocating(factor: float, length: int) -> int:
+    factor = 1.0 if factor < 0 else factor
+    return min(int(length * factor) + 1 + _LIST, _MAXIMUM)
+
+
+def _by_output(_arguments: list[Any], result: Any) -> int:
+    return _allocating(1, size(result))
+
+
+def _by_depth(arguments: list[Any], _result: Any) -> int:
+    depth = arguments[1] if len(arguments) == 2 and type(arguments[1]) is int else 1
+    return _allocating(depth, size(arguments[0]))
+
+
+def _by_comparisons(index: int) -> Callable[[list[Any], Any], int]:
+    def cost(arguments: list[Any], _result: Any) -> int:
+        compared = arguments[index]
+        if type(compared) is not tuple:
+            return 1
+        factor = 2.0 + (_CHARACTER if compared and type(compared[0]) in (str, bytes) else 0)
+        return _allocating(factor, len(compared) ** 2)
+
+    return cost
+
+
+def _by_product(factor: int) -> Callable[[list[Any], Any], int]:
+    def cost(arguments: list[Any], _result: Any) -> int:
+        return min(1 + size(arguments[0]) * size(arguments[1]) * factor, _MAXIMUM)
+
+    return cost
+
+
+_COMPARABLE: Final = (
+    "int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp", "string", "bytes",
+)  # fmt: skip
+_TRACKERS: Final[dict[str, Callable[[list[Any], Any], int]]] = {
+    "list_slice": _by_output,
+    "list_flatten": _by_depth,
+    "list_flatten_int": _by_depth,
+    "lists_range": _by_output,
+    "list_reverse": _by_output,
+    "list_distinct": _by_comparisons(0),
+    **{f"list_{name}_sort": _by_comparisons(0) for name in _COMPARABLE},
+    **{f"list_{name}_sortByAssociatedKeys": _by_comparisons(1) for name in _COMPARABLE},
+    "list_sets_contains_list": _by_product(1),
+    "list_sets_intersects_list": _by_product(1),
+    "list_sets_equivalent_list": _by_product(2),
+}

@@ -1,0 +1,435 @@
+"""Checker: gives every expression a type, every call its overloads, and refuses what has none.
+
+It reads like cel-go's checker because it must answer like it: an expression it lets through is evaluated, one it refuses is
+an error on the object that holds it. The tree comes back with names resolved: a qualified name such as `net.IP` is one
+identifier then, and the target of `optional.of(x)` is part of the function's name. The first error ends it.
+
+Source: cel-go `checker/checker.go`, `checker/env.go`.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from dra_operator.cel.declarations import Overload
+from dra_operator.cel.environment import DEVICE, Environment
+from dra_operator.cel.errors import CelError, compile_error
+from dra_operator.cel.messages import MESSAGES, TYPE_NAMES
+from dra_operator.cel.nodes import (
+    Call,
+    Comprehension,
+    Entry,
+    Expr,
+    Field,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    Struct,
+)
+from dra_operator.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    DYNAMIC,
+    DYNAMIC_OR_ERROR,
+    INT,
+    NULL,
+    STRING,
+    UINT,
+    Kind,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+    parameter,
+    type_of,
+    unwrapped_optional,
+)
+from dra_operator.cel.unify import Mapping, assign, assign_all, most_general, settled, substituted
+from dra_operator.cel.values import Uint
+
+_LITERALS: Final[dict[type, Type]] = {
+    bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL,
+}  # fmt: skip
+_SHOWN: Final = {
+    Kind.ANY: "any", Kind.DURATION: "duration", Kind.TIMESTAMP: "timestamp", Kind.NULL: "null", Kind.ERROR: "!error!",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A checked expression: the resolved tree, the type of each node and the overloads of each call, by node id."""
+
+    expr: Expr
+    types: dict[int, Type]
+    overloads: dict[int, tuple[str, ...]]
+
+    def type_of(self, expr: Expr) -> Type:
+        """Return the type of a node of the tree."""
+        return self.types[expr.id]
+
+    @property
+    def result_type(self) -> Type:
+        """The type of the whole expression."""
+        return self.types[self.expr.id]
+
+
+def check(expr: Expr, environment: Environment) -> Checked:
+    """Return the checked expression; raises CelError at the first thing that has no type."""
+    checker = _Checker(environment)
+    resolved = checker.check(expr)
+    types = {identity: settled(checker.mapping, kind) for identity, kind in checker.types.items()}
+    return Checked(resolved, types, checker.overloads)
+
+
+def shown(kind: Type) -> str:
+    """Return a type as upstream writes it in messages."""
+    name = _SHOWN.get(kind.kind)
+    if name is not None:
+        return name
+    if not kind.parameters:
+        return f"wrapper({kind.name})" if kind.wrapper else kind.name
+    return f"{kind.name}({', '.join(map(shown, kind.parameters))})"
+
+
+def _mismatch(expected: Type, found: Type, position: int) -> CelError:
+    return compile_error(f"expected type '{shown(expected)}' but found '{shown(found)}'", position)
+
+
+def _undeclared(name: str, position: int) -> CelError:
+    return compile_error(f"undeclared reference to '{name}' (in container '')", position)
+
+
+def qualified_name(expr: Expr) -> str | None:
+    """Return the dotted name that an expression may be, or None."""
+    match expr:
+        case Ident():
+            return expr.name
+        case Select(test_only=False):
+            prefix = qualified_name(expr.operand)
+            return None if prefix is None else f"{prefix}.{expr.field}"
+        case _:
+            return None
+
+
+@dataclass(slots=True)
+class _Checker:
+    environment: Environment
+    types: dict[int, Type] = field(default_factory=dict)
+    overloads: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    mapping: Mapping = field(default_factory=dict)
+    scopes: list[dict[str, Type]] = field(default_factory=list)
+    variables: int = 0
+
+    def check(self, expr: Expr) -> Expr:
+        """Give `expr` and all in it their types and return it with names resolved."""
+        return _CHECKS[type(expr)](self, expr)
+
+    def check_literal(self, expr: Literal) -> Expr:
+        self.types[expr.id] = _LITERALS[type(expr.value)]
+        return expr
+
+    # --- names --------------------------------------------------------------------------------------------------
+
+    def check_ident(self, expr: Ident) -> Expr:
+        resolved = self._resolve_simple(expr)
+        if resolved is None:
+            raise _undeclared(expr.name, expr.position)
+        return resolved
+
+    def _resolve_simple(self, expr: Ident) -> Expr | None:
+        local = self._local(expr.name)
+        if local is not None and not expr.name.startswith("."):
+            self.types[expr.id] = local
+            return expr
+        return self._resolve_global(expr.name, expr, hidden=local is not None)
+
+    def _resolve_global(self, name: str, expr: Expr, *, hidden: bool) -> Ident | None:
+        name = name.removeprefix(".")
+        kind = self._global(name)
+        if kind is None:
+            return None
+        self.types[expr.id] = kind
+        return Ident(expr.id, expr.position, f".{name}" if hidden else name)
+
+    def _global(self, name: str) -> Type | None:
+        if name == "device":
+            return DEVICE
+        return TYPE_NAMES.get(name)
+
+    def _local(self, name: str) -> Type | None:
+        name = name.removeprefix(".")
+        for scope in reversed(self.scopes):
+            kind = scope.get(name)
+            if kind is not None:
+                return kind
+        return None
+
+    def check_select(self, expr: Select) -> Expr:
+        if not expr.test_only:
+            resolved = self._resolve_qualified(expr)
+            if resolved is not None:
+                return resolved
+        operand = self.check(expr.operand)
+        kind = self._field_type(expr, operand, expr.field, optional=False)
+        self.types[expr.id] = BOOL if expr.test_only else substituted(self.mapping, kind)
+        return expr if operand is expr.operand else replace(expr, operand=operand)
+
+    def _resolve_qualified(self, expr: Select) -> Expr | None:
+        name = qualified_name(expr)
+        if name is None:
+            return None
+        first = name.split(".", 2)[0] if not name.startswith(".") else "." + name.split(".", 2)[1]
+        local = self._local(first)
+        if local is not None and not first.startswith("."):
+            return None
+        return self._resolve_global(name, expr, hidden=local is not None)
+
+    def _field_type(self, expr: Expr, operand: Expr, name: str, *, optional: bool) -> Type:
+        kind, inside_optional = unwrapped_optional(substituted(self.mapping, self.types[operand.id]))
+        if kind.kind is Kind.MAP:
+            result = kind.parameters[1]
+        elif kind.kind is Kind.STRUCT:
+            result = self._struct_field(kind.name, name, expr.position)
+        elif kind.kind is Kind.PARAMETER:
+            self._assign(DYN, kind)
+            result = DYN
+        elif kind.kind in DYNAMIC_OR_ERROR:
+            result = DYN
+        else:
+            raise compile_error(f"type '{shown(kind)}' does not support field selection", expr.position)
+        return optional_of(result) if optional or inside_optional else result
+
+    def _struct_field(self, struct: str, name: str, position: int) -> Type:
+        if struct == DEVICE.name:
+            fields = self.environment.device_fields
+        elif struct in MESSAGES:
+            fields = MESSAGES[struct].fields
+        else:
+            raise compile_error(f"unexpected failed resolution of '{struct}'", position)
+        if name not in fields:
+            raise compile_error(f"undefined field '{name}'", position)
+        return fields[name]
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    def check_call(self, expr: Call) -> Expr:
+        if expr.function == "_?._":
+            return self._check_optional_select(expr)
+        args = tuple(map(self.check, expr.args))
+        if expr.target is None:
+            name = expr.function.removeprefix(".")
+            return self._resolve_call(replace(expr, function=name, args=args), name)
+        prefix = qualified_name(expr.target)
+        if prefix is not None:
+            name = f"{prefix}.{expr.function}".removeprefix(".")
+            if self.environment.overloads(name) is not None:
+                return self._resolve_call(replace(expr, function=name, args=args, target=None), name)
+        target = self.check(expr.target)
+        return self._resolve_call(replace(expr, args=args, target=target), expr.function)
+
+    def _check_optional_select(self, expr: Call) -> Expr:
+        if len(expr.args) != 2 or expr.target is not None:
+            raise compile_error("unsupported optional field selection", expr.position)
+        operand, name = expr.args
+        if not (isinstance(name, Literal) and type(name.value) is str):
+            raise compile_error("unsupported optional field selection", name.position)
+        operand = self.check(operand)
+        kind = self._field_type(expr, operand, name.value, optional=True)
+        self.types[expr.id] = substituted(self.mapping, kind)
+        self.types[name.id] = STRING
+        self.overloads[expr.id] = ("select_optional_field",)
+        return replace(expr, args=(operand, name))
+
+    def _resolve_call(self, call: Call, name: str) -> Call:
+        declared = self.environment.overloads(name)
+        if declared is None:
+            raise _undeclared(call.function, call.position)
+        members = call.args if call.target is None else (call.target, *call.args)
+        arguments = [self.types[member.id] for member in members]
+        if name in ("_&&_", "_||_"):
+            for argument, member in zip(arguments, members, strict=True):
+                if not self._assign(argument, BOOL):
+                    raise _mismatch(BOOL, substituted(self.mapping, argument), member.position)
+            self.types[call.id] = BOOL
+            self.overloads[call.id] = (declared[0].id,)
+            return call
+        matches = [
+            (overload.id, result)
+            for overload in declared
+            if overload.member is (call.target is not None)
+            and (result := self._applied(overload, arguments)) is not None
+        ]
+        if not matches:
+            raise self._no_match(name, arguments, call)
+        self.types[call.id] = self._joined_result([result for _, result in matches])
+        self.overloads[call.id] = tuple(identity for identity, _ in matches)
+        return call
+
+    def _applied(self, overload: Overload, arguments: list[Type]) -> Type | None:
+        """Return the result of an overload for arguments of these types, or None if it does not fit."""
+        if len(overload.arguments) != len(arguments):
+            return None
+        fresh: Mapping = {name: self._new_variable() for name in overload.parameters}
+        wanted = [substituted(fresh, kind) for kind in overload.arguments] if fresh else overload.arguments
+        mapping = assign_all(self.mapping, arguments, wanted)
+        if mapping is None:
+            return None
+        self.mapping = mapping
+        return substituted(mapping, substituted(fresh, overload.result)) if fresh else overload.result
+
+    @staticmethod
+    def _joined_result(results: list[Type]) -> Type:
+        result = results[0]
+        for other in results[1:]:
+            if result.kind not in DYNAMIC and other != result:
+                result = DYN
+        return result
+
+    def _no_match(self, name: str, arguments: list[Type], call: Call) -> CelError:
+        texts = [shown(settled(self.mapping, argument)) for argument in arguments]
+        target = "" if call.target is None else f"{texts.pop(0)}."
+        signature = f"{target}({', '.join(texts)})"
+        return compile_error(
+            f"found no matching overload for '{name}' applied to '{signature}'", call.position
+        )
+
+    # --- aggregates ---------------------------------------------------------------------------------------------
+
+    def check_list(self, expr: ListExpr) -> Expr:
+        elements = tuple(map(self.check, expr.elements))
+        joined: Type | None = None
+        for index, element in enumerate(elements):
+            kind = self.types[element.id]
+            if index in expr.optional:
+                kind = self._inside_optional(kind, element)
+            joined = self._joined(joined, kind)
+        self.types[expr.id] = list_of(self._new_variable() if joined is None else joined)
+        return replace(expr, elements=elements)
+
+    def _inside_optional(self, kind: Type, expr: Expr) -> Type:
+        inner, is_optional = unwrapped_optional(kind)
+        if not is_optional and inner.kind not in DYNAMIC:
+            raise _mismatch(optional_of(inner), inner, expr.position)
+        return inner
+
+    def check_map(self, expr: MapExpr) -> Expr:
+        entries: list[Entry] = []
+        key_type: Type | None = None
+        value_type: Type | None = None
+        for entry in expr.entries:
+            key = self.check(entry.key)
+            key_type = self._joined(key_type, self.types[key.id])
+            value = self.check(entry.value)
+            kind = self.types[value.id]
+            if entry.optional:
+                kind = self._inside_optional(kind, value)
+            value_type = self._joined(value_type, kind)
+            entries.append(replace(entry, key=key, value=value))
+        if key_type is None or value_type is None:
+            key_type, value_type = self._new_variable(), self._new_variable()
+        self.types[expr.id] = map_of(key_type, value_type)
+        return replace(expr, entries=tuple(entries))
+
+    def check_struct(self, expr: Struct) -> Expr:
+        name = expr.type_name.removeprefix(".")
+        constructed = TYPE_NAMES.get(name)
+        if constructed is None:
+            raise _undeclared(expr.type_name, expr.position)
+        inner = constructed.parameters[0] if constructed.parameters else constructed
+        message = MESSAGES.get(name)
+        if message is None and inner.kind is not Kind.STRUCT:
+            raise compile_error(f"'{name}' is not a message type", expr.position)
+        self.types[expr.id] = inner
+        return replace(
+            expr, type_name=name, fields=tuple(self._check_field(name, part) for part in expr.fields)
+        )
+
+    def _check_field(self, struct: str, part: Field) -> Field:
+        value = self.check(part.value)
+        wanted = self._struct_field(struct, part.name, part.position)
+        kind = self.types[value.id]
+        if part.optional:
+            kind = self._inside_optional(kind, value)
+        if not self._assign(wanted, kind):
+            raise compile_error(
+                f"expected type of field '{part.name}' is '{shown(wanted)}' but provided type is '{shown(kind)}'",
+                part.position,
+            )
+        return replace(part, value=value)
+
+    # --- folds --------------------------------------------------------------------------------------------------
+
+    def check_comprehension(self, expr: Comprehension) -> Expr:
+        over = self.check(expr.range)
+        init = self.check(expr.init)
+        range_type = substituted(self.mapping, self.types[over.id])
+        accumulator_type = self.types[init.id]
+        first, second = self._element_types(range_type, over, two=bool(expr.variable2))
+        self.scopes.append({expr.accumulator: accumulator_type})
+        self.scopes.append(
+            {expr.variable: first, expr.variable2: second} if expr.variable2 else {expr.variable: first}
+        )
+        condition = self.check(expr.condition)
+        self._expect(BOOL, condition)
+        step = self.check(expr.step)
+        self._expect(accumulator_type, step)
+        self.scopes.pop()
+        result = self.check(expr.result)
+        self.scopes.pop()
+        self.types[expr.id] = substituted(self.mapping, self.types[result.id])
+        return replace(expr, range=over, init=init, condition=condition, step=step, result=result)
+
+    def _element_types(self, kind: Type, over: Expr, *, two: bool) -> tuple[Type, Type]:
+        """Return the types of the one or two variables that run over a range."""
+        if kind.kind is Kind.LIST:
+            element = kind.parameters[0]
+            return (INT, element) if two else (element, element)
+        if kind.kind is Kind.MAP:
+            return kind.parameters[0], kind.parameters[1]
+        if kind.kind in DYNAMIC_OR_ERROR - {Kind.ANY} or kind.kind is Kind.PARAMETER:
+            self._assign(DYN, kind)
+            return DYN, DYN
+        raise compile_error(
+            f"expression of type '{shown(kind)}' cannot be range of a comprehension (must be list, map, or dynamic)",
+            over.position,
+        )
+
+    def _expect(self, wanted: Type, expr: Expr) -> None:
+        if not self._assign(wanted, self.types[expr.id]):
+            raise _mismatch(wanted, self.types[expr.id], expr.position)
+
+    # --- types --------------------------------------------------------------------------------------------------
+
+    def _joined(self, previous: Type | None, current: Type) -> Type:
+        if previous is None:
+            return current
+        if self._assign(previous, current):
+            return most_general(previous, current)
+        return DYN
+
+    def _assign(self, source: Type, target: Type) -> bool:
+        mapping = assign(self.mapping, source, target)
+        if mapping is None:
+            return False
+        self.mapping = mapping
+        return True
+
+    def _new_variable(self) -> Type:
+        self.variables += 1
+        return parameter(f"_var{self.variables}")
+
+
+_CHECKS: Final[dict[type, Any]] = {
+    Literal: _Checker.check_literal,
+    Ident: _Checker.check_ident,
+    Select: _Checker.check_select,
+    Call: _Checker.check_call,
+    ListExpr: _Checker.check_list,
+    MapExpr: _Checker.check_map,
+    Struct: _Checker.check_struct,
+    Comprehension: _Checker.check_comprehension,
+}
+__all__ = ["Checked", "check", "qualified_name", "shown", "type_of"]

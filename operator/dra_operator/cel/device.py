@@ -1,0 +1,97 @@
+"""Devices: what expressions see of a device, made once for each slice that publishes it.
+
+Upstream builds its maps again for every evaluation. Here a device is prepared when its slice changes, and evaluating is
+looking things up: `flat` answers a constant path with one access, `root` is the nested value for everything else.
+Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, `DeviceMatches`.
+"""
+
+from typing import Any
+
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.semver import Semver, parse_semver
+from dra_operator.api.types import Device
+from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.library.quantities import parse_quantity
+from dra_operator.cel.values import DefaultMap, StringMap
+
+
+class PreparedDevice:
+    """A device as expressions see it.
+
+    `attributes` and `capacity` map `domain/id` to a value; `broken` is the error that every evaluation gives if an
+    attribute has no value that is known.
+    """
+
+    __slots__ = ("attributes", "broken", "capacity", "driver", "multiple", "root")
+
+    def __init__(
+        self,
+        driver: str,
+        multiple: bool,
+        attributes: dict[str, Any],
+        capacity: dict[str, Any],
+        broken: CelError | None,
+    ) -> None:
+        self.driver = driver
+        self.multiple = multiple
+        self.attributes = attributes
+        self.capacity = capacity
+        self.broken = broken
+        self.root = StringMap(
+            {
+                "driver": driver,
+                "allowMultipleAllocations": multiple,
+                "attributes": _nested(attributes),
+                "capacity": _nested(capacity),
+            }
+        )
+
+
+def prepare_device(driver: str, device: Device) -> PreparedDevice:
+    """Return `device` of `driver` as expressions see it; never raises."""
+    attributes: dict[str, Any] = {}
+    broken: CelError | None = None
+    for name, attribute in device.attributes.items():
+        try:
+            attributes[_qualified(name, driver)] = _value(attribute)
+        except CelError as error:
+            broken = broken or runtime_error(f"attribute {name}: {error.message}")
+    capacity: dict[str, Any] = {}
+    for name, amount in device.capacity.items():
+        try:
+            capacity[_qualified(name, driver)] = parse_quantity(str(amount.value))
+        except CelError as error:
+            broken = broken or runtime_error(f"capacity {name}: {error.message}")
+    return PreparedDevice(driver, bool(device.allow_multiple_allocations), attributes, capacity, broken)
+
+
+def _qualified(name: str, driver: str) -> str:
+    return name if "/" in name else f"{driver}/{name}"
+
+
+def _nested(flat: dict[str, Any]) -> DefaultMap:
+    domains: dict[str, dict[str, Any]] = {}
+    for name, value in flat.items():
+        domain, identity = name.split("/", 1)
+        domains.setdefault(domain, {})[identity] = value
+    return DefaultMap({domain: StringMap(values) for domain, values in domains.items()})
+
+
+def _value(attribute: AttributeValue) -> Any:
+    match attribute.type:
+        case "version":
+            return _version(str(attribute.value))
+        case "versions":
+            assert isinstance(attribute.value, tuple)
+            return tuple(_version(str(text)) for text in attribute.value)
+        case "unknown":
+            raise runtime_error("unsupported attribute value")
+        case _:
+            return attribute.value
+
+
+def _version(text: str) -> Semver:
+    try:
+        return parse_semver(text)
+    except ValueError as error:
+        raise runtime_error(f"parse semantic version: {error}") from None

@@ -1,0 +1,90 @@
+"""Folding: what is constant becomes a value before there is a device.
+
+Conversions of constants are carried out (and fail) here, even in a branch that is never taken; literals of constants
+become values; `in` over a list of constant primitives becomes a set lookup, which sees only equal numbers of other types
+that convert without loss, and over an empty list is false without looking at the left side at all.
+Source: cel-go `interpreter/decorators.go`, `interpreter/optimizations.go`.
+"""
+
+from typing import Any, Final
+
+from dra_operator.cel.errors import CelError, compile_error
+from dra_operator.cel.plan import Const, Invoke, MakeList, MakeMap, Members, Step
+from dra_operator.cel.regex import pattern
+from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, CelMap, Uint, hashed_key
+
+_CONVERSIONS: Final = frozenset(
+    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
+)
+_REGEX: Final = frozenset(("matches", "find", "findAll"))
+_SET_ELEMENTS: Final = frozenset((bool, float, int, str, Uint))
+
+
+def folded_call(call: Invoke, position: int) -> Step:
+    """Return what a call is before evaluation; raises CelError if it fails with its constants already."""
+    name, arguments = call.function.name, call.arguments
+    if call.overload == "in_list" and isinstance(arguments[1], Const):
+        return _folded_membership(call, arguments[0], arguments[1].value)
+    if name in _CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], Const):
+        try:
+            return Const(call.id, call.function.call(arguments[0].value))
+        except CelError as error:
+            raise compile_error(error.message, position) from None
+    if (
+        name in _REGEX
+        and len(arguments) >= 2
+        and isinstance(arguments[1], Const)
+        and type(arguments[1].value) is str
+    ):
+        pattern(arguments[1].value, position)
+    return call
+
+
+def _folded_membership(call: Invoke, argument: Step, elements: tuple[Any, ...]) -> Step:
+    if not elements:
+        return Const(call.id, value=False)
+    if any(type(element) not in _SET_ELEMENTS for element in elements):
+        return call
+    keys = frozenset(hashed_key(twin) for element in elements for twin in _twins(element))
+    return Members(call.id, argument, keys)
+
+
+def _twins(element: Any) -> list[Any]:
+    """Return the values that count as the same constant: itself and what it converts to."""
+    kind = type(element)
+    twins = [element]
+    if kind is int:
+        twins.append(float(element))
+        if element >= 0:
+            twins.append(Uint(element))
+    elif kind is Uint:
+        twins.append(float(element))
+        if element <= INT_MAX:
+            twins.append(int(element))
+    elif kind is float and element.is_integer():
+        if INT_MIN < element < INT_MAX:
+            twins.append(int(element))
+        if 0 <= element < UINT_MAX:
+            twins.append(Uint(element))
+    return twins
+
+
+def folded_list(make: MakeList) -> Step:
+    """Return a list of constants as a constant; none of them can be an optional value."""
+    values = [element.value for element in make.elements if isinstance(element, Const)]
+    if make.optional or len(values) < len(make.elements):
+        return make
+    return Const(make.id, tuple(values))
+
+
+def folded_map(make: MakeMap) -> Step:
+    """Return a map of constants as a constant, unless it fails: then it fails in each evaluation."""
+    made = CelMap()
+    for key, value, optional in make.entries:
+        if optional or not (isinstance(key, Const) and isinstance(value, Const)):
+            return make
+        try:
+            made.put(key.value, value.value)
+        except CelError:
+            return make
+    return Const(make.id, made)

@@ -1,0 +1,321 @@
+"""Interpreter: evaluates a plan step by step and counts what it costs.
+
+It is the slow and exact one. The generated code answers selectors; this answers where the cost must be counted because
+the estimate does not rule out that the limit is reached, where an expression nests deeper than code can be generated,
+and in tests, as a second opinion. Errors are values here, as in cel-go: what was evaluated before an error has its cost,
+and which of two errors is reported follows from the order of evaluation.
+
+Source: cel-go `interpreter/interpretable.go`, `interpreter/attributes.go`, `interpreter/runtimecost.go`.
+"""
+
+from typing import Any, Final
+
+from dra_operator.cel.meter import Meter
+from dra_operator.cel.errors import Abort, CelError, runtime_error
+from dra_operator.cel.messages import make_message
+from dra_operator.cel.operators import not_equal
+from dra_operator.cel.plan import (
+    Attribute,
+    Choice,
+    Const,
+    Equality,
+    Fold,
+    Invoke,
+    Logic,
+    MakeList,
+    MakeMap,
+    MakeMessage,
+    Members,
+    Otherwise,
+    Plan,
+    Qualifier,
+    Step,
+    Variable,
+)
+from dra_operator.cel.qualify import check_key, look_up, qualify
+from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, cel_equal, hashed_key
+
+
+class _Unset:
+    """An accumulator that nobody has asked for yet, with what gives its first value."""
+
+    __slots__ = ("init",)
+
+    def __init__(self, init: Step) -> None:
+        self.init = init
+
+
+def interpret(plan: Plan, device: Any, meter: Meter) -> Any:
+    """Return the value of a plan on a device; raises CelError. The meter holds the cost afterwards in either case."""
+    value = _Evaluation(plan.slots, device, meter).value(plan.step)
+    if isinstance(value, CelError):
+        raise value
+    return value
+
+
+class _Evaluation:
+    """One evaluation: its variables and its meter. Methods return values or errors."""
+
+    __slots__ = ("meter", "slots")
+
+    def __init__(self, slots: int, device: Any, meter: Meter) -> None:
+        self.slots: list[Any] = [None] * slots
+        self.slots[0] = device
+        self.meter = meter
+
+    def value(self, step: Step) -> Any:
+        """Return the value of a step, observed by the meter."""
+        value: Any = _VALUES[type(step)](self, step)
+        self.meter.observe(step, value)
+        return value
+
+    def _const(self, step: Const) -> Any:
+        return step.value
+
+    # --- attributes ---------------------------------------------------------------------------------------------
+
+    def _attribute(self, step: Attribute) -> Any:
+        value = self.resolve(step)
+        if step.test_id is not None and type(value) is Optional_:
+            return value.value is not MISSING
+        return value
+
+    def resolve(self, attribute: Attribute) -> Any:
+        """Return the value of an attribute without the observation that goes with evaluating it."""
+        root = attribute.root
+        if isinstance(root, Choice):
+            return self._chosen(root)
+        value = self._variable(root.slot) if isinstance(root, Variable) else self.value(root.step)
+        if isinstance(value, CelError):
+            return value
+        try:
+            return self._qualified(value, attribute.qualifiers)
+        except Abort:
+            raise
+        except CelError as error:
+            return error
+
+    def _chosen(self, choice: Choice) -> Any:
+        condition = self.value(choice.condition)
+        if condition is True:
+            return self.resolve(choice.chosen)
+        if condition is False:
+            return self.resolve(choice.other)
+        return condition if isinstance(condition, CelError) else runtime_error("no such overload")
+
+    def _variable(self, slot: int) -> Any:
+        value = self.slots[slot]
+        if type(value) is _Unset:
+            value = self.slots[slot] = self.value(value.init)
+        return value
+
+    def _qualified(self, value: Any, qualifiers: list[Qualifier]) -> Any:
+        optional = type(value) is Optional_
+        if optional:
+            if value.value is MISSING:
+                return value
+            value = value.value
+        for qualifier in qualifiers:
+            optional = optional or qualifier.optional
+            value = self._step_along(value, qualifier, optional=optional)
+            if value is MISSING:
+                return NONE
+        return Optional_(value) if optional else value
+
+    def _step_along(self, value: Any, qualifier: Qualifier, *, optional: bool) -> Any:
+        """Return the value one step further; MISSING if it is absent and may be."""
+        try:
+            key = self._key(qualifier)
+            if qualifier.test_only:
+                result: Any = look_up(value, key) is not MISSING
+                if optional and not result:
+                    return MISSING
+            else:
+                result = look_up(value, key) if optional else qualify(value, key)
+        except Abort:
+            raise
+        except CelError as error:
+            if not optional:
+                self.meter.observe_qualifier(qualifier, error)
+            raise
+        if result is not MISSING:
+            self.meter.observe_qualifier(qualifier, result)
+        return result
+
+    def _key(self, qualifier: Qualifier) -> Any:
+        if qualifier.step is None:
+            return qualifier.key
+        step = qualifier.step
+        key = self.resolve(step) if isinstance(step, Attribute) else self.value(step)
+        if isinstance(key, CelError):
+            raise key
+        return check_key(key)
+
+    # --- logic --------------------------------------------------------------------------------------------------
+
+    def _logic(self, step: Logic) -> Any:
+        error: CelError | None = None
+        for term in step.terms:
+            value = self.value(term)
+            if value is step.absorbing:
+                return value
+            if type(value) is not bool and error is None:
+                error = value if isinstance(value, CelError) else runtime_error("no such overload")
+        return not step.absorbing if error is None else error
+
+    def _equality(self, step: Equality) -> Any:
+        left, right = (self.value(argument) for argument in step.arguments)
+        for value in (left, right):
+            if isinstance(value, CelError):
+                return value
+        try:
+            return not_equal(left, right) if step.negated else cel_equal(left, right)
+        except Abort:
+            raise
+        except CelError as error:
+            return error
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    def _invoke(self, step: Invoke) -> Any:
+        if step.function.name == "@not_strictly_false":
+            return self.value(step.arguments[0]) is not False
+        values = []
+        failed: CelError | None = None
+        for argument in step.arguments:
+            value = self.value(argument)
+            if isinstance(value, CelError):
+                failed = failed or value
+                if not step.function.eager:
+                    return failed
+            values.append(value)
+        if failed is not None:
+            return failed
+        try:
+            return step.function.call(*values)
+        except Abort:
+            raise
+        except CelError as error:
+            return error
+
+    def _members(self, step: Members) -> Any:
+        value = self.value(step.argument)
+        return value if isinstance(value, CelError) else hashed_key(value) in step.keys
+
+    def _otherwise(self, step: Otherwise) -> Any:
+        left = self.value(step.left)
+        if isinstance(left, CelError):
+            return left
+        if type(left) is not Optional_:
+            return runtime_error("no such overload")
+        if left.value is MISSING:
+            return self.value(step.right)
+        return left.value if step.unwrap else left
+
+    # --- aggregates ---------------------------------------------------------------------------------------------
+
+    def _list(self, step: MakeList) -> Any:
+        values = []
+        for index, element in enumerate(step.elements):
+            value = self.value(element)
+            if isinstance(value, CelError):
+                return value
+            if index in step.optional:
+                if type(value) is not Optional_:
+                    return runtime_error(
+                        f"cannot initialize optional list element from non-optional value {value}"
+                    )
+                if value.value is MISSING:
+                    continue
+                value = value.value
+            values.append(value)
+        return tuple(values)
+
+    def _map(self, step: MakeMap) -> Any:
+        made = CelMap()
+        for key_step, value_step, optional in step.entries:
+            key = self.value(key_step)
+            if isinstance(key, CelError):
+                return key
+            value = self.value(value_step)
+            if isinstance(value, CelError):
+                return value
+            if optional:
+                if type(value) is not Optional_:
+                    return runtime_error(
+                        f"cannot initialize optional entry '{key}' from non-optional value {value}"
+                    )
+                if value.value is MISSING:
+                    made.drop(key)
+                    continue
+                value = value.value
+            made.put(key, value)
+        return made
+
+    def _message(self, step: MakeMessage) -> Any:
+        fields: dict[str, Any] = {}
+        for name, value_step, optional in step.fields:
+            value = self.value(value_step)
+            if isinstance(value, CelError):
+                return value
+            if optional:
+                if type(value) is not Optional_:
+                    return runtime_error(
+                        f"cannot initialize optional entry '{name}' from non-optional value {value}"
+                    )
+                if value.value is MISSING:
+                    fields.pop(name, None)
+                    continue
+                value = value.value
+            fields[name] = value
+        try:
+            return make_message(step.name, fields)
+        except CelError as error:
+            return error
+
+    # --- folds --------------------------------------------------------------------------------------------------
+
+    def _fold(self, step: Fold) -> Any:
+        over = self.value(step.range)
+        if isinstance(over, CelError):
+            return over
+        slots = self.slots
+        slots[step.accumulator] = _Unset(step.init)
+        if step.second is None:
+            if not isinstance(over, tuple | CelMap):
+                return runtime_error("got a value that is no list or map, expected iterable type")
+            for first in over:
+                slots[step.first] = first
+                if not self._folded(step):
+                    break
+        else:
+            if not isinstance(over, tuple | CelMap):
+                return runtime_error("unsupported comprehension range type")
+            for first, second in enumerate(over) if isinstance(over, tuple) else over.items():
+                slots[step.first] = first
+                slots[step.second] = second
+                if not self._folded(step):
+                    break
+        return self.value(step.result)
+
+    def _folded(self, step: Fold) -> bool:
+        """Fold one element in, unless the condition says that the fold is over."""
+        if self.value(step.condition) is False:
+            return False
+        self.slots[step.accumulator] = self.value(step.step)
+        return True
+
+
+_VALUES: Final[dict[type, Any]] = {
+    Const: _Evaluation._const,
+    Attribute: _Evaluation._attribute,
+    Logic: _Evaluation._logic,
+    Equality: _Evaluation._equality,
+    Invoke: _Evaluation._invoke,
+    Members: _Evaluation._members,
+    Otherwise: _Evaluation._otherwise,
+    MakeList: _Evaluation._list,
+    MakeMap: _Evaluation._map,
+    MakeMessage: _Evaluation._message,
+    Fold: _Evaluation._fold,
+}

@@ -1,0 +1,151 @@
+"""Messages: the protobuf types that an expression can name and make.
+
+There are no messages at run time: the well-known ones become the values they wrap as soon as they are made, so
+`google.protobuf.Int64Value{value: 1}` is the int 1 whose static type also takes null. Others cannot be made, only named.
+Source: cel-go `common/types/pb` and `checker/checker.go` (well-known types).
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dra_operator.cel.environment import DEVICE
+from dra_operator.cel.errors import runtime_error
+from dra_operator.cel.types import (
+    ANY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    TYPE,
+    UINT,
+    Kind,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+    parameter,
+    type_of,
+)
+from dra_operator.cel.values import INT_MAX, INT_MIN, CelMap, Duration, Timestamp, Uint
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message: the type of what is made, its fields, and how they become a value."""
+
+    type: Type
+    fields: Mapping[str, Type]
+    make: Callable[[Mapping[str, Any]], Any]
+
+
+def make_message(name: str, fields: Mapping[str, Any]) -> Any:
+    """Return the value that a message with these fields is; raises CelError if there is none."""
+    message = MESSAGES.get(name)
+    if message is None:
+        raise runtime_error(f"unknown type '{name}'")
+    return message.make(fields)
+
+
+def _nullable(kind: Type) -> Type:
+    return Type(kind.kind, kind.name, wrapper=True)
+
+
+def _wrapper(kind: Type, zero: Any, convert: Callable[[Any], Any]) -> Message:
+    return Message(_nullable(kind), {"value": kind}, lambda fields: convert(fields.get("value", zero)))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _float(value: float) -> float:
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _whole(low: int, high: int, kind: type) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if type(value) is not kind:
+            raise runtime_error("no such overload")
+        if not low <= value <= high:
+            raise runtime_error("integer overflow" if low else "unsigned integer overflow")
+        return value
+
+    return convert
+
+
+def _any(_fields: Mapping[str, Any]) -> Any:
+    raise runtime_error("unsupported conversion to ref.Val: (*dynamicpb.Message)")
+
+
+def _value(fields: Mapping[str, Any]) -> Any:
+    for value in fields.values():
+        return None if "null_value" in fields else value
+    return None
+
+
+def _time(fields: Mapping[str, Any]) -> int:
+    nanos = int(fields.get("seconds", 0)) * 10**9 + int(fields.get("nanos", 0))
+    if not INT_MIN <= nanos <= INT_MAX:
+        raise runtime_error("range")
+    return nanos
+
+
+_TIME_FIELDS: Final = {"seconds": INT, "nanos": INT}
+MESSAGES: Final[dict[str, Message]] = {
+    "google.protobuf.Any": Message(ANY, {"type_url": STRING, "value": BYTES}, _any),
+    "google.protobuf.BoolValue": _wrapper(BOOL, zero=False, convert=_same),
+    "google.protobuf.BytesValue": _wrapper(BYTES, b"", _same),
+    "google.protobuf.DoubleValue": _wrapper(DOUBLE, 0.0, _same),
+    "google.protobuf.FloatValue": _wrapper(DOUBLE, 0.0, _float),
+    "google.protobuf.Int32Value": _wrapper(INT, 0, _whole(-(2**31), 2**31 - 1, int)),
+    "google.protobuf.Int64Value": _wrapper(INT, 0, _same),
+    "google.protobuf.StringValue": _wrapper(STRING, "", _same),
+    "google.protobuf.UInt32Value": _wrapper(UINT, Uint(0), _whole(0, 2**32 - 1, Uint)),
+    "google.protobuf.UInt64Value": _wrapper(UINT, Uint(0), _same),
+    "google.protobuf.Duration": Message(DURATION, _TIME_FIELDS, lambda fields: Duration(_time(fields))),
+    "google.protobuf.Timestamp": Message(TIMESTAMP, _TIME_FIELDS, lambda fields: Timestamp(_time(fields))),
+    "google.protobuf.ListValue": Message(
+        list_of(DYN), {"values": list_of(DYN)}, lambda fields: fields.get("values", ())
+    ),
+    "google.protobuf.Struct": Message(
+        map_of(STRING, DYN), {"fields": map_of(STRING, DYN)}, lambda fields: fields.get("fields", CelMap())
+    ),
+    "google.protobuf.Value": Message(
+        DYN,
+        {
+            "null_value": INT,
+            "number_value": DOUBLE,
+            "string_value": STRING,
+            "bool_value": BOOL,
+            "struct_value": map_of(STRING, DYN),
+            "list_value": list_of(DYN),
+        },
+        _value,
+    ),
+}
+
+_VALUES: Final = {
+    "list": list_of(parameter("A")),
+    "map": map_of(parameter("A"), parameter("B")),
+    "optional_type": optional_of(parameter("V")),
+    "net.IP": Type(Kind.OPAQUE, "net.IP"),
+    "net.CIDR": Type(Kind.OPAQUE, "net.CIDR"),
+    DEVICE.name: DEVICE,
+    **{kind.name: kind for kind in (BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT)},
+    **{name: message.type for name, message in MESSAGES.items()},
+}
+TYPE_NAMES: Final[dict[str, Type]] = {
+    "type": type_of(TYPE),
+    **{name: type_of(kind) for name, kind in _VALUES.items()},
+}
+"""The type of each name that stands for a type when it is used as a value."""

@@ -1,0 +1,272 @@
+"""Operators: what the symbols do, and the few functions that cel-go binds once for all their overloads.
+
+They look at run-time types alone, so they serve statically typed and dyn operands alike; every pair that has no meaning
+is "no such overload".
+Source: cel-go `common/stdlib/standard.go` and `common/types`.
+"""
+
+from collections.abc import Callable
+from math import inf, nan
+from typing import Any, Final
+
+from dra_operator.cel.errors import Abort, CelError, runtime_error
+from dra_operator.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    MISSING,
+    UINT_MAX,
+    CelMap,
+    Duration,
+    Timestamp,
+    TypeValue,
+    Uint,
+    cel_compare,
+    cel_equal,
+    type_name,
+)
+
+_FIRST_MOMENT: Final = -62135596800 * 10**9
+_LAST_MOMENT: Final = 253402300800 * 10**9 - 1
+
+
+def no_overload(_values: Any = None) -> CelError:
+    """Return the error of operands that an operator has no meaning for."""
+    return runtime_error("no such overload")
+
+
+# --- arithmetic -----------------------------------------------------------------------------------------------------
+
+
+def whole(value: int) -> int:
+    """Return an int if it fits into 64 bits; raises CelError if not."""
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise runtime_error("integer overflow")
+
+
+def unsigned(value: int) -> Uint:
+    """Return a uint if it fits into 64 bits; raises CelError if not."""
+    if 0 <= value <= UINT_MAX:
+        return Uint(value)
+    raise runtime_error("unsigned integer overflow")
+
+
+def moment(nanos: int, offset: int) -> Timestamp:
+    """Return a timestamp within the years 1 to 9999; raises CelError outside of them."""
+    if _FIRST_MOMENT <= nanos <= _LAST_MOMENT:
+        return Timestamp(nanos, offset)
+    raise runtime_error("timestamp overflow")
+
+
+def add(left: Any, right: Any) -> Any:
+    """Return the sum of numbers and times, or the concatenation of strings, bytes and lists."""
+    kind = type(left)
+    if kind is type(right):
+        if kind is int:
+            return whole(left + right)
+        if kind is str or kind is float or kind is tuple or kind is bytes:
+            return left + right
+        if kind is Uint:
+            return unsigned(int(left) + int(right))
+        if kind is Duration:
+            return Duration(whole(left.nanos + right.nanos))
+    elif kind is Timestamp and type(right) is Duration:
+        return moment(left.nanos + right.nanos, left.offset)
+    elif kind is Duration and type(right) is Timestamp:
+        return moment(left.nanos + right.nanos, right.offset)
+    raise no_overload()
+
+
+def subtract(left: Any, right: Any) -> Any:
+    """Return the difference of numbers and times."""
+    kind = type(left)
+    if kind is type(right):
+        if kind is int:
+            return whole(left - right)
+        if kind is float:
+            return left - right
+        if kind is Uint:
+            return unsigned(int(left) - int(right))
+        if kind is Duration or kind is Timestamp:
+            return Duration(whole(left.nanos - right.nanos))
+    elif kind is Timestamp and type(right) is Duration:
+        return moment(left.nanos - right.nanos, left.offset)
+    raise no_overload()
+
+
+def multiply(left: Any, right: Any) -> Any:
+    """Return the product of two numbers of one type."""
+    kind = type(left)
+    if kind is type(right):
+        if kind is int:
+            return whole(left * right)
+        if kind is float:
+            return left * right
+        if kind is Uint:
+            return unsigned(int(left) * int(right))
+    raise no_overload()
+
+
+def divide(left: Any, right: Any) -> Any:
+    """Return the quotient of two numbers of one type; ints are cut off towards zero."""
+    kind = type(left)
+    if kind is not type(right):
+        raise no_overload()
+    if kind is float:
+        return _divide_doubles(left, right)
+    if kind is not int and kind is not Uint:
+        raise no_overload()
+    if right == 0:
+        raise runtime_error("division by zero")
+    if kind is Uint:
+        return Uint(int(left) // int(right))
+    quotient = abs(left) // abs(right)
+    return whole(-quotient if (left < 0) != (right < 0) else quotient)
+
+
+def _divide_doubles(left: float, right: float) -> float:
+    if right != 0:
+        return left / right
+    if left == 0 or left != left:  # noqa: PLR0124 - NaN
+        return nan
+    negative = (left < 0) != (str(right).startswith("-"))
+    return -inf if negative else inf
+
+
+def modulo(left: Any, right: Any) -> Any:
+    """Return the remainder of two ints or uints; it has the sign of the dividend."""
+    kind = type(left)
+    if kind is not type(right) or (kind is not int and kind is not Uint):
+        raise no_overload()
+    if right == 0:
+        raise runtime_error("modulus by zero")
+    if kind is Uint:
+        return Uint(int(left) % int(right))
+    if left == INT_MIN and right == -1:
+        raise runtime_error("integer overflow")
+    remainder = abs(left) % abs(right)
+    return -remainder if left < 0 else remainder
+
+
+def negate(value: Any) -> Any:
+    """Return the negative of an int, a double or a duration."""
+    kind = type(value)
+    if kind is int:
+        return whole(-value)
+    if kind is float:
+        return -value
+    if kind is Duration:
+        return Duration(whole(-value.nanos))
+    raise no_overload()
+
+
+# --- logic, comparison ----------------------------------------------------------------------------------------------
+
+
+def negation(value: Any) -> bool:
+    """Return the opposite of a bool."""
+    if value is True:
+        return False
+    if value is False:
+        return True
+    raise no_overload()
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Return whether two values are equal, as `==` has it."""
+    return cel_equal(left, right)
+
+
+def not_equal(left: Any, right: Any) -> bool:
+    """Return whether two values are not known to be equal: what cannot be compared is different."""
+    try:
+        return not cel_equal(left, right)
+    except Abort:
+        raise
+    except CelError:
+        return True
+
+
+def less(left: Any, right: Any) -> bool:
+    """Return whether `left` comes before `right`."""
+    return cel_compare(left, right) < 0
+
+
+def less_or_equal(left: Any, right: Any) -> bool:
+    """Return whether `left` does not come after `right`."""
+    return cel_compare(left, right) <= 0
+
+
+def greater(left: Any, right: Any) -> bool:
+    """Return whether `left` comes after `right`."""
+    return cel_compare(left, right) > 0
+
+
+def greater_or_equal(left: Any, right: Any) -> bool:
+    """Return whether `left` does not come before `right`."""
+    return cel_compare(left, right) >= 0
+
+
+# --- collections ----------------------------------------------------------------------------------------------------
+
+
+def contained(value: Any, collection: Any) -> bool:
+    """Return whether a list has an element equal to `value`, or a map a key."""
+    if type(collection) is tuple:
+        return any(_surely_equal(value, element) for element in collection)
+    if isinstance(collection, CelMap):
+        return collection.contains(value)
+    raise no_overload()
+
+
+def _surely_equal(left: Any, right: Any) -> bool:
+    try:
+        return cel_equal(left, right)
+    except Abort:
+        raise
+    except CelError:
+        return False
+
+
+def size(value: Any) -> int:
+    """Return the number of characters, bytes, elements or entries."""
+    kind = type(value)
+    if kind is str or kind is tuple or kind is bytes or isinstance(value, CelMap):
+        return len(value)
+    raise runtime_error("no such overload: size")
+
+
+def insert(target: Any, *entry: Any) -> CelMap:
+    """Return a map with a key and its value added, or with all entries of another map; keys must be new."""
+    if not isinstance(target, CelMap):
+        raise no_overload()
+    made = CelMap(target.items())
+    if len(entry) == 1 and not isinstance(entry[0], CelMap):
+        raise no_overload()
+    for key, value in [entry] if len(entry) == 2 else entry[0].items():
+        if made.find(key) is not MISSING:
+            raise runtime_error(f"insert failed: key {key} already exists")
+        made.put(key, value)
+    return made
+
+
+SINGLETONS: Final[dict[str, Callable[..., Any]]] = {
+    "_+_": add,
+    "_-_": subtract,
+    "_*_": multiply,
+    "_/_": divide,
+    "_%_": modulo,
+    "-_": negate,
+    "!_": negation,
+    "@not_strictly_false": lambda value: value is not False,
+    "_<_": less,
+    "_<=_": less_or_equal,
+    "_>_": greater,
+    "_>=_": greater_or_equal,
+    "@in": contained,
+    "size": size,
+    "dyn": lambda value: value,
+    "type": lambda value: TypeValue(type_name(value)),
+    "cel.@mapInsert": insert,
+}
+"""The functions with one implementation for all their overloads, by name."""

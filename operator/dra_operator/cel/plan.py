@@ -1,0 +1,209 @@
+"""Plan: the steps in which an expression is evaluated.
+
+cel-go does not evaluate its syntax tree but a plan made from it, and some of its answers follow from the plan alone: a
+chain such as `a.b[c].?d` is one attribute with qualifiers (so one `?` makes all after it optional), conversions of
+constants are done while planning and fail there, `in` over constant primitives becomes a set. So there is a plan here,
+too, of the same shape. From it come both the interpreter, which also counts costs, and the generated code.
+
+Source: cel-go `interpreter/planner.go`, `interpreter/attributes.go`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from dra_operator.cel.dispatch import Function
+
+
+@dataclass(slots=True)
+class Const:
+    """A value that is known before evaluation."""
+
+    id: int
+    value: Any
+
+
+@dataclass(slots=True)
+class Qualifier:
+    """One step along an attribute: a constant `key`, or the value of a step.
+
+    `optional` was written with `?`, `test_only` asks for presence. `fresh` marks an index that is neither a constant nor
+    an attribute (it matters for costs alone).
+    """
+
+    id: int
+    key: Any = None
+    step: "Step | None" = None
+    optional: bool = False
+    test_only: bool = False
+    fresh: bool = False
+
+
+@dataclass(slots=True)
+class Variable:
+    """The root of an attribute: `device` (slot 0) or a variable of a fold."""
+
+    id: int
+    name: str
+    slot: int
+
+
+@dataclass(slots=True)
+class Operand:
+    """The root of an attribute: the value of another step."""
+
+    id: int
+    step: "Step"
+
+
+@dataclass(slots=True)
+class Choice:
+    """The root of an attribute: one of two attributes, by a condition."""
+
+    id: int
+    condition: "Step"
+    chosen: "Attribute"
+    other: "Attribute"
+
+
+@dataclass(slots=True)
+class Attribute:
+    """A root and the qualifiers applied to it in turn."""
+
+    root: "Variable | Operand | Choice"
+    qualifiers: list[Qualifier] = field(default_factory=list)
+    test_id: int | None = None
+    """The id of the presence test, where the last qualifier only tests."""
+
+    @property
+    def id(self) -> int:
+        """The id under which its value is known: that of the last qualifier."""
+        if self.test_id is not None:
+            return self.test_id
+        return self.inner_id
+
+    @property
+    def inner_id(self) -> int:
+        """The id without regard to a presence test."""
+        if isinstance(self.root, Choice):
+            chosen, other = self.root.chosen.inner_id, self.root.other.inner_id
+            return chosen if chosen == other else self.root.id
+        return self.qualifiers[-1].id if self.qualifiers else self.root.id
+
+    def qualify(self, qualifier: Qualifier) -> None:
+        """Add a step at the end; a choice adds it to both of its attributes."""
+        if isinstance(self.root, Choice):
+            self.root.chosen.qualify(qualifier)
+            self.root.other.qualify(qualifier)
+        else:
+            self.qualifiers.append(qualifier)
+
+
+@dataclass(slots=True)
+class Logic:
+    """`&&` or `||`; `absorbing` is the answer that decides without the other side: False or True."""
+
+    id: int
+    absorbing: bool
+    terms: tuple["Step", "Step"]
+
+
+@dataclass(slots=True)
+class Equality:
+    """`==`, or `!=` with `negated`."""
+
+    id: int
+    negated: bool
+    arguments: tuple["Step", ...]
+
+
+@dataclass(slots=True)
+class Invoke:
+    """A call of a function with the overload that was settled on, empty where only the values decide."""
+
+    id: int
+    function: Function
+    overload: str
+    arguments: tuple["Step", ...]
+
+
+@dataclass(slots=True)
+class Members:
+    """`in` over a list of constant primitives, as a set of what is equal to one of them."""
+
+    id: int
+    argument: "Step"
+    keys: frozenset[Any]
+
+
+@dataclass(slots=True)
+class Otherwise:
+    """`or` and `orValue`: the right side is evaluated only if the left is absent; `unwrap` marks `orValue`."""
+
+    id: int
+    unwrap: bool
+    left: "Step"
+    right: "Step"
+
+
+@dataclass(slots=True)
+class MakeList:
+    """A list with elements that are not all constant."""
+
+    id: int
+    elements: tuple["Step", ...]
+    optional: frozenset[int]
+
+
+@dataclass(slots=True)
+class MakeMap:
+    """A map with entries that are not all constant: key, value, whether the value is optional."""
+
+    id: int
+    entries: tuple[tuple["Step", "Step", bool], ...]
+
+
+@dataclass(slots=True)
+class MakeMessage:
+    """A message: field, value, whether the value is optional."""
+
+    id: int
+    name: str
+    fields: tuple[tuple[str, "Step", bool], ...]
+
+
+@dataclass(slots=True)
+class Fold:
+    """A comprehension; the accumulator and the one or two variables have their slots."""
+
+    id: int
+    range: "Step"
+    accumulator: int
+    first: int
+    second: int | None
+    init: "Step"
+    condition: "Step"
+    step: "Step"
+    result: "Step"
+
+
+Step: TypeAlias = (
+    Const
+    | Attribute
+    | Logic
+    | Equality
+    | Invoke
+    | Members
+    | Otherwise
+    | MakeList
+    | MakeMap
+    | MakeMessage
+    | Fold
+)
+
+
+@dataclass(slots=True)
+class Plan:
+    """A whole plan: its last step and how many slots its variables need, the device in slot 0."""
+
+    step: Step
+    slots: int

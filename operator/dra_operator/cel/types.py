@@ -1,0 +1,178 @@
+"""Types: what the checker reasons with.
+
+A type is a kind, a name and parameters. Types without parameters exist once, so most comparisons are identity.
+Source: cel-go `common/types/types.go`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+
+class Kind(Enum):
+    """What sort of type it is; decides how it is compared and assigned."""
+
+    DYN = auto()
+    ANY = auto()
+    ERROR = auto()
+    NULL = auto()
+    BOOL = auto()
+    BYTES = auto()
+    DOUBLE = auto()
+    INT = auto()
+    STRING = auto()
+    UINT = auto()
+    DURATION = auto()
+    TIMESTAMP = auto()
+    LIST = auto()
+    MAP = auto()
+    OPAQUE = auto()
+    STRUCT = auto()
+    TYPE = auto()
+    PARAMETER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type; `wrapper` marks the nullable variants of primitives (`google.protobuf.Int64Value` and its like)."""
+
+    kind: Kind
+    name: str
+    parameters: tuple["Type", ...] = ()
+    wrapper: bool = False
+
+    def __str__(self) -> str:
+        if self.kind is Kind.PARAMETER:
+            return f"<{self.name}>"
+        name = f"wrapper({self.name})" if self.wrapper else self.name
+        return f"{name}({', '.join(map(str, self.parameters))})" if self.parameters else name
+
+
+DYN: Final = Type(Kind.DYN, "dyn")
+ANY: Final = Type(Kind.ANY, "google.protobuf.Any")
+ERROR: Final = Type(Kind.ERROR, "error")
+NULL: Final = Type(Kind.NULL, "null_type")
+BOOL: Final = Type(Kind.BOOL, "bool")
+BYTES: Final = Type(Kind.BYTES, "bytes")
+DOUBLE: Final = Type(Kind.DOUBLE, "double")
+INT: Final = Type(Kind.INT, "int")
+STRING: Final = Type(Kind.STRING, "string")
+UINT: Final = Type(Kind.UINT, "uint")
+DURATION: Final = Type(Kind.DURATION, "google.protobuf.Duration")
+TIMESTAMP: Final = Type(Kind.TIMESTAMP, "google.protobuf.Timestamp")
+TYPE: Final = Type(Kind.TYPE, "type")
+QUANTITY: Final = Type(Kind.STRUCT, "kubernetes.Quantity")
+SEMVER: Final = Type(Kind.STRUCT, "kubernetes.Semver")
+
+DYNAMIC: Final = frozenset((Kind.DYN, Kind.ANY))
+DYNAMIC_OR_ERROR: Final = frozenset((Kind.DYN, Kind.ANY, Kind.ERROR))
+
+
+def list_of(element: Type) -> Type:
+    """Return the type of lists of `element`."""
+    return Type(Kind.LIST, "list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """Return the type of maps from `key` to `value`."""
+    return Type(Kind.MAP, "map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    """Return the type of optional values of `value`."""
+    return Type(Kind.OPAQUE, "optional_type", (value,))
+
+
+def type_of(instance: Type) -> Type:
+    """Return the type of the type `instance` when it is used as a value."""
+    return Type(Kind.TYPE, "type", (instance,))
+
+
+def parameter(name: str) -> Type:
+    """Return a type parameter."""
+    return Type(Kind.PARAMETER, name)
+
+
+def unwrapped_optional(kind: Type) -> tuple[Type, bool]:
+    """Return the type inside an optional one and True, or the type itself and False."""
+    if kind.kind is Kind.OPAQUE and kind.name == "optional_type":
+        return kind.parameters[0], True
+    return kind, False
+
+
+def is_assignable(target: Type, source: Type) -> bool:
+    """Return whether a value of type `source` may stand where `target` is wanted; type parameters are wildcards.
+
+    Source: cel-go `Type.IsAssignableType`.
+    """
+    if target is source or target.kind in DYNAMIC or target.kind is Kind.PARAMETER:
+        return True
+    if target.wrapper:
+        return source.kind is Kind.NULL or source.kind is target.kind
+    return (
+        target.kind is source.kind
+        and target.name == source.name
+        and len(target.parameters) == len(source.parameters)
+        and all(map(is_assignable, target.parameters, source.parameters))
+    )
+
+
+def is_equivalent(left: Type, right: Type) -> bool:
+    """Return whether two types are the same but for the names of type parameters."""
+    if left is right:
+        return True
+    return (
+        left.kind is right.kind
+        and len(left.parameters) == len(right.parameters)
+        and (left.kind is Kind.PARAMETER or left.name == right.name)
+        and all(map(is_equivalent, left.parameters, right.parameters))
+    )
+
+
+def parameters_in(kind: Type) -> Iterator[str]:
+    """Yield the names of the type parameters that occur in a type."""
+    if kind.kind is Kind.PARAMETER:
+        yield kind.name
+    for inner in kind.parameters:
+        yield from parameters_in(inner)
+
+
+_SIMPLE: Final = {
+    simple.name: simple
+    for simple in (
+        DYN, ANY, ERROR, NULL, BOOL, BYTES, DOUBLE, INT, STRING, UINT, DURATION, TIMESTAMP, TYPE, QUANTITY, SEMVER,
+    )
+}  # fmt: skip
+_OPAQUE: Final = frozenset(("optional_type", "net.IP", "net.CIDR"))
+
+
+def read_type(text: str) -> Type:
+    """Return the type that a declaration names, e.g. `map(string, list(<A>))`."""
+    kind, rest = _read(text)
+    if rest:
+        raise ValueError(f"{text!r} is not a type")
+    return kind
+
+
+def _read(text: str) -> tuple[Type, str]:
+    if text.startswith("<"):
+        name, rest = text[1:].split(">", 1)
+        return parameter(name), rest
+    end = next((index for index, character in enumerate(text) if character in "(),"), len(text))
+    name, rest = text[:end], text[end:]
+    inner: list[Type] = []
+    if rest.startswith("("):
+        while not rest.startswith(")"):
+            kind, rest = _read(rest[1:].lstrip())
+            inner.append(kind)
+        rest = rest[1:]
+    return _named(name, tuple(inner)), rest
+
+
+def _named(name: str, inner: tuple[Type, ...]) -> Type:
+    if not inner and name in _SIMPLE:
+        return _SIMPLE[name]
+    kinds = {"list": Kind.LIST, "map": Kind.MAP, "type": Kind.TYPE}
+    kind = kinds.get(name, Kind.OPAQUE if name in _OPAQUE else Kind.STRUCT)
+    return Type(kind, name, inner)

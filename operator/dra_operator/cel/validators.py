@@ -1,0 +1,86 @@
+"""Validators: what is wrong with an expression although all its types fit.
+
+Source: cel-go `cel/validator.go`, `ext/strings.go` (format).
+"""
+
+from collections.abc import Iterator
+
+from dra_operator.cel.checker import Checked, shown
+from dra_operator.cel.errors import CelError, compile_error
+from dra_operator.cel.library import OVERLOADS
+from dra_operator.cel.nodes import Call, Expr, ListExpr, Literal, MapExpr, children
+from dra_operator.cel.regex import pattern
+from dra_operator.cel.types import Type, is_equivalent
+
+_READERS = {
+    ("duration", str): "string_to_duration",
+    ("timestamp", str): "string_to_timestamp",
+    ("timestamp", int): "int64_to_timestamp",
+}
+
+
+def validate(checked: Checked) -> None:
+    """Raise CelError for a literal that cannot be what it is used as, or a list or map of mixed literals."""
+    for expr, free in _walk(checked.expr):
+        match expr:
+            case Call(function="duration" | "timestamp", args=(Literal() as literal, *_)):
+                _check_time(expr.function, literal)
+            case Call(function="matches", args=(Literal() as literal, *_)) if type(literal.value) is str:
+                _check_pattern(literal)
+            case ListExpr() if not free:
+                _check_list(expr, checked)
+            case MapExpr() if not free:
+                _check_map(expr, checked)
+
+
+def _walk(root: Expr) -> Iterator[tuple[Expr, bool]]:
+    """Yield every expression, with whether it stands inside a call of `format`, where types may be mixed."""
+    waiting = [(root, False)]
+    while waiting:
+        expr, free = waiting.pop()
+        yield expr, free
+        inside = free or (isinstance(expr, Call) and expr.function == "format")
+        waiting.extend((child, inside) for child in children(expr))
+
+
+def _check_time(function: str, literal: Literal) -> None:
+    overload = _READERS.get((function, type(literal.value)))
+    if overload is None:
+        return
+    try:
+        OVERLOADS[overload](literal.value)
+    except CelError:
+        raise compile_error(f"invalid {function} argument", literal.position) from None
+
+
+def _check_pattern(literal: Literal) -> None:
+    try:
+        pattern(literal.value)
+    except CelError:
+        raise compile_error("invalid matches argument", literal.position) from None
+
+
+def _check_list(expr: ListExpr, checked: Checked) -> None:
+    first: Type | None = None
+    for index, element in enumerate(expr.elements):
+        kind = checked.type_of(element)
+        if index in expr.optional and kind.parameters:
+            kind = kind.parameters[0]
+        first = first or kind
+        _check_same(first, kind, element)
+
+
+def _check_map(expr: MapExpr, checked: Checked) -> None:
+    first: tuple[Type, Type] | None = None
+    for entry in expr.entries:
+        key, value = checked.type_of(entry.key), checked.type_of(entry.value)
+        if entry.optional and value.parameters:
+            value = value.parameters[0]
+        first = first or (key, value)
+        _check_same(first[0], key, entry.key)
+        _check_same(first[1], value, entry.value)
+
+
+def _check_same(expected: Type, found: Type, expr: Expr) -> None:
+    if not is_equivalent(expected, found):
+        raise compile_error(f"expected type '{shown(expected)}' but found '{shown(found)}'", expr.position)
