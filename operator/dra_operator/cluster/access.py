@@ -10,6 +10,7 @@ and whenever the API server answers 401, and the one TLS context, which is share
 up new certificates as they come.
 """
 
+import contextlib
 import datetime as dt
 import ipaddress
 import os
@@ -115,7 +116,8 @@ class Access:
     def connection_info(self) -> kopf.ConnectionInfo:
         """Return the same access for Kopf's login handler; it expires, so that Kopf asks again. May block."""
         if self.due():
-            self.reload()
+            with contextlib.suppress(AccessError):
+                self.reload()
         credentials = self._credentials
         scheme, _, token = (credentials.authorization or "").partition(" ")
         until = self._wall() + KOPF_SECONDS

@@ -1,0 +1,511 @@
+"""Access: every way to an API server that people have, and credentials that age."""
+
+import datetime as dt
+import json
+import ssl
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from dra_operator.cluster.access import AccessError, load_access
+from dra_operator.cluster.session import ApiSession, ApiUnreachable
+
+NOBODY = {"PATH": ""}
+"""An environment that says nothing about Kubernetes."""
+
+
+class Authority:
+    """A certificate authority for tests; its certificates are PEM files in a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"authority {id(self)}")])
+        basics = x509.BasicConstraints(ca=True, path_length=None)
+        certificate = self._builder(self.name, self.key).add_extension(basics, critical=True)
+        self.path = folder / f"ca-{id(self)}.crt"
+        self.path.write_bytes(self._pem(certificate))
+
+    def issue(self, name):
+        """Return the paths of a certificate and its key, good for a server on loopback and for a client."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        hosts = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.DNSName("api.example")])
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+        certificate = (
+            self._builder(subject, key)
+            .add_extension(hosts, critical=False)
+            .add_extension(usage, critical=False)
+        )
+        crt, pem = self.folder / f"{name}.crt", self.folder / f"{name}.key"
+        crt.write_bytes(self._pem(certificate))
+        pem.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        return crt, pem
+
+    def _builder(self, subject, key):
+        now = dt.datetime.now(dt.UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(hours=1))
+            .not_valid_after(now + dt.timedelta(hours=1))
+        )
+
+    def _pem(self, builder):
+        certificate = builder.sign(self.key, hashes.SHA256())
+        return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+@pytest.fixture
+def authority(tmp_path):
+    """A certificate authority."""
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def pod(tmp_path, authority):
+    """The folder that a kubelet mounts into a pod, and the environment it sets."""
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    (folder / "token").write_text("first\n")
+    (folder / "ca.crt").write_bytes(authority.path.read_bytes())
+    (folder / "namespace").write_text("operators")
+    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    return folder, environment
+
+
+@pytest.fixture
+def kubeconfig(tmp_path):
+    """Write a kubeconfig with this user and cluster, and return its path."""
+
+    def write(user=None, cluster=None, context=None, name="config"):
+        path = tmp_path / name
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "here",
+                    "contexts": [
+                        {"name": "here", "context": {"cluster": "c", "user": "u", **(context or {})}}
+                    ],
+                    "clusters": [
+                        {"name": "c", "cluster": {"server": "http://api.example:8080", **(cluster or {})}}
+                    ],
+                    "users": [{"name": "u", "user": user or {}}],
+                }
+            )
+        )
+        return str(path)
+
+    return write
+
+
+class Clock:
+    """A time of day that a test sets."""
+
+    now = 1_800_000_000.0
+
+    def __call__(self):
+        """Return the time."""
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    """A time of day that a test sets."""
+    return Clock()
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    """Write an exec plugin that prints this status, and return the user of a kubeconfig that calls it."""
+    script = tmp_path / "plugin.py"
+
+    def user(status=None, code=0):
+        said = json.dumps(
+            {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+        )
+        script.write_text(f"import sys\nprint({said!r})\nsys.exit({code})\n")
+        return {
+            "exec": {
+                "apiVersion": "client.authentication.k8s.io/v1",
+                "command": sys.executable,
+                "args": [str(script)],
+                "interactiveMode": "Never",
+            }
+        }
+
+    return user
+
+
+def token(access):
+    """Return what is sent as credentials."""
+    return access.headers().get("Authorization")
+
+
+class TestPod:
+    """A service account in a pod."""
+
+    def test_pod_speaks_as_its_service_account(self, pod):
+        """In a pod server, token, CA and namespace are those that the kubelet gave."""
+        folder, environment = pod
+
+        access = load_access(environ=environment, service_account=folder)
+
+        assert access.server == "https://10.0.0.1:443"
+        assert access.namespace == "operators"
+        assert token(access) == "Bearer first"
+        assert access.ssl.verify_mode is ssl.CERT_REQUIRED
+
+    def test_rotated_token_is_read_again(self, pod, clock):
+        """The kubelet replaces the token; it is read again within a minute."""
+        folder, environment = pod
+        access = load_access(environ=environment, service_account=folder, wall=clock)
+        (folder / "token").write_text("second")
+        assert not access.due()
+
+        clock.now += 61
+        assert access.due()
+        access.reload()
+
+        assert token(access) == "Bearer second"
+        assert not access.due()
+
+    def test_old_token_stays_while_the_new_cannot_be_read(self, pod, clock):
+        """A file that is missing for a moment costs nothing; it is tried again soon."""
+        folder, environment = pod
+        access = load_access(environ=environment, service_account=folder, wall=clock)
+        (folder / "token").unlink()
+
+        with pytest.raises(AccessError, match="does not exist"):
+            access.reload()
+
+        assert token(access) == "Bearer first"
+        assert not access.due()
+        clock.now += 11
+        assert access.due()
+
+    def test_kubeconfig_given_by_name_wins(self, pod, kubeconfig):
+        """Who names a kubeconfig means it, also in a pod."""
+        folder, environment = pod
+
+        access = load_access(kubeconfig(), environ=environment, service_account=folder)
+
+        assert access.server == "http://api.example:8080"
+
+    def test_pod_without_service_account_uses_a_kubeconfig(self, tmp_path, kubeconfig):
+        """A pod to which no service account is mounted may bring a kubeconfig."""
+        environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBECONFIG": kubeconfig()}
+
+        access = load_access(environ=environment, service_account=tmp_path / "nothing")
+
+        assert access.server == "http://api.example:8080"
+
+
+class TestKubeconfig:
+    """Kubeconfig files."""
+
+    def test_bare_server_needs_no_credentials(self, kubeconfig):
+        """A server over plain HTTP gets no credentials and no TLS."""
+        access = load_access(kubeconfig())
+
+        assert access.headers() == {}
+        assert access.ssl is None
+        assert access.namespace == "default"
+
+    def test_environment_names_the_file(self, kubeconfig):
+        """Without a name $KUBECONFIG counts."""
+        access = load_access(environ={"KUBECONFIG": kubeconfig()})
+
+        assert access.server == "http://api.example:8080"
+
+    def test_files_are_merged(self, tmp_path, kubeconfig):
+        """Several files joined by `:` are one configuration; files that are missing are left out."""
+        first, second = kubeconfig(name="first"), kubeconfig(user={"token": "x"}, name="second")
+
+        access = load_access(f"{tmp_path}/missing:{first}:{second}")
+
+        assert access.server == "http://api.example:8080"
+
+    def test_context_is_chosen_by_name(self, kubeconfig):
+        """The context that is named counts, with its namespace."""
+        path = kubeconfig(context={"namespace": "team-a"})
+
+        assert load_access(path, "here").namespace == "team-a"
+        with pytest.raises(AccessError, match="elsewhere"):
+            load_access(path, "elsewhere")
+
+    def test_token_is_sent(self, kubeconfig):
+        """A token in the file is sent as a bearer's."""
+        assert token(load_access(kubeconfig(user={"token": "secret"}))) == "Bearer secret"
+
+    def test_token_file_is_relative_and_read_again(self, tmp_path, kubeconfig, clock):
+        """A token file is found beside the kubeconfig, and read again as it changes."""
+        (tmp_path / "my-token").write_text("one\n")
+        access = load_access(kubeconfig(user={"tokenFile": "my-token"}), wall=clock)
+        assert token(access) == "Bearer one"
+
+        (tmp_path / "my-token").write_text("two\n")
+        clock.now += 61
+        assert access.due()
+        access.reload()
+
+        assert token(access) == "Bearer two"
+
+    def test_password_is_sent(self, kubeconfig):
+        """User and password are sent as HTTP's basic scheme."""
+        access = load_access(kubeconfig(user={"username": "ann", "password": "secret"}))
+
+        assert token(access) == "Basic YW5uOnNlY3JldA=="
+
+    def test_missing_file_says_where_it_was_sought(self, tmp_path):
+        """Without any configuration the error says what was tried and what to do."""
+        with pytest.raises(AccessError, match=r"no kubeconfig at .*/none .*; set --kubeconfig"):
+            load_access(str(tmp_path / "none"), environ=NOBODY)
+
+    @pytest.mark.parametrize("text", ["", "{}", "[]", "{", "contexts: 5"])
+    def test_broken_file_is_an_access_error(self, tmp_path, text):
+        """Whatever is wrong with a file, the error names it."""
+        path = tmp_path / "broken"
+        path.write_text(text)
+
+        with pytest.raises(AccessError, match="broken"):
+            load_access(str(path), environ=NOBODY)
+
+    def test_cluster_without_server_is_an_access_error(self, kubeconfig):
+        """A cluster must say where its server is."""
+        path = Path(kubeconfig())
+        path.write_text(path.read_text().replace("server:", "sever:"))
+
+        with pytest.raises(AccessError, match="cluster 'c' names no server"):
+            load_access(str(path))
+
+
+class TestExecPlugin:
+    """Programs that print credentials."""
+
+    def test_token_of_a_plugin_is_sent(self, kubeconfig, plugin):
+        """The token that a plugin prints is sent."""
+        assert token(load_access(kubeconfig(user=plugin({"token": "printed"})))) == "Bearer printed"
+
+    def test_plugin_runs_again_before_its_token_expires(self, kubeconfig, plugin, clock):
+        """A plugin runs again a minute before the expiry it printed, and not sooner."""
+        expiry = dt.datetime.fromtimestamp(clock.now + 300, tz=dt.UTC).isoformat().replace("+00:00", "Z")
+        path = kubeconfig(user=plugin({"token": "one", "expirationTimestamp": expiry}))
+        access = load_access(path, wall=clock)
+        plugin({"token": "two"})
+        clock.now += 239
+        assert not access.due()
+
+        clock.now += 2
+        assert access.due()
+        access.reload()
+
+        assert token(access) == "Bearer two"
+
+    def test_plugin_without_expiry_runs_once(self, kubeconfig, plugin, clock):
+        """A plugin that names no expiry runs again only after a 401."""
+        access = load_access(kubeconfig(user=plugin({"token": "one"})), wall=clock)
+
+        clock.now += 1_000_000
+
+        assert not access.due()
+
+    @pytest.mark.parametrize(("status", "code"), [(None, 0), ({}, 0), ({"token": "x"}, 1)])
+    def test_failing_plugin_is_an_access_error(self, kubeconfig, plugin, status, code):
+        """A plugin that gives nothing is named, instead of a 401 that nobody understands."""
+        path = kubeconfig(user=plugin(status, code))
+
+        with pytest.raises(AccessError, match=r"exec plugin .* gave no credentials"):
+            load_access(path)
+
+    def test_certificate_of_a_plugin_is_used(self, kubeconfig, plugin, authority):
+        """A plugin may print a client certificate instead of a token."""
+        certificate, key = authority.issue("client")
+        status = {"clientCertificateData": certificate.read_text(), "clientKeyData": key.read_text()}
+        cluster = {"server": "https://localhost:1", "certificate-authority": str(authority.path)}
+
+        access = load_access(kubeconfig(user=plugin(status), cluster=cluster))
+
+        assert token(access) is None
+        assert access.connection_info().certificate_path is not None
+
+
+@pytest.fixture
+async def secure_server(authority):
+    """An HTTPS server that demands a client certificate and answers with whose it was."""
+    certificate, key = authority.issue("server")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.path)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(certificate, key)
+
+    async def who(request):
+        subject = request.transport.get_extra_info("peercert")["subject"]
+        return web.json_response({"name": dict(part[0] for part in subject)["commonName"]})
+
+    application = web.Application()
+    application.router.add_get("/who", who)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    yield runner.addresses[0][1]
+    await runner.cleanup()
+
+
+class TestTls:
+    """Certificates, of the server and our own."""
+
+    @pytest.fixture
+    def user(self, authority):
+        """A user with a client certificate."""
+        certificate, key = authority.issue("client")
+        return {"client-certificate": str(certificate), "client-key": str(key)}
+
+    async def test_client_certificate_is_shown(self, kubeconfig, authority, user, secure_server):
+        """The certificate of a kubeconfig is shown, and the server's is checked by its authority."""
+        cluster = {
+            "server": f"https://localhost:{secure_server}",
+            "certificate-authority": str(authority.path),
+        }
+        async with ApiSession(load_access(kubeconfig(user, cluster))) as session:
+            assert await session.request("GET", "/who") == {"name": "client"}
+
+    async def test_renewed_certificate_is_taken_up(
+        self, kubeconfig, authority, user, secure_server, tmp_path
+    ):
+        """A certificate that was renewed in place is shown on connections made after a reload."""
+        cluster = {
+            "server": f"https://localhost:{secure_server}",
+            "certificate-authority": str(authority.path),
+        }
+        access = load_access(kubeconfig(user, cluster))
+        renewed, key = authority.issue("renewed")
+        (tmp_path / "client.crt").write_bytes(renewed.read_bytes())
+        (tmp_path / "client.key").write_bytes(key.read_bytes())
+
+        access.reload()
+
+        async with ApiSession(access) as session:
+            assert await session.request("GET", "/who") == {"name": "renewed"}
+
+    async def test_unknown_authority_is_not_trusted(self, kubeconfig, user, secure_server, tmp_path):
+        """A server whose certificate another authority has signed is not spoken to."""
+        stranger = Authority(tmp_path)
+        cluster = {
+            "server": f"https://localhost:{secure_server}",
+            "certificate-authority": str(stranger.path),
+        }
+        async with ApiSession(load_access(kubeconfig(user, cluster))) as session:
+            with pytest.raises(ApiUnreachable, match="certificate"):
+                await session.request("GET", "/who")
+
+    async def test_server_name_is_checked_as_told(self, kubeconfig, authority, user, secure_server):
+        """With `tls-server-name` the server's certificate must be for that name."""
+        cluster = {
+            "server": f"https://127.0.0.1:{secure_server}",
+            "certificate-authority": str(authority.path),
+            "tls-server-name": "api.example",
+        }
+        async with ApiSession(load_access(kubeconfig(user, cluster))) as session:
+            assert await session.request("GET", "/who") == {"name": "client"}
+
+    async def test_verification_can_be_switched_off(self, kubeconfig, user, secure_server):
+        """With `insecure-skip-tls-verify` any certificate will do, as the user wishes."""
+        cluster = {"server": f"https://127.0.0.1:{secure_server}", "insecure-skip-tls-verify": True}
+        async with ApiSession(load_access(kubeconfig(user, cluster))) as session:
+            assert await session.request("GET", "/who") == {"name": "client"}
+
+
+class TestProxy:
+    """Proxies, of the file and of the environment."""
+
+    @pytest.fixture(autouse=True)
+    def environment(self, monkeypatch):
+        """Name a proxy for everything but one host."""
+        for name in ("http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "all_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
+        monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+        monkeypatch.setenv("no_proxy", "inside.example")
+
+    @pytest.mark.parametrize(
+        ("server", "proxy"),
+        [
+            ("http://api.example:8080", "http://proxy.example:3128"),
+            ("http://inside.example:8080", None),
+            ("http://127.0.0.1:8080", None),
+            ("http://localhost:8080", None),
+            ("http://[::1]:8080", None),
+        ],
+    )
+    def test_environment_is_obeyed(self, kubeconfig, server, proxy):
+        """The environment's proxy is used, but not for its exceptions nor for this machine."""
+        assert load_access(kubeconfig(cluster={"server": server})).proxy == proxy
+
+    def test_file_wins(self, kubeconfig):
+        """A proxy that the kubeconfig names is used whatever the environment says."""
+        cluster = {"server": "http://inside.example:8080", "proxy-url": "http://other.example:3128"}
+
+        assert load_access(kubeconfig(cluster=cluster)).proxy == "http://other.example:3128"
+
+
+class TestConnectionInfo:
+    """The same access for Kopf."""
+
+    def test_kopf_speaks_as_we_do(self, pod, clock):
+        """Kopf gets the same server, token, CA and namespace."""
+        folder, environment = pod
+
+        info = load_access(environ=environment, service_account=folder, wall=clock).connection_info()
+
+        assert info.server == "https://10.0.0.1:443"
+        assert (info.scheme, info.token) == ("Bearer", "first")
+        assert info.ca_path == str(folder / "ca.crt")
+        assert info.default_namespace == "operators"
+
+    def test_kopf_logs_in_again(self, pod, clock):
+        """What Kopf gets expires after ten minutes, and the next is read anew."""
+        folder, environment = pod
+        access = load_access(environ=environment, service_account=folder, wall=clock)
+        assert access.connection_info().expiration.timestamp() == clock.now + 600
+
+        (folder / "token").write_text("second")
+        clock.now += 601
+
+        assert access.connection_info().token == "second"
+
+    def test_kopf_gets_the_old_token_while_the_new_cannot_be_read(self, pod, clock):
+        """A file that is missing for a moment does not end Kopf."""
+        folder, environment = pod
+        access = load_access(environ=environment, service_account=folder, wall=clock)
+        (folder / "token").unlink()
+        clock.now += 601
+
+        assert access.connection_info().token == "first"
+
+    def test_kopf_never_meets_an_expired_token(self, kubeconfig, plugin, clock):
+        """A token that expires sooner makes Kopf log in sooner."""
+        expiry = dt.datetime.fromtimestamp(clock.now + 300, tz=dt.UTC).isoformat().replace("+00:00", "Z")
+        path = kubeconfig(user=plugin({"token": "one", "expirationTimestamp": expiry}))
+
+        info = load_access(path, wall=clock).connection_info()
+
+        assert info.expiration.timestamp() == clock.now + 240
