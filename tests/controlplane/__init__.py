@@ -12,6 +12,7 @@ from controlplane.namespaces import clear_cluster, fresh_namespace
 from controlplane.operator_process import OperatorProcess, running_operator, start_operator
 from controlplane.plane import ControlPlane, KubectlError, running_control_plane, running_full_control_plane
 from controlplane.processes import Process
+from controlplane.scene import Scene
 
 __all__ = [
     "Answer",
@@ -21,6 +22,7 @@ __all__ = [
     "OperatorProcess",
     "Process",
     "Programs",
+    "Scene",
     "UnavailableError",
     "clear_cluster",
     "find_or_build",

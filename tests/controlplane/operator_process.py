@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,8 +14,6 @@ from urllib.request import urlopen
 from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
 from controlplane.plane import ControlPlane
 from controlplane.processes import Process
-
-_LISTENS_AT = re.compile(r"127\.0\.0\.1:([1-9]\d*)")
 
 
 class OperatorProcess(Process):
@@ -36,8 +33,10 @@ class OperatorProcess(Process):
     @property
     def url(self) -> str | None:
         """Where /healthz, /readyz and /metrics are served, None while the log has not said so."""
-        found = _LISTENS_AT.search(self.log_text())
-        return None if found is None else f"http://127.0.0.1:{found[1]}"
+        for line in self.lines():
+            if line.get("event") == "listening":
+                return f"http://{line['address']}"
+        return None
 
     def http(self, path: str) -> tuple[int, str]:
         """Return the status code and text that the operator answers; raise OSError if it does not."""

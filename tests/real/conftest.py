@@ -19,6 +19,7 @@ from controlplane import (
     ControlPlane,
     OperatorProcess,
     Programs,
+    Scene,
     UnavailableError,
     clear_cluster,
     find_or_build,
@@ -101,6 +102,18 @@ def full_namespace(full_control_plane: ControlPlane) -> Iterator[str]:
     with fresh_namespace(full_control_plane) as name:
         yield name
     clear_cluster(full_control_plane)
+
+
+@pytest.fixture
+def scene(control_plane: ControlPlane, namespace: str) -> Scene:
+    """Return the namespace with what tests ask about its claims."""
+    return Scene(control_plane, namespace)
+
+
+@pytest.fixture
+def full_scene(full_control_plane: ControlPlane, full_namespace: str) -> Scene:
+    """Return the same on the full control plane."""
+    return Scene(full_control_plane, full_namespace)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,456 @@
+"""The life of the operator on the real API server: stops, crashes, outages, missing rights."""
+
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from controlplane.fleet import DRIVER, create_fleet, create_node, create_slice
+from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
+from controlplane.scene import FINALIZER, PENDING, RESOURCE, allocation, annotations, devices
+
+NODES, EACH = 10, 4
+DEVICES = NODES * EACH
+CLAIMS = DEVICES + 20
+
+
+def assert_each_device_once(scene):
+    """Every device is allocated to one claim at most."""
+    taken = Counter(device for claim in scene.all_claims() for device in devices(claim))
+    assert [device for device, holders in taken.items() if holders > 1] == []
+
+
+def allocated(scene):
+    """Return how many claims of the namespace are allocated."""
+    return sum(bool(allocation(claim)) for claim in scene.all_claims())
+
+
+def wait_settled(scene, seconds=60):
+    """Wait until every device is allocated and every other claim says that it is pending."""
+    scene.client.wait_for(
+        scene.claims,
+        lambda listed: (
+            all(allocation(claim) or PENDING in annotations(claim) for claim in listed["items"])
+            and sum(bool(allocation(claim)) for claim in listed["items"]) == DEVICES
+        ),
+        seconds=seconds,
+        what=f"{DEVICES} allocated and the others pending",
+    )
+
+
+@pytest.fixture
+def fleet(scene):
+    """Make ten nodes with four devices each."""
+    create_fleet(scene.client, nodes=NODES, devices=EACH)
+    return scene
+
+
+@pytest.fixture
+def waiting(self, scene, operator):
+    """Return a scene with a claim that waits for devices of a class."""
+    scene.create_claim("waits", DRIVER)
+    scene.wait_pending("waits")
+    return scene
+
+
+class TestDeletion:
+    """What happens when a claim is deleted."""
+
+    @pytest.mark.usefixtures("operator")
+    def test_deleted_claim_goes_and_frees_its_device(self, fleet):
+        """A deleted claim loses allocation and finalizer, and its device goes to the one that waited."""
+        for number in range(DEVICES + 1):
+            fleet.create_claim(f"claim-{number:02}", DRIVER)
+        last = f"claim-{DEVICES:02}"
+        fleet.wait_pending(last, seconds=30)
+        freed = devices(fleet.claim("claim-00"))
+
+        fleet.delete_claim("claim-00")
+
+        fleet.wait_gone("claim-00")
+        assert devices(fleet.wait_allocated(last)) == freed
+
+    @pytest.mark.usefixtures("operator")
+    def test_reserved_claim_is_kept(self, fleet):
+        """A deleted claim that is reserved keeps its allocation until the reservation ends."""
+        fleet.create_claim("used", DRIVER)
+        fleet.wait_allocated("used")
+        pod = {"resource": "pods", "name": "user", "uid": "0b7b2b9c-3f3c-4f0e-9d5b-6d5f0a6f0c01"}
+        fleet.client.patch(f"{fleet.claims}/used/status", {"status": {"reservedFor": [pod]}})
+
+        fleet.delete_claim("used")
+        time.sleep(1)
+
+        assert allocation(fleet.claim("used"))
+        fleet.client.patch(f"{fleet.claims}/used/status", {"status": {"reservedFor": None}})
+        fleet.wait_gone("used")
+
+
+class TestWhichClaims:
+    """Which claims the operator takes."""
+
+    def pod(self, scene, claim):
+        """Create a pod that names a claim."""
+        pod = {
+            "metadata": {"name": f"user-of-{claim}"},
+            "spec": {
+                "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "dev"}]}}],
+                "resourceClaims": [{"name": "dev", "resourceClaimName": claim}],
+            },
+        }
+        path = f"/api/v1/namespaces/{scene.namespace}/pods"
+        scene.client.create(path, pod)
+        return f"{path}/user-of-{claim}"
+
+    @pytest.mark.usefixtures("operator")
+    def test_claim_of_a_pod_is_left_alone(self, fleet):
+        """A claim that a pod names is left to kube-scheduler, and taken once the pod has finished."""
+        pod = self.pod(fleet, "scheduled")
+        fleet.create_claim("scheduled", DRIVER)
+        fleet.create_claim("later", DRIVER)
+        fleet.wait_allocated("later")
+
+        assert "finalizers" not in fleet.claim("scheduled")["metadata"]
+        assert annotations(fleet.claim("scheduled")) == {}
+        fleet.client.patch(f"{pod}/status", {"status": {"phase": "Succeeded"}})
+        fleet.wait_allocated("scheduled")
+
+    @pytest.mark.usefixtures("operator")
+    def test_label_opts_out(self, fleet):
+        """A claim with the label is left alone until the label goes."""
+        fleet.create_claim("mine", DRIVER, labels={"dra-operator.io/allocate": "false"})
+        fleet.create_claim("later", DRIVER)
+        fleet.wait_allocated("later")
+        assert allocation(fleet.claim("mine")) is None
+
+        fleet.client.patch(
+            f"{fleet.claims}/mine", {"metadata": {"labels": {"dra-operator.io/allocate": None}}}
+        )
+
+        fleet.wait_allocated("mine")
+
+    @pytest.mark.usefixtures("operator")
+    def test_claim_that_is_taken_over_loses_the_annotation(self, scene):
+        """A pending claim that a pod comes to use says nothing more of ours."""
+        scene.create_claim("taken", "absent.example.com")
+        scene.wait_pending("taken")
+
+        self.pod(scene, "taken")
+
+        scene.client.wait_for(f"{scene.claims}/taken", lambda claim: PENDING not in annotations(claim))
+
+
+class TestNewAttempt:
+    """A claim that waits is tried again when something changes that could help; nobody restarts anything."""
+
+    def test_class_slice_and_node_come_one_after_the_other(self, waiting):
+        """Class, slice and node may come in any order; with the last of them the claim is allocated."""
+        create_slice(waiting.client, "node-000", devices=1)
+        waiting.client.create(f"{RESOURCE}/deviceclasses", {"metadata": {"name": DRIVER}, "spec": {}})
+        assert "0" in waiting.wait_pending("waits", "request devices")
+
+        create_node(waiting.client, "node-000")
+
+        assert devices(waiting.wait_allocated("waits")) == ["node-000/dev-0"]
+
+    @pytest.mark.parametrize(
+        ("unusable", "usable"),
+        [
+            ({"spec": {"unschedulable": True}}, {"spec": {"unschedulable": False}}),
+            (
+                {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
+                {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+            ),
+        ],
+        ids=["cordoned", "not ready"],
+    )
+    def test_node_becomes_usable(self, waiting, unusable, usable):
+        """A claim waits for a node that is cordoned or not ready, and is allocated when that ends."""
+        create_fleet(waiting.client, nodes=0, devices=0)
+        path = "/api/v1/nodes/node-000"
+        subresource = "/status" if "status" in unusable else ""
+        create_node(waiting.client, "node-000")
+        waiting.client.patch(path + subresource, unusable)
+        create_slice(waiting.client, "node-000", devices=1)
+        waiting.wait_event("waits", "NodeUnusable")
+
+        waiting.client.patch(path + subresource, usable)
+
+        waiting.wait_allocated("waits")
+
+
+class TestStopping:
+    """SIGTERM, kill -9 and a second operator after the first."""
+
+    def test_sigterm_ends_well(self, fleet, start_operator):
+        """SIGTERM in the middle of many claims: exit 0 within the grace period, and nothing is half done."""
+        operator = start_operator()
+        operator.wait_ready()
+        for number in range(CLAIMS):
+            fleet.create_claim(f"claim-{number:02}", DRIVER)
+
+        started = time.monotonic()
+        assert operator.stop(signal.SIGTERM) == 0
+        assert time.monotonic() - started < 12
+
+        assert_each_device_once(fleet)
+        assert "Traceback" not in operator.log_text()
+
+    def test_idle_operator_stops_at_once(self, start_operator):
+        """An operator with nothing to do stops within two seconds."""
+        operator = start_operator()
+        operator.wait_ready()
+
+        started = time.monotonic()
+        assert operator.stop(signal.SIGTERM) == 0
+        assert time.monotonic() - started < 2
+
+    def test_killed_operator_loses_nothing(self, fleet, start_operator):
+        """Kill -9 in the middle and a new operator: every device once, the rest pending, nothing left behind."""
+        first = start_operator()
+        first.wait_ready()
+        for number in range(CLAIMS):
+            fleet.create_claim(f"claim-{number:02}", DRIVER)
+            if number == CLAIMS // 2:
+                first.kill()
+        for number in range(5):
+            fleet.delete_claim(f"claim-{number:02}")
+
+        start_operator()
+
+        wait_settled(fleet)
+        assert_each_device_once(fleet)
+        names = {claim["metadata"]["name"] for claim in fleet.all_claims()}
+        assert len(names) == CLAIMS - 5
+
+    def test_pending_reason_survives_a_restart(self, scene, start_operator):
+        """A second operator finds the reason already told and repeats neither Event nor annotation."""
+        first = start_operator()
+        scene.create_claim("waits", "absent.example.com")
+        text = scene.wait_pending("waits", seconds=30)
+        event = scene.wait_event("waits", "ClassNotFound")
+        version = scene.claim("waits")["metadata"]["resourceVersion"]
+        first.stop()
+
+        second = start_operator()
+        second.wait_ready()
+        time.sleep(1)
+
+        assert scene.claim("waits")["metadata"]["resourceVersion"] == version
+        assert [found["count"] for found in scene.events("waits")] == [event["count"]]
+        assert annotations(scene.claim("waits"))[PENDING] == text
+
+
+class TestOutage:
+    """The API server away, at the start or later."""
+
+    def test_operator_waits_for_the_api_server(self, control_plane, fleet, start_operator):
+        """An operator that starts without an API server lives, is not ready, and works once there is one."""
+        access = control_plane.kubeconfig_for(SERVICE_ACCOUNT, NAMESPACE)
+        fleet.create_claim("early", DRIVER)
+        with control_plane.outage():
+            operator = start_operator(kubeconfig=access)
+            operator.wait_until(lambda: operator.url is not None, seconds=20)
+            assert operator.http("/healthz")[0] == 200
+            status, why = operator.http("/readyz")
+            assert status == 503
+            assert "API server" in why
+
+        fleet.wait_allocated("early", seconds=60)
+        operator.wait_ready()
+
+    def test_outage_is_survived(self, control_plane, fleet, operator):
+        """While the API server is away the operator is alive and says so; then it goes on where it was."""
+        fleet.create_claim("before", DRIVER)
+        fleet.wait_allocated("before")
+        with control_plane.outage():
+            operator.wait_unready()
+            assert operator.http("/healthz")[0] == 200
+        fleet.create_claim("after", DRIVER)
+
+        fleet.wait_allocated("after", seconds=60)
+        operator.wait_ready()
+        assert_each_device_once(fleet)
+        assert operator.exit_code is None
+
+    def test_deletion_in_the_gap_is_noticed(self, control_plane, fleet, operator):
+        """A claim that goes while the operator cannot see it gives its devices back."""
+        fleet.create_claim("holder", DRIVER, count=1)
+        held = devices(fleet.wait_allocated("holder"))
+        operator.send(signal.SIGSTOP)
+        fleet.client.patch(f"{fleet.claims}/holder/status", {"status": {"allocation": None}})
+        fleet.client.patch(f"{fleet.claims}/holder", {"metadata": {"finalizers": None}})
+        fleet.delete_claim("holder")
+        with control_plane.outage():
+            operator.send(signal.SIGCONT)
+            operator.wait_unready()
+
+        fleet.create_claim("next", DRIVER)
+
+        assert devices(fleet.wait_allocated("next", seconds=60)) == held
+
+
+class TestRights:
+    """A service account that may do less than it must."""
+
+    ROLE = "dra-operator-less"
+
+    @pytest.fixture
+    def less(self, access, scene):
+        """Return a function that makes a service account with the operator's rights, but for some."""
+        client = scene.client
+        accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+        roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+        whole = client.get(f"{roles}/dra-operator")["rules"]
+
+        def make(without):
+            rules = [
+                {**rule, "resources": [name for name in rule["resources"] if name != without]}
+                for rule in whole
+            ]
+            rules = [rule for rule in rules if rule["resources"]]
+            client.create(accounts, {"metadata": {"name": self.ROLE}})
+            client.create(roles, {"metadata": {"name": self.ROLE}, "rules": rules})
+            client.create(
+                bindings,
+                {
+                    "metadata": {"name": self.ROLE},
+                    "roleRef": {
+                        "apiGroup": "rbac.authorization.k8s.io",
+                        "kind": "ClusterRole",
+                        "name": self.ROLE,
+                    },
+                    "subjects": [{"kind": "ServiceAccount", "name": self.ROLE, "namespace": NAMESPACE}],
+                },
+            )
+            return access.kubeconfig_for(self.ROLE, NAMESPACE)
+
+        yield make
+        for path in (accounts, roles, bindings):
+            client.delete(f"{path}/{self.ROLE}")
+
+    def grant(self, scene):
+        """Give the account what it lacks."""
+        roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        rules = scene.client.get(f"{roles}/dra-operator")["rules"]
+        scene.client.patch(f"{roles}/{self.ROLE}", {"rules": rules})
+
+    def test_missing_list_is_named(self, less, fleet, start_operator):
+        """Without the right to list slices nothing is allocated, and readiness names verb and resource."""
+        fleet.create_claim("waits", DRIVER)
+        operator = start_operator(kubeconfig=less("resourceslices"))
+        operator.wait_until(lambda: "resourceslices" in unready(operator), seconds=30)
+
+        assert "list resourceslices" in unready(operator)
+        assert allocation(fleet.claim("waits")) is None
+        assert any(
+            line.get("event") == "forbidden" and "resourceslices" in line["resource"]
+            for line in operator.lines()
+        )
+
+        self.grant(fleet)
+        fleet.wait_allocated("waits", seconds=60)
+        operator.wait_ready()
+
+    def test_missing_binding_is_named(self, less, fleet, start_operator):
+        """Without `resourceclaims/binding` the API server refuses the allocation; the claim says so in an Event."""
+        operator = start_operator(kubeconfig=less("resourceclaims/binding"))
+        operator.wait_ready()
+        fleet.create_claim("waits", DRIVER)
+
+        event = fleet.wait_event("waits", "Forbidden", seconds=20)
+
+        assert "resourceclaims" in event["message"]
+        assert "resourceclaims" in unready(operator)
+        assert allocation(fleet.claim("waits")) is None
+
+        self.grant(fleet)
+        fleet.wait_allocated("waits", seconds=60)
+        operator.wait_ready()
+
+
+def unready(operator):
+    """Return what /readyz says, empty while it cannot be asked."""
+    try:
+        return operator.http("/readyz")[1]
+    except OSError:
+        return ""
+
+
+class TestFootprint:
+    """What the operator asks of the API server and leaves on objects."""
+
+    def test_rights_are_those_it_uses(self, control_plane, fleet, start_operator):
+        """Every request of the service account is allowed, and every right it has was used, by the audit log."""
+        control_plane.audit_log.write_bytes(b"")
+        operator = start_operator(
+            "--request-timeout-seconds=2", "--event-refresh-seconds=1", "--full-pass-seconds=1"
+        )
+        operator.wait_ready()
+        fleet.create_claim("waits", "absent.example.com")
+        fleet.create_claim("works", DRIVER)
+        fleet.wait_allocated("works")
+        fleet.wait_pending("waits")
+        fleet.delete_claim("works")
+        fleet.wait_gone("works")
+        # The Event that is refreshed is the patch; the write whose answer is lost is the get.
+        fleet.client.wait_for(
+            f"/api/v1/namespaces/{fleet.namespace}/events",
+            lambda events: any(event["count"] > 1 for event in events["items"]),
+            seconds=30,
+        )
+        for number in range(DEVICES):
+            fleet.create_claim(f"claim-{number:02}", DRIVER)
+        with control_plane.frozen():
+            time.sleep(4)
+        fleet.client.wait_for(
+            fleet.claims, lambda claims: sum(bool(allocation(claim)) for claim in claims["items"]) == DEVICES
+        )
+
+        requests = control_plane.requests_of(SERVICE_ACCOUNT, NAMESPACE)
+
+        refused = [request for request in requests if request["responseStatus"]["code"] in {401, 403}]
+        assert refused == []
+        used = {
+            (asked(request["objectRef"]), request["verb"]) for request in requests if "objectRef" in request
+        }
+        # Part of the authorization of a status patch, so it is in no request of its own (see TestRights).
+        assert used | {("resourceclaims/binding", "patch")} == granted(fleet.client)
+
+    @pytest.mark.usefixtures("operator")
+    def test_nothing_foreign_is_touched(self, fleet):
+        """Of all objects only claims bear the operator's marks: finalizer, allocation, and nothing of Kopf's."""
+        fleet.create_claim("works", DRIVER)
+        claim = fleet.wait_allocated("works")
+
+        writers = {
+            (entry["manager"], entry.get("subresource")) for entry in claim["metadata"]["managedFields"]
+        }
+        assert ("dra-operator", "status") in writers
+        assert claim["metadata"]["finalizers"] == [FINALIZER]
+        assert "annotations" not in claim["metadata"]
+        for collection in (
+            f"{RESOURCE}/resourceslices",
+            f"{RESOURCE}/deviceclasses",
+            "/api/v1/nodes",
+            "/api/v1/namespaces",
+        ):
+            for item in fleet.client.get(collection)["items"]:
+                managers = {entry["manager"] for entry in item["metadata"].get("managedFields", [])}
+                assert "dra-operator" not in managers
+
+
+def asked(reference):
+    """Return the resource of an audit event as a rule of RBAC writes it."""
+    subresource = reference.get("subresource")
+    return reference["resource"] + (f"/{subresource}" if subresource else "")
+
+
+def granted(client):
+    """Return (resource, verb) of all that the operator's ClusterRole grants."""
+    role = client.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/dra-operator")
+    return {
+        (resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]
+    }
