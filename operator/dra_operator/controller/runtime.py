@@ -132,7 +132,7 @@ class Runtime:
         self.address = await self._health.start()
         log.info(messages.LISTENING, address=self.address)
         self._session = ApiSession(self._access)
-        self._recorder = EventRecorder(self._session)
+        self._recorder = EventRecorder(self._session, busy=self._is_writing)
         self._spawn("events", self._recorder.run())
         self._spawn("loop", self._loop.run())
         self._spawn("connect", self._connect())
@@ -263,6 +263,10 @@ class Runtime:
             self._record(effect)
         elif self._writer is not None:
             self._writer.submit(effect)
+
+    def _is_writing(self) -> bool:
+        """Whether Events should wait, because decisions are being written."""
+        return self._writer is not None and self._writer.busy
 
     def _record(self, notice: Notice) -> None:
         if self._recorder is not None:

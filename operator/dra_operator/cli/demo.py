@@ -1,0 +1,174 @@
+"""`dra-operator demo`: the main job, start to end, on an API server in memory.
+
+Nothing is staged: the operator that runs is the one that `run` runs, over HTTP, against an API server that
+answers as the real one does; only the nodes and the driver are missing, and what they would publish stands in
+demo.yaml.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from dra_operator.cli.describe import describe
+
+SHOWN = (("all-gpus", "It has its devices:"), ("big-gpu", "It waits, and says why:"))
+"""The claims that are printed, and what there is to see."""
+CLAIMS = ("all-gpus", "best-gpu", "big-gpu")
+PATIENCE = 30.0
+"""Seconds after which the demo gives up."""
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def demo(
+    *,
+    keep: Annotated[
+        bool, typer.Option("--serve", help="Keep the API server and the operator up until Ctrl-C.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(help="Where the API server listens on loopback; 0 takes a free port.")
+    ] = 0,
+) -> None:
+    """Run the operator on an API server in memory and show what it does. Needs no cluster."""
+    from dra_operator.controller import logs  # noqa: PLC0415
+
+    logs.configure("console", "warning")
+    typer.echo("An API server in memory, two nodes with two GPUs each, and the operator.\n")
+    with _api_server(port) as server, tempfile.TemporaryDirectory(prefix="dra-operator-") as folder:
+        kubeconfig = Path(folder) / "kubeconfig"
+        kubeconfig.write_text(server.kubeconfig(), encoding="utf-8")
+        raise typer.Exit(asyncio.run(_show(server, kubeconfig, keep=keep)))
+
+
+@contextlib.contextmanager
+def _api_server(port: int) -> Iterator[Any]:
+    """Run the API server in a thread with an event loop of its own, as another process would."""
+    from dra_operator.sim.server import ApiServer  # noqa: PLC0415
+
+    server, loop = ApiServer(port), asyncio.new_event_loop()
+    loop.run_until_complete(server.start())
+    thread = threading.Thread(target=loop.run_forever, name="api server", daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:
+    from dra_operator.cluster.access import load_access  # noqa: PLC0415
+    from dra_operator.cluster.session import ApiSession  # noqa: PLC0415
+    from dra_operator.controller.settings import Settings  # noqa: PLC0415
+    from dra_operator.controller.shell import serve  # noqa: PLC0415
+
+    access = await asyncio.to_thread(load_access, str(kubeconfig))
+    stop = asyncio.Event()
+    async with ApiSession(access, user_agent="dra-operator-demo") as session:
+        await _apply(session)
+        settings = Settings(listen="127.0.0.1:0", kubeconfig=str(kubeconfig))
+        operator = asyncio.create_task(serve(settings, access, stop=stop))
+        settled = asyncio.create_task(_settled(session))
+        done, _ = await asyncio.wait(
+            {operator, settled}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
+        )
+        if settled not in done:
+            typer.echo(f"error: the claims are not settled after {PATIENCE:.0f} s", err=True)
+            settled.cancel()
+            stop.set()
+            return max(1, await operator)
+        for name, text in SHOWN:
+            typer.echo(f"$ kubectl describe resourceclaim {name}        # {text}")
+            typer.echo(await _described(session, name))
+        typer.echo(await _summary(session))
+    if keep:
+        _say_how_to_go_on(kubeconfig, server.url)
+    else:
+        _say_what_next()
+        stop.set()
+    return await operator
+
+
+async def _apply(session: Any) -> None:
+    """Create what demo.yaml holds."""
+    from dra_operator.api.kinds import KINDS  # noqa: PLC0415
+    from dra_operator.cluster.discovery import Served  # noqa: PLC0415
+
+    text = files("dra_operator.cli").joinpath("demo.yaml").read_text(encoding="utf-8")
+    for body in yaml.safe_load_all(text):
+        metadata = body["metadata"]
+        kind = Served(KINDS[body["kind"]], body["apiVersion"].rpartition("/")[2])
+        await session.request("POST", kind.path(metadata.get("namespace", "")), body=body)
+        typer.echo(f"{kind.kind.plural}/{metadata['name']} created")
+    typer.echo()
+
+
+async def _settled(session: Any) -> None:
+    """Wait until each claim has an Event, and those that fit an allocation."""
+    while True:
+        claims = [await _claim(session, name) for name in CLAIMS]
+        told = [await _events(session, name) for name in CLAIMS]
+        answered = [
+            "allocation" in (claim.get("status") or {})
+            or "dra-operator.io/pending" in (claim["metadata"].get("annotations") or {})
+            for claim in claims
+        ]
+        if all(told) and all(answered):
+            return
+        await asyncio.sleep(0.05)
+
+
+async def _claim(session: Any, name: str) -> Any:
+    return await session.request("GET", f"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{name}")
+
+
+async def _events(session: Any, name: str) -> Any:
+    params = {"fieldSelector": f"involvedObject.kind=ResourceClaim,involvedObject.name={name}"}
+    found = await session.request("GET", "/api/v1/namespaces/default/events", params=params)
+    return found["items"]
+
+
+async def _described(session: Any, name: str) -> str:
+    claim = await _claim(session, name)
+    return describe(claim, await _events(session, name), datetime.now(UTC))
+
+
+async def _summary(session: Any) -> str:
+    lines = []
+    for name in CLAIMS:
+        claim = await _claim(session, name)
+        allocation = (claim.get("status") or {}).get("allocation")
+        if allocation is None:
+            lines.append(f"{name}: waits: {claim['metadata']['annotations']['dra-operator.io/pending']}")
+            continue
+        results = allocation["devices"]["results"]
+        devices = ", ".join(f"{result['pool']}/{result['device']}" for result in results)
+        lines.append(f"{name}: allocated {devices} for {results[0]['request']}")
+    return "\n".join(lines) + "\n"
+
+
+def _say_what_next() -> None:
+    typer.echo("Try next:")
+    typer.echo("  dra-operator demo --serve         keep it up, and use kubectl on it")
+    typer.echo("  dra-operator run --kubeconfig F   run the operator on a cluster of yours")
+    typer.echo("  docs/user.md                      what claims can ask for, and what the reasons mean")
+
+
+def _say_how_to_go_on(kubeconfig: Path, url: str) -> None:
+    typer.echo(f"The API server is up at {url}. In another terminal:")
+    typer.echo(f"  export KUBECONFIG={kubeconfig}")
+    typer.echo("  kubectl get resourceclaims,resourceslices,deviceclasses")
+    typer.echo("  kubectl delete resourceclaim all-gpus      # frees the GPUs of node-1")
+    typer.echo("Ctrl-C ends it.")

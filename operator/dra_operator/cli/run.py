@@ -1,0 +1,28 @@
+"""`dra-operator run`: the operator."""
+
+import asyncio
+from collections.abc import Mapping
+
+import typer
+
+from dra_operator.cli.flags import load_or_exit, refuse, with_settings
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+@with_settings
+def run(config: str | None, flags: Mapping[str, str]) -> None:
+    """Run the operator until SIGTERM or Ctrl-C. Each setting can also stand in the environment or a file."""
+    settings = load_or_exit(flags, config).settings
+    # Imported only when the settings are good: Kopf and the kubernetes package take most of a second.
+    from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
+    from dra_operator.controller import logs  # noqa: PLC0415
+    from dra_operator.controller.shell import serve  # noqa: PLC0415
+
+    logs.configure(settings.log_format, settings.log_level)
+    try:
+        access = load_access(settings.kubeconfig or None, settings.context or None)
+    except AccessError as error:
+        refuse(str(error))
+    raise typer.Exit(asyncio.run(serve(settings, access)))

@@ -1,0 +1,67 @@
+"""The answers for the kubelet and Prometheus."""
+
+import aiohttp
+import pytest
+
+from dra_operator.controller.health import HealthServer
+
+
+@pytest.fixture
+async def served():
+    """A health server on a free port, its reasons, and a way to ask it."""
+    stuck, unready = [], []
+    server = HealthServer(
+        "127.0.0.1:0", stuck=lambda: stuck, unready=lambda: unready, metrics=lambda: b"metric 1\n"
+    )
+    address = await server.start()
+    async with aiohttp.ClientSession() as session:
+
+        async def ask(path):
+            async with session.get(f"http://{address}{path}") as response:
+                return response.status, await response.text()
+
+        yield stuck, unready, ask
+    await server.stop()
+
+
+async def test_all_is_well_until_there_is_a_reason(served):
+    """Both answer 200 when there is nothing to say."""
+    _, _, ask = served
+
+    assert await ask("/healthz") == (200, "ok\n")
+    assert await ask("/readyz") == (200, "ok\n")
+
+
+async def test_not_ready_names_each_reason_and_is_still_alive(served):
+    """What a restart would not change is not a matter of liveness."""
+    _, unready, ask = served
+    unready += ["API server: away", "not permitted to list resourceslices"]
+
+    assert await ask("/readyz") == (503, "API server: away\nnot permitted to list resourceslices\n")
+    assert (await ask("/healthz"))[0] == 200
+
+
+async def test_stuck_is_not_alive(served):
+    """Only what a restart would mend is red in /healthz."""
+    stuck, _, ask = served
+    stuck.append("a pass has made no progress for 300 s")
+
+    assert await ask("/healthz") == (500, "a pass has made no progress for 300 s\n")
+
+
+async def test_metrics_are_served_as_prometheus_expects(served):
+    """The text comes out as it is."""
+    _, _, ask = served
+
+    assert await ask("/metrics") == (200, "metric 1\n")
+
+
+async def test_the_port_that_was_taken_is_told():
+    """Port 0 is a free port, and the answer says which."""
+    server = HealthServer("127.0.0.1:0", stuck=list, unready=list, metrics=bytes)
+    address = await server.start()
+    try:
+        assert address.startswith("127.0.0.1:")
+        assert int(address.partition(":")[2]) > 0
+    finally:
+        await server.stop()

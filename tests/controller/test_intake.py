@@ -1,0 +1,288 @@
+"""What arrives, made into state."""
+
+import pytest
+
+from dra_operator.cluster.reflector import Delta
+from dra_operator.controller.claims import ClaimBook, PodUse
+from dra_operator.controller.intake import Changes, Intake
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+
+KEY = ("team-a", "gpu")
+
+
+class Desk:
+    """Everything that the intake feeds."""
+
+    def __init__(self):
+        self.inventory, self.ledger, self.book = Inventory(), Ledger(), ClaimBook()
+        self.intake = Intake(self.inventory, self.ledger, self.book)
+
+    def take(self, *bodies, gone=()):
+        """Take in objects on the wire, and deletions of (kind, namespace, name); return what changed."""
+        changes = Changes()
+        for body in bodies:
+            metadata = body["metadata"]
+            self.intake.take(
+                Delta(body["kind"], metadata.get("namespace", ""), metadata["name"], body), changes
+            )
+        for place in gone:
+            self.intake.take(Delta(*place, None), changes)
+        return changes
+
+
+@pytest.fixture
+def desk():
+    """An empty cluster."""
+    return Desk()
+
+
+def claim(*, allocated=False, spec=None, **metadata):
+    """A claim called team-a/gpu on the wire."""
+    results = [{"request": "gpu", "driver": "d", "pool": "p", "device": "gpu-0"}]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"namespace": "team-a", "name": "gpu", "uid": "u", **metadata},
+        "spec": spec or {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "c"}}]}},
+        "status": {"allocation": {"devices": {"results": results}}} if allocated else {},
+    }
+
+
+def resource_slice(**spec):
+    """A slice of one device on one node."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "d",
+            "nodeName": "n",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+            **spec,
+        },
+    }
+
+
+def node(**status):
+    """A node that is ready."""
+    conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"conditions": conditions, **status},
+    }
+
+
+CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "c"}, "spec": {}}
+RULE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "r"},
+    "spec": {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "NoSchedule"}},
+}
+NAMESPACE = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": "team-a", "labels": {"resource.kubernetes.io/admin-access": "true"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "body"),
+    [
+        ([], resource_slice()),
+        ([resource_slice()], resource_slice(devices=[{"name": "gpu-1"}])),
+        ([], CLASS),
+        ([CLASS], {**CLASS, "spec": {"selectors": [{"cel": {"expression": "true"}}]}}),
+        ([resource_slice()], RULE),
+        ([], node()),
+        ([node()], {**node(), "metadata": {"name": "n", "labels": {"zone": "a"}}}),
+        ([node()], {**node(), "spec": {"unschedulable": True}}),
+        ([], NAMESPACE),
+    ],
+    ids=[
+        "slice added",
+        "slice changed",
+        "class added",
+        "class changed",
+        "rule added",
+        "node added",
+        "node relabelled",
+        "node cordoned",
+        "namespace permits admin access",
+    ],
+)
+def test_what_every_pending_claim_depends_on_is_a_wide_change(desk, before, body):
+    """Each event of dra-semantics 8.14 about something other than a claim has everything tried again."""
+    desk.take(*before)
+
+    assert desk.take(body).wide
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (resource_slice(), ("ResourceSlice", "", "s")),
+        (CLASS, ("DeviceClass", "", "c")),
+        (node(), ("Node", "", "n")),
+    ],
+    ids=["slice", "class", "node"],
+)
+def test_a_deletion_is_a_wide_change(desk, body, place):
+    """What is gone can change a decision, too: a shared pool may be complete now."""
+    desk.take(body)
+
+    assert desk.take(gone=[place]).wide
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (node(), node(conditions=[{"type": "Ready", "status": "True", "lastHeartbeatTime": "2027"}])),
+        (
+            node(),
+            node(conditions=[*node()["status"]["conditions"], {"type": "DiskPressure", "status": "True"}]),
+        ),
+        (resource_slice(), {**resource_slice(), "metadata": {"name": "s", "labels": {"a": "b"}}}),
+        (CLASS, {**CLASS, "metadata": {"name": "c", "resourceVersion": "2"}}),
+    ],
+    ids=["heartbeat", "another condition", "label of a slice", "version of a class"],
+)
+def test_what_decides_nothing_wakes_nobody(desk, before, after):
+    """Most changes help no claim and must not have all of them tried again."""
+    desk.take(before)
+
+    assert not desk.take(after).wide
+
+
+def test_a_new_claim_is_dirty_and_not_wide(desk):
+    """A claim that arrives is tried; the others have nothing to gain."""
+    changes = desk.take(claim())
+
+    assert (changes.dirty, changes.wide) == ({KEY}, False)
+
+
+def test_our_own_annotation_does_not_have_the_claim_tried_again(desk):
+    """Only what can change the decision makes a claim dirty."""
+    desk.take(claim())
+    changes = desk.take(claim(annotations={"dra-operator.io/pending": "waits"}, resourceVersion="2"))
+
+    assert (changes.dirty, changes.seen) == (set(), {KEY})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        {"labels": {"dra-operator.io/allocate": "false"}},
+        {"ownerReferences": [{"kind": "Pod", "name": "p", "uid": "1", "controller": True}]},
+        {"uid": "other"},
+    ],
+    ids=["deletion", "label", "owner", "uid"],
+)
+def test_what_can_change_whose_a_claim_is_makes_it_dirty(desk, change):
+    """The claim is looked at again."""
+    desk.take(claim())
+
+    assert desk.take(claim(**change)).dirty == {KEY}
+
+
+def test_a_cleared_allocation_frees_devices(desk):
+    """Deallocation is a wide change: somebody may have waited for the device."""
+    desk.take(claim(allocated=True))
+
+    assert desk.take(claim()).wide
+    assert desk.ledger.owners("d", "p", "gpu-0") == ()
+
+
+def test_a_deleted_claim_frees_devices(desk):
+    """So is the end of an allocated claim."""
+    desk.take(claim(allocated=True))
+
+    assert desk.take(gone=[("ResourceClaim", *KEY)]).wide
+
+
+def test_the_end_of_a_claim_that_held_nothing_helps_nobody(desk):
+    """A pending claim that is deleted frees nothing."""
+    desk.take(claim())
+
+    assert not desk.take(gone=[("ResourceClaim", *KEY)]).wide
+
+
+def test_a_pod_that_ends_has_its_claims_looked_at(desk):
+    """The claim may be ours again."""
+    desk.take(claim())
+    changes = Changes()
+    desk.intake.take_pod(PodUse("team-a", "train", frozenset({"gpu"})), changes)
+    desk.intake.take_pod(PodUse("team-a", "train", frozenset()), changes)
+
+    assert changes.dirty == {KEY}
+    assert desk.book.waiting() == {KEY}
+
+
+def test_an_object_that_cannot_be_understood_counts_as_absent(desk):
+    """Half-understood devices are not given away; what is wrong is named."""
+    desk.take(resource_slice())
+    changes = desk.take(
+        resource_slice(devices=[{"name": "gpu-0", "capacity": {"memory": {"value": "12 GB"}}}])
+    )
+
+    (unreadable,) = changes.unreadable.values()
+    assert unreadable.subject.name == "s"
+    assert '"12 GB"' in unreadable.message
+    assert changes.wide
+    assert not desk.inventory.pools
+
+
+def test_one_object_that_cannot_be_understood_does_not_stop_the_others(desk):
+    """The next object of the batch is taken in as ever."""
+    broken = {**resource_slice(devices="none"), "metadata": {"name": "broken"}}
+    changes = desk.take(broken, resource_slice())
+
+    assert len(changes.unreadable) == 1
+    assert len(desk.inventory.pools) == 1
+
+
+def test_an_object_that_is_mended_is_readable_again(desk):
+    """The problem is over when the object is whole, or gone."""
+    desk.take(resource_slice(devices="none"))
+
+    assert desk.take(resource_slice()).readable == {("ResourceSlice", "", "s")}
+    assert desk.take(gone=[("ResourceSlice", "", "s")]).readable == {("ResourceSlice", "", "s")}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        claim(allocated=True, spec={"devices": {"requests": "all of them"}}),
+        {
+            **claim(),
+            "status": {
+                "allocation": {
+                    "devices": {
+                        "results": [
+                            {
+                                "request": "gpu",
+                                "driver": "d",
+                                "pool": "p",
+                                "device": "gpu-0",
+                                "consumedCapacity": {"memory": "12 GB"},
+                            }
+                        ]
+                    }
+                }
+            },
+        },
+    ],
+    ids=["spec", "allocation"],
+)
+def test_a_claim_that_cannot_be_understood_keeps_its_devices(desk, broken):
+    """What it holds is not given to anybody else."""
+    changes = desk.take(broken)
+
+    assert len(changes.unreadable) == 1
+    assert desk.ledger.owners("d", "p", "gpu-0") == (KEY,)
+    assert not desk.book.waiting()

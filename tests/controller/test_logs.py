@@ -1,0 +1,100 @@
+"""Every line of the process through one pipe."""
+
+import io
+import json
+import logging
+
+import pytest
+import structlog
+
+from dra_operator.controller import logs
+
+
+@pytest.fixture
+def stream():
+    """A stream that is no terminal; logging is put back afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield io.StringIO()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def lines(stream):
+    """The JSON lines written so far."""
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_line_is_json_where_there_is_no_terminal(stream):
+    """`auto` means JSON in a cluster."""
+    logs.configure("auto", "info", stream)
+    logs.get_logger().info("allocated", claim="team-a/gpu", devices=2)
+
+    (line,) = lines(stream)
+    assert (line["event"], line["level"], line["claim"], line["devices"]) == (
+        "allocated",
+        "info",
+        "team-a/gpu",
+        2,
+    )
+    assert line["timestamp"].endswith("Z")
+
+
+def test_lines_of_libraries_look_the_same_and_say_whose_they_are(stream):
+    """Kopf logs by the standard library, and comes out alike."""
+    logs.configure("json", "info", stream)
+    logging.getLogger("kopf.activities").info("started %s", "well")
+
+    (line,) = lines(stream)
+    assert (line["event"], line["logger"]) == ("started well", "kopf.activities")
+
+
+def test_kopf_is_kept_from_a_line_for_each_object(stream):
+    """`kopf.objects` starts at warnings."""
+    logs.configure("json", "info", stream)
+    logging.getLogger("kopf.objects").info("Handler succeeded.")
+    logging.getLogger("kopf.objects").warning("Handler failed.")
+
+    assert [line["event"] for line in lines(stream)] == ["Handler failed."]
+
+
+def test_the_level_is_the_least_that_is_written(stream):
+    """Lines below the level are not written, ours or others'."""
+    logs.configure("json", "warning", stream)
+    logs.get_logger().info("quiet")
+    logging.getLogger("other").info("quiet")
+    logs.get_logger().warning("loud")
+
+    assert [line["event"] for line in lines(stream)] == ["loud"]
+
+
+def test_the_console_shows_facts_as_fields(stream):
+    """What a person reads is the text and its facts."""
+    logs.configure("console", "info", stream)
+    logs.get_logger().info("allocated", claim="team-a/gpu", node="node-7")
+
+    assert "allocated" in stream.getvalue()
+    assert "claim=team-a/gpu node=node-7" in stream.getvalue()
+
+
+def test_a_traceback_has_no_local_variables(stream):
+    """What a variable holds may be secret."""
+    logs.configure("console", "info", stream)
+    token = f"hunter-{len(stream.getvalue()) + 2}"
+    try:
+        int(token)
+    except ValueError:
+        logs.get_logger().exception("broken", exc_info=True)
+
+    assert "Traceback" in stream.getvalue()
+    assert stream.getvalue().count("hunter-2") == 1, "only the error's own text names it"
+
+
+def test_configuring_twice_does_not_write_twice(stream):
+    """The second configuration takes the place of the first."""
+    logs.configure("json", "info", stream)
+    logs.configure("json", "info", stream)
+    logs.get_logger().info("once")
+
+    assert len(lines(stream)) == 1

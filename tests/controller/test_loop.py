@@ -1,0 +1,141 @@
+"""When a pass runs, and where what it decided goes."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from dra_operator.controller.loop import Loop
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.passes import Tick
+
+QUIET, LATEST = 0.02, 0.1
+
+
+class Passes:
+    """A stand-in that notes what it is given."""
+
+    def __init__(self):
+        self.learnt, self.runs, self.errors, self.effects = [], [], [], []
+
+    def learn(self, items):
+        """Note what was learnt."""
+        self.learnt += items
+
+    def run(self, items, emit, _stopping):
+        """Note a pass, or fail as the test wants."""
+        self.runs.append(items)
+        if self.errors:
+            raise self.errors.pop(0)
+        if self.effects:
+            emit(self.effects)
+
+
+@pytest.fixture
+def passes():
+    """A stand-in for the passes."""
+    return Passes()
+
+
+@pytest.fixture
+def done():
+    """What was carried out."""
+    return []
+
+
+@pytest.fixture
+async def loop(passes, done):
+    """A loop that runs, with its gate closed."""
+    loop = Loop(passes, done.append, metrics=Metrics(), quiet=QUIET, latest=LATEST, full=1000)
+    task = asyncio.create_task(loop.run())
+    yield loop
+    await loop.stop()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def until(condition):
+    """Wait until a condition holds, for two seconds at most."""
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.002)
+    pytest.fail("it did not happen")
+
+
+async def test_nothing_is_decided_before_the_gate_opens(loop, passes):
+    """What arrives earlier is learnt; the first pass tries everything."""
+    loop.put("delta")
+    await until(lambda: passes.learnt)
+    assert not passes.runs
+
+    loop.open()
+    await until(lambda: passes.runs)
+    assert passes.learnt == ["delta"]
+    assert isinstance(passes.runs[0][0], Tick)
+
+
+async def test_a_burst_is_one_pass(loop, passes):
+    """Changes that follow each other closely are taken together."""
+    loop.open()
+    await until(lambda: len(passes.runs) == 1)
+    for index in range(100):
+        loop.put(index)
+    await until(lambda: len(passes.runs) == 2)
+
+    assert passes.runs[1] == list(range(100))
+
+
+async def test_an_endless_stream_cannot_put_a_pass_off(loop, passes):
+    """A pass begins at the latest so long after the first change, quiet or not."""
+    loop.open()
+    await until(lambda: len(passes.runs) == 1)
+    begun = asyncio.get_running_loop().time()
+    while len(passes.runs) < 2 and asyncio.get_running_loop().time() < begun + 2:
+        loop.put("delta")
+        await asyncio.sleep(QUIET / 4)
+
+    assert asyncio.get_running_loop().time() - begun < 5 * LATEST
+
+
+async def test_a_pass_that_fails_is_tried_again(loop, passes, monkeypatch):
+    """An error in a pass stops nothing for long."""
+    monkeypatch.setattr("dra_operator.controller.loop.RETRY", (0.01, 0.02))
+    passes.errors = [RuntimeError("once"), RuntimeError("twice")]
+    loop.open()
+    await until(lambda: len(passes.runs) == 3)
+
+    assert all(isinstance(items[0], Tick) for items in passes.runs)
+
+
+async def test_effects_are_carried_out_on_the_event_loop_in_order(loop, passes, done):
+    """What the pass thread decides reaches the writer in the order it was decided."""
+    passes.effects = [1, 2, 3]
+    loop.open()
+    await until(lambda: done)
+
+    assert done == [1, 2, 3]
+
+
+async def test_no_pass_begins_after_stop(loop, passes):
+    """SIGTERM: no new pass."""
+    loop.open()
+    await until(lambda: passes.runs)
+    await loop.stop()
+    loop.put("delta")
+    await asyncio.sleep(LATEST * 2)
+
+    assert len(passes.runs) == 1
+
+
+async def test_everything_is_tried_again_every_so_often(passes, done):
+    """The full pass is the net under all triggers."""
+    loop = Loop(passes, done.append, metrics=Metrics(), quiet=0, latest=0, full=0.03)
+    task = asyncio.create_task(loop.run())
+    loop.open()
+    await until(lambda: len(passes.runs) >= 3)
+    await loop.stop()
+    await task
+
+    assert all(any(isinstance(item, Tick) for item in items) for items in passes.runs)

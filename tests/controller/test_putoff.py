@@ -1,0 +1,65 @@
+"""Claims that must not be tried again just yet."""
+
+import pytest
+
+from dra_operator.controller.putoff import PutOffs
+
+KEY = ("team-a", "gpu")
+
+
+@pytest.fixture
+def putoffs(clock):
+    """Nothing put off yet."""
+    return PutOffs(clock)
+
+
+def test_each_wait_is_twice_as_long_up_to_the_longest(putoffs):
+    """The back-off doubles and is bounded."""
+    waits = [putoffs.for_time(KEY, "uid", 1, 5) for _ in range(5)]
+
+    assert waits == [1, 2, 4, 5, 5]
+
+
+def test_a_wait_for_time_outlasts_new_versions(putoffs, clock):
+    """Our own annotation makes a new version; it must not end the wait."""
+    putoffs.for_time(KEY, "uid", 10, 10)
+
+    assert putoffs.waits(KEY, "uid", "2")
+    clock.now += 10
+    assert not putoffs.waits(KEY, "uid", "2")
+
+
+def test_a_wait_for_a_version_ends_with_it(putoffs):
+    """What lost a race is tried again as soon as the version that won is here."""
+    putoffs.for_version(KEY, "uid", "1", 10, 10)
+
+    assert putoffs.waits(KEY, "uid", "1")
+    assert not putoffs.waits(KEY, "uid", "2")
+
+
+def test_another_claim_of_the_same_name_does_not_wait(putoffs):
+    """A claim that was deleted and created anew starts afresh."""
+    putoffs.for_time(KEY, "uid", 10, 100)
+
+    assert not putoffs.waits(KEY, "other", "1")
+    assert putoffs.for_time(KEY, "other", 10, 100) == 10
+
+
+def test_the_end_of_a_wait_is_reported_once(putoffs, clock):
+    """A claim whose time is over is tried once for it, not in every pass from then on."""
+    putoffs.for_time(KEY, "uid", 10, 10)
+    assert putoffs.next_end() == clock.now + 10
+    assert putoffs.over() == set()
+
+    clock.now += 10
+    assert putoffs.over() == {KEY}
+    assert putoffs.over() == set()
+    assert putoffs.next_end() is None
+
+
+def test_what_is_forgotten_starts_with_the_first_wait_again(putoffs):
+    """Success ends the row of failures."""
+    putoffs.for_time(KEY, "uid", 1, 100)
+    putoffs.forget(KEY)
+
+    assert putoffs.for_time(KEY, "uid", 1, 100) == 1

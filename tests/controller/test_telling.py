@@ -1,0 +1,87 @@
+"""What a person can read about a claim that waits."""
+
+import pytest
+
+from dra_operator.api.types import Metadata, ResourceClaim
+from dra_operator.cluster.writes import PENDING_ANNOTATION
+from dra_operator.controller.reports import Reports
+from dra_operator.controller.telling import LONGEST, Telling, Waiting, shorten
+
+IN_USE = Waiting("DeviceInUse", "gpu", "request gpu: 2 of 2 devices in use")
+NONE = Waiting("NoDevices", "gpu", "request gpu: 0 devices published")
+
+
+@pytest.fixture
+def telling(clock):
+    """Nothing told yet; annotations at most every ten seconds."""
+    return Telling(Reports(1200), clock, pause=10)
+
+
+def claim(text=None, uid="uid-1"):
+    """A claim, with or without our annotation."""
+    annotations = {} if text is None else {PENDING_ANNOTATION: text}
+    return ResourceClaim(Metadata(namespace="team-a", name="gpu", uid=uid, annotations=annotations))
+
+
+def test_a_claim_that_begins_to_wait_gets_an_event_and_an_annotation(telling):
+    """Both say the same."""
+    notice = telling.waits(claim(), IN_USE)
+
+    assert (notice.type, notice.reason, notice.message) == ("Warning", "DeviceInUse", IN_USE.message)
+    assert telling.annotation_due(claim()) == IN_USE.message
+
+
+def test_other_numbers_are_no_event_and_reach_the_annotation_after_a_pause(telling, clock):
+    """The reason is the same, so only the annotation follows, and not too often."""
+    fewer = Waiting("DeviceInUse", "gpu", "request gpu: 1 of 1 devices in use")
+    telling.waits(claim(), IN_USE)
+    telling.written(("team-a", "gpu"))
+
+    assert telling.waits(claim(IN_USE.message), fewer) is None
+    assert telling.annotation_due(claim(IN_USE.message)) is None
+    assert telling.next_due() == clock.now + 10
+    clock.now += 10
+    assert telling.annotation_due(claim(IN_USE.message)) == fewer.message
+
+
+def test_another_reason_is_an_event_and_an_annotation_at_once(telling):
+    """A change of the reason does not wait."""
+    telling.waits(claim(), IN_USE)
+    telling.written(("team-a", "gpu"))
+
+    assert telling.waits(claim(IN_USE.message), NONE).reason == "NoDevices"
+    assert telling.annotation_due(claim(IN_USE.message)) == NONE.message
+
+
+def test_a_restart_tells_nothing_twice(telling):
+    """A claim whose annotation already says so gets no second Event."""
+    assert telling.waits(claim(IN_USE.message), IN_USE) is None
+    assert telling.annotation_due(claim(IN_USE.message)) is None
+
+
+def test_a_claim_that_waits_no_more_is_told_anew_when_it_waits_again(telling):
+    """Pending, allocated, pending: two Events."""
+    telling.waits(claim(), IN_USE)
+    telling.waits_no_more(("team-a", "gpu"))
+
+    assert telling.reason(("team-a", "gpu")) is None
+    assert telling.waits(claim(), IN_USE) is not None
+
+
+def test_nothing_is_due_when_nothing_waits(telling):
+    """A claim that is not told of needs no annotation from us."""
+    assert telling.annotation_due(claim("stale")) is None
+    assert telling.next_due() is None
+
+
+def test_reasons_are_counted(telling):
+    """The gauge of waiting claims goes by reason."""
+    telling.waits(claim(), IN_USE)
+
+    assert telling.reasons() == {"DeviceInUse": 1}
+
+
+def test_texts_are_one_line_and_bounded():
+    """Whatever a message holds, an Event can take it."""
+    assert shorten("a\n  b") == "a b"
+    assert len(shorten("x" * 5000)) == LONGEST
