@@ -100,7 +100,7 @@ def parse_semver_normalizing(text: str) -> Semver:
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3:
         if "+" in parts[-1] or "-" in parts[-1]:
-            raise ValueError("Short version cannot contain PreRelease/Build meta data")
+            raise ValueError("short version cannot contain PreRelease/Build meta data")
         parts += ["0"] * (3 - len(parts))
     return parse_semver(".".join(parts))
 

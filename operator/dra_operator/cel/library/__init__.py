@@ -1,0 +1,43 @@
+"""What selectors can call: one module a group of functions, joined here by the ids of their overloads.
+
+Each function takes and returns run-time values (`cel.values`), raises CelError with upstream's text, and is
+bounded: what could grow or run without limit ends where Kubernetes' own cost limit would have ended it.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dra_operator.cel.library import (
+    conversions,
+    formatting,
+    lists,
+    named_formats,
+    network,
+    optionals,
+    quantities,
+    regex,
+    semvers,
+    sets,
+    sizes,
+    strings,
+    times,
+    urls,
+)
+
+OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
+    **conversions.OVERLOADS,
+    **formatting.OVERLOADS,
+    **lists.OVERLOADS,
+    **named_formats.OVERLOADS,
+    **network.OVERLOADS,
+    **optionals.OVERLOADS,
+    **quantities.OVERLOADS,
+    **regex.OVERLOADS,
+    **semvers.OVERLOADS,
+    **sets.OVERLOADS,
+    **sizes.OVERLOADS,
+    **strings.OVERLOADS,
+    **times.OVERLOADS,
+    **urls.OVERLOADS,
+}
+"""Every function of the library, by the id of its overload. Operators and macros are not among them."""

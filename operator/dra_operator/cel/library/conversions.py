@@ -1,0 +1,140 @@
+"""Conversions between the primitive types.
+
+A conversion that would lose the magnitude of a number is an error, never a wrap-around; fractions are cut
+off.
+Source: cel-go `common/types`, `ConvertToType` of each type.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.library.golang import format_double, parse_double, parse_integer
+from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, TypeValue, Uint, type_name
+
+_TRUE: Final = frozenset(("1", "t", "true", "TRUE", "True"))
+_FALSE: Final = frozenset(("0", "f", "false", "FALSE", "False"))
+
+
+def conversion_error(source: str, target: str) -> CelError:
+    """Return the error of a value of type `source` that is no `target`."""
+    return runtime_error(f"type conversion error from '{source}' to '{target}'")
+
+
+def string_to_bool(text: str) -> bool:
+    """Return the truth value that `text` names; not every spelling counts."""
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise conversion_error("string", "bool")
+
+
+def string_to_bytes(text: str) -> bytes:
+    """Return the UTF-8 of `text`."""
+    return text.encode()
+
+
+def bytes_to_string(data: bytes) -> str:
+    """Return the text that `data` is in UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise runtime_error("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def string_to_double(text: str) -> float:
+    """Return the double that `text` stands for."""
+    value = parse_double(text)
+    if value is None:
+        raise conversion_error("string", "double")
+    return value
+
+
+def string_to_int(text: str) -> int:
+    """Return the int that `text` is in decimal."""
+    value = parse_integer(text)
+    if value is None or not INT_MIN <= value <= INT_MAX:
+        raise conversion_error("string", "int")
+    return value
+
+
+def string_to_uint(text: str) -> Uint:
+    """Return the uint that `text` is in decimal, without a sign."""
+    value = parse_integer(text)
+    if value is None or text[0] in "+-" or value > UINT_MAX:
+        raise conversion_error("string", "uint")
+    return Uint(value)
+
+
+def double_to_int(value: float) -> int:
+    """Return the whole part of `value`; the bounds of int themselves are out of range, as in cel-go."""
+    if not float(INT_MIN) < value < float(INT_MAX):
+        raise runtime_error("integer overflow")
+    return int(value)
+
+
+def double_to_uint(value: float) -> Uint:
+    """Return the whole part of `value`."""
+    if not 0 <= value < float(UINT_MAX):
+        raise runtime_error("unsigned integer overflow")
+    return Uint(int(value))
+
+
+def int_to_uint(value: int) -> Uint:
+    """Return `value` as a uint."""
+    if value < 0:
+        raise runtime_error("unsigned integer overflow")
+    return Uint(value)
+
+
+def uint_to_int(value: Uint) -> int:
+    """Return `value` as an int."""
+    if value > INT_MAX:
+        raise runtime_error("integer overflow")
+    return int(value)
+
+
+def type_of(value: Any) -> TypeValue:
+    """Return the type of `value`."""
+    return TypeValue(type_name(value))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _bool_to_string(value: bool) -> str:  # noqa: FBT001
+    return "true" if value else "false"
+
+
+def _whole_to_string(value: int) -> str:
+    return str(int(value))
+
+
+OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
+    "bool_to_bool": _same,
+    "string_to_bool": string_to_bool,
+    "bytes_to_bytes": _same,
+    "string_to_bytes": string_to_bytes,
+    "double_to_double": _same,
+    "int64_to_double": float,
+    "uint64_to_double": float,
+    "string_to_double": string_to_double,
+    "int64_to_int64": _same,
+    "double_to_int64": double_to_int,
+    "string_to_int64": string_to_int,
+    "uint64_to_int64": uint_to_int,
+    "uint64_to_uint64": _same,
+    "double_to_uint64": double_to_uint,
+    "int64_to_uint64": int_to_uint,
+    "string_to_uint64": string_to_uint,
+    "string_to_string": _same,
+    "bool_to_string": _bool_to_string,
+    "bytes_to_string": bytes_to_string,
+    "double_to_string": format_double,
+    "int64_to_string": _whole_to_string,
+    "uint64_to_string": _whole_to_string,
+    "to_dyn": _same,
+    "type": type_of,
+}

@@ -1,0 +1,286 @@
+"""`format`: values written into a text, clause by clause.
+
+Numbers are written as upstream's printer for English writes them, peculiarities included: thousands are
+grouped by commas in `%f`, and the number in `%.3e` is a width. Source: cel-go `ext/formatting.go`,
+golang.org/x/text/message.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import Any, Final, TypeAlias
+
+from dra_operator.cel.errors import runtime_error
+from dra_operator.cel.library.conversions import bytes_to_string
+from dra_operator.cel.library.golang import format_double, quote
+from dra_operator.cel.library.limits import LONGEST_TEXT, cost_exceeded
+from dra_operator.cel.library.strings import quote as quote_for_cel
+from dra_operator.cel.library.times import duration_to_string, timestamp_to_string
+from dra_operator.cel.values import CelMap, Duration, Timestamp, TypeValue, Uint, type_name
+
+_DEFAULT_PRECISION: Final = 6
+_LARGEST_PRECISION: Final = 1000
+_CLAUSES: Final = frozenset("sdfebxXo")
+_SUPERSCRIPTS: Final = str.maketrans(
+    "0123456789-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b"
+)
+_EXACT: Final = Context(prec=1400, rounding=ROUND_HALF_EVEN)
+_DEEPEST: Final = 100
+_WHOLE: Final = (int, Uint)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A place for one argument: `%.3f` has the letter f and the precision 3."""
+
+    letter: str
+    precision: int = _DEFAULT_PRECISION
+
+
+Piece: TypeAlias = str | Clause
+
+
+class FormatError(Exception):
+    """What is wrong with a format or an argument, in upstream's words."""
+
+
+def parse_format(text: str, arguments: int) -> list[Piece]:
+    """Return the pieces of a format: texts, and clauses for its arguments, of which there are so many.
+
+    Raises FormatError; an argument that is missing counts before what is wrong with its clause.
+    """
+    pieces: list[Piece] = []
+    clauses = 0
+    position = 0
+    while (percent := text.find("%", position)) >= 0:
+        pieces.append(text[position:percent])
+        if text[percent + 1 : percent + 2] == "%":
+            pieces.append("%")
+            position = percent + 2
+            continue
+        if clauses >= arguments:
+            raise FormatError(f"index {clauses} out of range")
+        if percent + 1 >= len(text):
+            raise FormatError("unexpected end of string")
+        clause, position = _parse_clause(text, percent + 1)
+        pieces.append(clause)
+        clauses += 1
+    pieces.append(text[position:])
+    return pieces
+
+
+def _parse_clause(text: str, start: int) -> tuple[Clause, int]:
+    precision, position = _DEFAULT_PRECISION, start
+    if text[start] == ".":
+        position = start + 1
+        while position < len(text) and text[position] in "0123456789":
+            position += 1
+        if position >= len(text):
+            raise _unparsable("error while parsing precision: could not find end of precision specifier")
+        digits = text[start + 1 : position]
+        if not digits or len(digits) > 9:
+            problem = "value out of range" if digits else "invalid syntax"
+            raise _unparsable(
+                "error while parsing precision: error while converting precision to integer: "
+                f"strconv.Atoi: parsing {quote(digits)}: {problem}"
+            )
+        precision = int(digits)
+    letter = text[position]
+    if letter not in _CLAUSES:
+        raise _unparsable(f'unrecognized formatting clause "{letter}"')
+    return Clause(letter, precision), position + 1
+
+
+def _unparsable(message: str) -> FormatError:
+    return FormatError(f"could not parse formatting clause: {message}")
+
+
+def check_type(clause: Clause, argument_type: str) -> None:
+    """Raise FormatError if a value of that type (by its name) cannot be written by a clause."""
+    refusal = _REFUSALS.get(clause.letter)
+    if refusal is not None and argument_type not in refusal[0]:
+        raise FormatError(f"error during formatting: {refusal[1]}, was given {argument_type}")
+
+
+_HEX_REFUSAL: Final = (
+    frozenset(("int", "uint", "string", "bytes")),
+    "only integers, byte buffers, and strings can be formatted as hex",
+)
+_REFUSALS: Final = {
+    "d": (frozenset(("int", "uint")), "decimal clause can only be used on integers"),
+    "f": (frozenset(("double",)), "fixed-point clause can only be used on doubles"),
+    "e": (frozenset(("double",)), "scientific clause can only be used on doubles"),
+    "b": (frozenset(("int", "uint", "bool")), "only integers and bools can be formatted as binary"),
+    "o": (frozenset(("int", "uint")), "octal clause can only be used on integers"),
+    "x": _HEX_REFUSAL,
+    "X": _HEX_REFUSAL,
+}
+
+
+def format_text(text: str, arguments: tuple[Any, ...]) -> str:
+    """Return `text` with its clauses replaced by the arguments. Raises CelError."""
+    try:
+        pieces = parse_format(text, len(arguments))
+        return _written(pieces, arguments)
+    except FormatError as error:
+        raise runtime_error(str(error)) from None
+
+
+def _written(pieces: list[Piece], arguments: tuple[Any, ...]) -> str:
+    remaining = iter(arguments)
+    result: list[str] = []
+    length = 0
+    for piece in pieces:
+        part = piece if isinstance(piece, str) else _write(piece, next(remaining))
+        length += len(part)
+        if length > LONGEST_TEXT:
+            raise cost_exceeded()
+        result.append(part)
+    return "".join(result)
+
+
+def _write(clause: Clause, value: Any) -> str:
+    name = type_name(value)
+    # Upstream lets texts that name a double without digits pass where a double is due.
+    if clause.letter in "fe" and value in ("NaN", "Infinity", "-Infinity") and type(value) is str:
+        value, name = float(value), "double"
+    check_type(clause, name)
+    return _WRITERS[clause.letter](value, clause.precision)
+
+
+def _as_string(value: Any, _precision: int) -> str:
+    return _string(value, 0)
+
+
+def _string(value: Any, depth: int) -> str:
+    """Return the text of a value that stands by itself."""
+    if depth > _DEEPEST:
+        raise cost_exceeded()
+    simple = _SIMPLE.get(type(value))
+    if simple is not None:
+        return simple(value)
+    if type(value) is tuple:
+        return f"[{', '.join(_limited(_element(item, depth + 1) for item in value))}]"
+    if isinstance(value, CelMap):
+        pairs = sorted((_key(key), _element(item, depth + 1)) for key, item in _ordered(value))
+        return f"{{{', '.join(_limited(f'{key}:{item}' for key, item in pairs))}}}"
+    raise FormatError(
+        "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, "
+        f"lists, types, durations, and timestamps, was given {type_name(value)}"
+    )
+
+
+def _ordered(value: CelMap) -> list[tuple[Any, Any]]:
+    return sorted(value.items(), key=lambda entry: _key(entry[0]))
+
+
+def _limited(parts: Any) -> list[str]:
+    result: list[str] = []
+    length = 0
+    for part in parts:
+        length += len(part)
+        if length > LONGEST_TEXT:
+            raise cost_exceeded()
+        result.append(part)
+    return result
+
+
+def _element(value: Any, depth: int) -> str:
+    """Return the text of a value within a list or map: as a literal of CEL."""
+    kind = type(value)
+    if kind is float:
+        text = f"{value:.6f}" if abs(value) < float("inf") else format_double(value)
+        return text if text[-1].isdigit() else f'"{text}"'
+    if kind is str:
+        return quote_for_cel(value)
+    if kind is bytes:
+        return f"b{quote_for_cel(bytes_to_string(value))}"
+    if kind is Duration:
+        return f'duration("{duration_to_string(value)}")'
+    if kind is Timestamp:
+        return f'timestamp("{timestamp_to_string(value)}")'
+    if kind not in _SIMPLE and kind is not tuple and not isinstance(value, CelMap):
+        raise FormatError(f"error during formatting: no formatting function for type {type_name(value)}")
+    return _string(value, depth)
+
+
+def _key(key: Any) -> str:
+    if type(key) in (str, bool, *_WHOLE):
+        return _element(key, 0)
+    raise FormatError(f"error during formatting: no formatting function for map key of type {type_name(key)}")
+
+
+_SIMPLE: Final[dict[type, Callable[[Any], str]]] = {
+    type(None): lambda _: "null",
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    Uint: lambda value: str(int(value)),
+    float: format_double,
+    str: lambda value: value,
+    bytes: bytes_to_string,
+    TypeValue: lambda value: value.name,
+    Duration: duration_to_string,
+    Timestamp: timestamp_to_string,
+}
+
+
+def _as_decimal(value: int, _precision: int) -> str:
+    return str(int(value))
+
+
+def _as_fixed(value: float, precision: int) -> str:
+    if abs(value) == float("inf") or value != value:  # noqa: PLR0124 - NaN
+        return _without_digits(value)
+    if precision > _LARGEST_PRECISION:
+        raise cost_exceeded()
+    rounded = Decimal(repr(value)).quantize(Decimal(1).scaleb(-precision), context=_EXACT)
+    return f"{rounded:,f}"
+
+
+def _as_scientific(value: float, precision: int) -> str:
+    if precision > _LARGEST_PRECISION:
+        raise cost_exceeded()
+    if abs(value) == float("inf") or value != value:  # noqa: PLR0124 - NaN
+        return _without_digits(value).rjust(precision)
+    digits, _, exponent = f"{Decimal(repr(value)):.6e}".partition("e")
+    power = int(exponent)
+    sign = "-" if power < 0 else ""
+    return f"{digits}\u00d710{f'{sign}{abs(power):02d}'.translate(_SUPERSCRIPTS)}".rjust(precision)
+
+
+def _without_digits(value: float) -> str:
+    if value != value:  # noqa: PLR0124 - NaN
+        return "NaN"
+    return "∞" if value > 0 else "-∞"
+
+
+def _as_binary(value: int, _precision: int) -> str:
+    return f"{int(value):b}"
+
+
+def _as_octal(value: int, _precision: int) -> str:
+    return f"{int(value):o}"
+
+
+def _as_hex(value: Any, _precision: int) -> str:
+    if isinstance(value, int):
+        return f"{int(value):x}"
+    return (value.encode() if isinstance(value, str) else value).hex()
+
+
+def _as_upper_hex(value: Any, precision: int) -> str:
+    return _as_hex(value, precision).upper()
+
+
+_WRITERS: Final[dict[str, Callable[[Any, int], str]]] = {
+    "s": _as_string,
+    "d": _as_decimal,
+    "f": _as_fixed,
+    "e": _as_scientific,
+    "b": _as_binary,
+    "o": _as_octal,
+    "x": _as_hex,
+    "X": _as_upper_hex,
+}
+
+OVERLOADS: Final[dict[str, Callable[..., Any]]] = {"string_format": format_text}

@@ -1,0 +1,261 @@
+"""Lists: Kubernetes' own functions, and those of CEL's lists extension, version 3.
+
+Elements that cannot be compared for equality count as different here, whatever `==` would say of them.
+Source: k8s.io/apiserver/pkg/cel/library/lists.go, cel-go `ext/lists.go`.
+"""
+
+from collections.abc import Callable
+from functools import cmp_to_key
+from typing import Any, Final
+
+from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.library.limits import MOST_ELEMENTS, check_comparisons, cost_exceeded
+from dra_operator.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    Duration,
+    Timestamp,
+    Uint,
+    cel_compare,
+    cel_equal,
+)
+
+_INT: Final = (INT_MIN, INT_MAX)
+_UINT: Final = (0, UINT_MAX)
+_LONGEST_RANGE: Final = 1_000_000
+_DEEPEST: Final = 200
+_COMPARABLE: Final = frozenset((bool, int, Uint, float, str, bytes, Duration, Timestamp))
+_PYTHON_EQUAL: Final = frozenset((bool, int, Uint, str, bytes, Duration))
+"""Types whose equal values are equal, and hash equally, in Python: the short way, where all elements are of one."""
+
+
+def surely_equal(left: Any, right: Any) -> bool:
+    """Return whether two values are equal; if they cannot be compared, they are not."""
+    try:
+        return cel_equal(left, right)
+    except CelError:
+        return False
+
+
+def only_type(*lists: tuple[Any, ...]) -> type | None:
+    """Return the type of all elements if Python compares values of it as CEL does, else None."""
+    kinds = {type(item) for items in lists for item in items}
+    return next(iter(kinds)) if len(kinds) == 1 and kinds <= _PYTHON_EQUAL else None
+
+
+def is_sorted(items: tuple[Any, ...]) -> bool:
+    """Return whether no element is greater than the next. Raises CelError for elements without an order."""
+    return all(cel_compare(items[i], items[i + 1]) <= 0 for i in range(len(items) - 1))
+
+
+def minimum(items: tuple[Any, ...]) -> Any:
+    """Return the least element."""
+    return _extreme("min", items, 1)
+
+
+def maximum(items: tuple[Any, ...]) -> Any:
+    """Return the greatest element."""
+    return _extreme("max", items, -1)
+
+
+def _extreme(name: str, items: tuple[Any, ...], worse: int) -> Any:
+    if not items:
+        raise runtime_error(f"{name} called on empty list")
+    best = items[0]
+    for item in items:
+        if type(item) not in _COMPARABLE:
+            raise runtime_error("no such overload")
+        try:
+            if cel_compare(best, item) == worse:
+                best = item
+        except CelError:
+            continue  # an element that cannot be compared is passed over, as upstream does
+    return best
+
+
+def _checked_sum(items: tuple[Any, ...], kind: type[int], bounds: tuple[int, int], message: str) -> int:
+    total = 0
+    low, high = bounds
+    for item in items:
+        if type(item) is not kind:
+            raise runtime_error("no such overload")
+        total += item
+        if not low <= total <= high:
+            raise runtime_error(message)
+    return total
+
+
+def sum_ints(items: tuple[Any, ...]) -> int:
+    """Return the sum of ints."""
+    return _checked_sum(items, int, _INT, "integer overflow")
+
+
+def sum_uints(items: tuple[Any, ...]) -> Uint:
+    """Return the sum of uints."""
+    return Uint(_checked_sum(items, Uint, _UINT, "unsigned integer overflow"))
+
+
+def sum_doubles(items: tuple[Any, ...]) -> float:
+    """Return the sum of doubles, added one after the other."""
+    total = 0.0
+    for item in items:
+        if type(item) is not float:
+            raise runtime_error("no such overload")
+        total += item
+    return total
+
+
+def sum_durations(items: tuple[Any, ...]) -> Duration:
+    """Return the sum of durations."""
+    for item in items:
+        if type(item) is not Duration:
+            raise runtime_error("no such overload")
+    nanos = tuple(item.nanos for item in items)
+    return Duration(_checked_sum(nanos, int, _INT, "integer overflow"))
+
+
+def index_of(items: tuple[Any, ...], value: Any) -> int:
+    """Return the position of the first element that equals `value`, or -1."""
+    return next((i for i, item in enumerate(items) if surely_equal(item, value)), -1)
+
+
+def last_index_of(items: tuple[Any, ...], value: Any) -> int:
+    """Return the position of the last element that equals `value`, or -1."""
+    return next((i for i in range(len(items) - 1, -1, -1) if surely_equal(items[i], value)), -1)
+
+
+def includes(value: Any, other: Any) -> bool:
+    """Return whether a list has an element equal to `other`, or a single value equals it."""
+    if type(value) is not tuple:
+        return surely_equal(value, other)
+    return any(surely_equal(item, other) for item in value)
+
+
+def slice_between(items: tuple[Any, ...], start: int, end: int) -> tuple[Any, ...]:
+    """Return the elements from `start` to before `end`."""
+    if start < 0 or end < 0:
+        raise runtime_error(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise runtime_error(
+            f"cannot slice({start}, {end}), start index must be less than or equal to end index"
+        )
+    if end > len(items):
+        raise runtime_error(f"cannot slice({start}, {end}), list is length {len(items)}")
+    return items[start:end]
+
+
+def flatten(items: tuple[Any, ...], depth: int = 1) -> tuple[Any, ...]:
+    """Return the elements of nested lists, down to `depth` levels."""
+    if depth < 0:
+        raise runtime_error("level must be non-negative")
+    result: list[Any] = []
+    _flatten(items, min(depth, _DEEPEST), result)
+    return tuple(result)
+
+
+def _flatten(items: tuple[Any, ...], depth: int, result: list[Any]) -> None:
+    for item in items:
+        if type(item) is tuple and depth > 0:
+            _flatten(item, depth - 1, result)
+        else:
+            result.append(item)
+    if len(result) > MOST_ELEMENTS:
+        raise cost_exceeded()
+
+
+def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the elements without those that equal an earlier one."""
+    if only_type(items) is not None:
+        return tuple(dict.fromkeys(items))
+    kept: list[Any] = []
+    for item in items:
+        check_comparisons(len(kept) * len(items))
+        if not any(surely_equal(each, item) for each in kept):
+            kept.append(item)
+    return tuple(kept)
+
+
+def reverse(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the elements in reverse order."""
+    return items[::-1]
+
+
+def numbers_below(size: int) -> tuple[int, ...]:
+    """Return the numbers from 0 to before `size`."""
+    if size < 0:
+        raise runtime_error(f"lists.range: size must be non-negative, got {size}")
+    if size > _LONGEST_RANGE:
+        raise runtime_error(f"lists.range: size must not exceed {_LONGEST_RANGE}, got {size}")
+    return tuple(range(size))
+
+
+def sort(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the elements in order; all must be of one type that has an order."""
+    return sort_by_keys(items, items)
+
+
+def sort_by_keys(items: tuple[Any, ...], keys: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the elements in the order of their keys; what `sortBy` comes to."""
+    if len(items) != len(keys):
+        raise runtime_error(
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, "
+            f"but got {len(items)} and {len(keys)} elements respectively."
+        )
+    if not items:
+        return items
+    kind = type(keys[0])
+    if kind not in _COMPARABLE:
+        raise runtime_error("list elements must be comparable")
+    if any(type(key) is not kind for key in keys):
+        raise runtime_error("list elements must have the same type")
+    order: list[int]
+    if kind is float and any(key != key for key in keys):  # noqa: PLR0124 - NaN
+        check_comparisons(len(keys) * len(keys).bit_length())
+        order = sorted(range(len(keys)), key=cmp_to_key(lambda i, j: _order_of(keys[i], keys[j])))
+    else:
+        order = [i for _, i in sorted(zip(keys, range(len(keys)), strict=True), key=_first)]
+    return tuple(items[i] for i in order)
+
+
+def _first(pair: tuple[Any, int]) -> Any:
+    return pair[0]
+
+
+def _order_of(left: float, right: float) -> int:
+    """NaN is neither less nor greater than anything."""
+    return (left > right) - (left < right)
+
+
+_TYPES: Final = (
+    "int",
+    "uint",
+    "double",
+    "bool",
+    "google.protobuf.Duration",
+    "google.protobuf.Timestamp",
+    "string",
+    "bytes",
+)
+_SHORT_TYPES: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+
+OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
+    **{f"list_{name}_is_sorted_bool": is_sorted for name in _SHORT_TYPES},
+    **{f"list_{name}_min_{name}": minimum for name in _SHORT_TYPES},
+    **{f"list_{name}_max_{name}": maximum for name in _SHORT_TYPES},
+    **{f"list_{name}_sort": sort for name in _TYPES},
+    **{f"list_{name}_sortByAssociatedKeys": sort_by_keys for name in _TYPES},
+    "list_int_sum_int": sum_ints,
+    "list_uint_sum_uint": sum_uints,
+    "list_double_sum_double": sum_doubles,
+    "list_duration_sum_duration": sum_durations,
+    "list_a_index_of_int": index_of,
+    "list_a_last_index_of_int": last_index_of,
+    "list_includes_dyn_dyn": includes,
+    "list_slice": slice_between,
+    "list_flatten": flatten,
+    "list_flatten_int": flatten,
+    "list_distinct": distinct,
+    "list_reverse": reverse,
+    "lists_range": numbers_below,
+}

@@ -1,0 +1,193 @@
+"""Named formats: checks of texts by name, with Kubernetes' own words for what is wrong.
+
+Source: k8s.io/apiserver/pkg/cel/library/format.go, k8s.io/apimachinery/pkg/util/validation.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from dra_operator.cel.errors import runtime_error
+from dra_operator.cel.library.limits import cost_exceeded
+from dra_operator.cel.library.times import scan_timestamp
+from dra_operator.cel.library.urls import UrlError, parse_request_uri
+from dra_operator.cel.values import NONE, Opaque, Optional_
+
+_LONGEST: Final = 100_000
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_NAME: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE: Final = f"({_NAME})?"
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+
+_LABEL_WORDS: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character"
+)
+_SUBDOMAIN_WORDS: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_LABEL_1035_WORDS: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+    "start with an alphabetic character, and end with an alphanumeric character"
+)
+_NAME_WORDS: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_VALUE_WORDS: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Format(Opaque):
+    """A named check; `check` returns what is wrong with a text, line by line."""
+
+    type_name: ClassVar[str] = "kubernetes.NamedFormat"
+    hashable: ClassVar[bool] = False
+    name: str
+    check: Callable[[str], tuple[str, ...]] = field(compare=False)
+
+    def equals(self, other: Any) -> bool:
+        """Return whether both are the same format."""
+        if type(other) is not Format:
+            raise runtime_error("no such overload")
+        return self.name == other.name
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class _Rule:
+    """A longest length and a pattern; the patterns match from each place in one way, so they backtrack little."""
+
+    __slots__ = ("_examples", "_longest", "_pattern", "_source", "_words")
+
+    def __init__(self, pattern: str, longest: int, words: str, *examples: str) -> None:
+        self._pattern = re.compile(pattern)
+        self._source = pattern
+        self._longest = longest
+        self._words = words
+        self._examples = examples
+
+    def __call__(self, text: str) -> tuple[str, ...]:
+        size = len(text.encode())
+        problems = [f"must be no more than {self._longest} bytes"] if size > self._longest else []
+        # A text too long for the rule is not worth a match: no text of that length passes.
+        if len(text) > _LONGEST:
+            raise cost_exceeded()
+        if not self._pattern.fullmatch(text):
+            problems.append(self.explained())
+        return tuple(problems)
+
+    def explained(self) -> str:
+        """Return the rule in words, with its examples and its pattern."""
+        examples = " or ".join(f"'{example}', " for example in self._examples)
+        return f"{self._words} (e.g. {examples}regex used for validation is '{self._source}')"
+
+
+_label = _Rule(_LABEL, 63, _LABEL_WORDS, "my-name", "123-abc")
+_subdomain = _Rule(_SUBDOMAIN, 253, _SUBDOMAIN_WORDS, "example.com")
+_label_1035 = _Rule(_LABEL_1035, 63, _LABEL_1035_WORDS, "my-name", "abc-123")
+_value = _Rule(_VALUE, 63, _VALUE_WORDS, "MyValue", "my_value", "12345")
+_name = _Rule(_NAME, 63, _NAME_WORDS, "MyName", "my.name", "123-abc")
+_qualified = _Rule(_NAME, 63, f"a qualified name {_NAME_WORDS}", "MyName", "my.name", "123-abc")
+
+
+def _qualified_name(text: str) -> tuple[str, ...]:
+    prefix, slash, name = text.rpartition("/")
+    if "/" in prefix:
+        return (
+            f"{_qualified.explained()} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+        )
+    problems: list[str] = []
+    if slash:
+        problems += ["prefix part must be non-empty"] if not prefix else []
+        problems += [f"prefix part {problem}" for problem in _subdomain(prefix)] if prefix else []
+    if not name:
+        problems.append("name part must be non-empty")
+    problems += [f"name part {problem}" for problem in _name(name)]
+    return tuple(problems)
+
+
+def _as_prefix(check: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple[str, ...]]:
+    """Return the check of a text to which more will be added: a dash at its end is fine."""
+
+    def checked(text: str) -> tuple[str, ...]:
+        return check(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
+
+    return checked
+
+
+def _uri(text: str) -> tuple[str, ...]:
+    try:
+        parse_request_uri(text)
+    except UrlError as error:
+        return (str(error),)
+    return ()
+
+
+def _uuid(text: str) -> tuple[str, ...]:
+    return () if _UUID.fullmatch(text) else ("does not match the UUID format",)
+
+
+def _byte(text: str) -> tuple[str, ...]:
+    return () if _BASE64.fullmatch(text.replace("\r", "").replace("\n", "")) else ("invalid base64",)
+
+
+def _date(text: str) -> tuple[str, ...]:
+    return () if scan_timestamp(f"{text}T00:00:00Z") and len(text) == 10 else ("invalid date",)
+
+
+def _datetime(text: str) -> tuple[str, ...]:
+    return () if scan_timestamp(text) else ("invalid datetime",)
+
+
+FORMATS: Final = {
+    name: Format(name, check)
+    for name, check in (
+        ("dns1123Label", _label),
+        ("dns1123Subdomain", _subdomain),
+        ("dns1035Label", _label_1035),
+        ("qualifiedName", _qualified_name),
+        ("dns1123LabelPrefix", _as_prefix(_label)),
+        ("dns1123SubdomainPrefix", _as_prefix(_subdomain)),
+        ("dns1035LabelPrefix", _as_prefix(_label_1035)),
+        ("labelValue", _value),
+        ("uri", _uri),
+        ("uuid", _uuid),
+        ("byte", _byte),
+        ("date", _date),
+        ("datetime", _datetime),
+    )
+}
+"""Every format by its name."""
+
+
+def named(name: str) -> Optional_:
+    """Return the format of that name, if there is one."""
+    found = FORMATS.get(name)
+    return NONE if found is None else Optional_(found)
+
+
+def validate(named_format: Format, text: str) -> Optional_:
+    """Return what is wrong with `text`, or none if nothing is."""
+    problems = named_format.check(text)
+    return Optional_(problems) if problems else NONE
+
+
+def _constant(named_format: Format) -> Callable[[], Format]:
+    return lambda: named_format
+
+
+OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
+    **{f"format.{name}": _constant(named_format) for name, named_format in FORMATS.items()},
+    "format-named": named,
+    "format-validate": validate,
+}

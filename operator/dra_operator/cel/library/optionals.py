@@ -1,0 +1,83 @@
+"""Optional values. What chooses without looking at every argument (`or`, `orValue`, `?.`) is the compiler's.
+
+Source: cel-go `cel/library.go`, `common/types/optional.go`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dra_operator.cel.errors import runtime_error
+from dra_operator.cel.values import MISSING, NONE, CelMap, Duration, Optional_, Timestamp, Uint
+
+# Go's zero time is the first moment of the year 1, not that of 1970.
+_ZERO_TIMESTAMP: Final = Timestamp(-62135596800 * 10**9)
+_FALSY: Final = (bool, int, Uint, float, str, bytes, tuple, CelMap)
+
+
+def is_zero(value: Any) -> bool:
+    """Return whether `value` is the zero of its type; values of Kubernetes' types never are."""
+    if value is None:
+        return True
+    if isinstance(value, _FALSY):
+        return not value
+    return value in (Duration(0), _ZERO_TIMESTAMP) if isinstance(value, Duration | Timestamp) else False
+
+
+def of_non_zero(value: Any) -> Optional_:
+    """Return `value`, or none if it is the zero of its type."""
+    return NONE if is_zero(value) else Optional_(value)
+
+
+def has_value(optional: Optional_) -> bool:
+    """Return whether there is a value."""
+    return optional.value is not MISSING
+
+
+def value_of(optional: Optional_) -> Any:
+    """Return the value. Raises CelError if there is none."""
+    if optional.value is MISSING:
+        raise runtime_error("optional.none() dereference")
+    return optional.value
+
+
+def or_optional(optional: Optional_, other: Optional_) -> Optional_:
+    """Return the first if it has a value, else the other."""
+    return other if optional.value is MISSING else optional
+
+
+def or_value(optional: Optional_, other: Any) -> Any:
+    """Return the value, or `other` if there is none."""
+    return other if optional.value is MISSING else optional.value
+
+
+def unwrap(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the values of those optionals of a list that have one."""
+    for item in items:
+        if type(item) is not Optional_:
+            raise runtime_error(f"value {item} is not optional")
+    return tuple(item.value for item in items if item.value is not MISSING)
+
+
+def first(items: tuple[Any, ...]) -> Optional_:
+    """Return the first element of a list, if there is one."""
+    return Optional_(items[0]) if items else NONE
+
+
+def last(items: tuple[Any, ...]) -> Optional_:
+    """Return the last element of a list, if there is one."""
+    return Optional_(items[-1]) if items else NONE
+
+
+OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
+    "optional_none": lambda: NONE,
+    "optional_of": Optional_,
+    "optional_ofNonZeroValue": of_non_zero,
+    "optional_hasValue": has_value,
+    "optional_value": value_of,
+    "optional_or_optional": or_optional,
+    "optional_orValue_value": or_value,
+    "optional_unwrap": unwrap,
+    "optional_unwrapOpt": unwrap,
+    "list_first": first,
+    "list_last": last,
+}

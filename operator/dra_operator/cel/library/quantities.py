@@ -1,0 +1,268 @@
+"""Quantities in expressions.
+
+Kubernetes keeps a quantity either as a 64-bit number with a power of ten, or, if it does not fit there as it
+is written, as a decimal of any size, and some functions can tell the two apart: `isInteger` is false for
+1000m and for 1Ei. So a quantity carries, beside its exact value, which of the two it would be.
+Source: k8s.io/apiserver/pkg/cel/library/quantity.go, k8s.io/apimachinery/pkg/api/resource.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, ClassVar, Final
+
+from dra_operator.api.quantity import Family, WrittenQuantity, format_amount, split_quantity
+from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.library.limits import cost_exceeded
+from dra_operator.cel.values import INT_MAX, INT_MIN, Opaque
+
+_SUFFIX_ERROR: Final = "unable to parse quantity's suffix"
+_FORMAT_ERROR: Final = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+# Upstream accepts exponents up to 2**31 and then computes for minutes. Up to here a power of ten takes a
+# millisecond.
+_LARGEST_EXPONENT: Final = 100_000
+_MOST_DIGITS: Final = 4000
+_NANO_EXPONENT: Final = -9
+_MOST_INT64_DIGITS: Final = 18
+_BINARY_PRECISION: Final = 15
+
+
+class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows how Go would hold it
+    """A quantity: `nano` is its value in nano-units, `coefficient * 10**exponent` the form that Go holds.
+
+    `decimal` is true if that form is a decimal of any size, `computed` if the value came out of `add` or
+    `sub`.
+    """
+
+    __slots__ = ("coefficient", "computed", "decimal", "exponent", "family", "nano")
+    type_name: ClassVar[str] = "kubernetes.Quantity"
+
+    def __init__(
+        self,
+        coefficient: int,
+        exponent: int,
+        *,
+        family: Family = Family.DECIMAL,
+        decimal: bool = False,
+        computed: bool = False,
+    ) -> None:
+        if exponent - _NANO_EXPONENT > _LARGEST_EXPONENT and coefficient:
+            raise cost_exceeded()
+        self.coefficient = coefficient
+        self.exponent = exponent
+        self.family = family
+        self.decimal = decimal
+        self.computed = computed
+        self.nano: int = coefficient * 10 ** (exponent - _NANO_EXPONENT) if coefficient else 0
+
+    def equals(self, other: Any) -> bool:
+        """Return whether the amounts are equal. The outcome of `add` on the right is refused, as upstream has it."""
+        if type(other) is not Quantity_ or other.computed:
+            raise runtime_error("no such overload")
+        return self.nano == other.nano
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Quantity_ and self.nano == other.nano
+
+    def __hash__(self) -> int:
+        return hash(self.nano)
+
+    def __repr__(self) -> str:
+        return f"kubernetes.Quantity:{self}"
+
+    def __str__(self) -> str:
+        return _canonical(self)
+
+
+@lru_cache(maxsize=16384)
+def parse_quantity(text: str) -> Quantity_:
+    """Return the quantity that `text` stands for. Raises CelError if it is none."""
+    try:
+        parts = split_quantity(text)
+    except ValueError:
+        raise runtime_error(_parse_error(text)) from None
+    if len(parts.whole) + len(parts.fraction) > _MOST_DIGITS or parts.exponent > _LARGEST_EXPONENT:
+        raise cost_exceeded()
+    digits = int(parts.whole + parts.fraction)
+    exponent = -len(parts.fraction)
+    if parts.base == 2:
+        digits <<= parts.exponent
+    else:
+        exponent += parts.exponent
+    if _fits_int64(parts, exponent):
+        return Quantity_(-digits if parts.negative else digits, exponent, family=parts.family)
+    return _decimal(parts, digits, exponent)
+
+
+def _parse_error(text: str) -> str:
+    """Return which of upstream's two complaints fits: about the form as a whole, or about the suffix alone."""
+    rest = text.lstrip("+-") if text[:1] in ("+", "-") and text[1:2] not in ("+", "-") else text
+    rest = rest.lstrip("0123456789")
+    if rest.startswith("."):
+        rest = rest[1:].lstrip("0123456789")
+    suffix = rest.lstrip("eEinumkKMGTP")
+    if suffix[:1] in ("+", "-"):
+        suffix = suffix[1:]
+    return _FORMAT_ERROR if suffix.strip("0123456789") or not text else _SUFFIX_ERROR
+
+
+def _fits_int64(parts: WrittenQuantity, exponent: int) -> bool:
+    """Return whether Go takes its fast path; the bounds are those of `ParseQuantity`, not those of the value."""
+    digits = len(parts.whole) + len(parts.fraction)
+    if parts.base == 10:
+        return digits <= _MOST_INT64_DIGITS and exponent >= _NANO_EXPONENT
+    if parts.fraction:
+        return False
+    return len(parts.whole) + parts.exponent * 3 // 10 + 1 <= _BINARY_PRECISION
+
+
+def _decimal(parts: WrittenQuantity, digits: int, exponent: int) -> Quantity_:
+    family = parts.family
+    if digits:
+        if exponent < _NANO_EXPONENT:
+            # Finer than nano rounds up; a power that dwarfs the digits need not be built to know the outcome.
+            surplus = min(_NANO_EXPONENT - exponent, _MOST_DIGITS + 100)
+            digits = -(-digits // 10**surplus)
+        else:
+            digits *= 10 ** (exponent - _NANO_EXPONENT)
+        exponent = _NANO_EXPONENT
+    if family is Family.BINARY:
+        if digits > INT_MAX * 10**9:
+            digits, exponent = INT_MAX, 0
+        elif 0 < digits < 10**9:
+            family = Family.DECIMAL
+    return Quantity_(-digits if parts.negative else digits, exponent, family=family, decimal=True)
+
+
+def is_quantity(text: str) -> bool:
+    """Return whether `text` is a quantity."""
+    try:
+        parse_quantity(text)
+    except CelError:
+        return False
+    return True
+
+
+def is_integer(quantity: Quantity_) -> bool:
+    """Return whether Go can give the amount as a 64-bit integer without a further look at its digits."""
+    return (
+        not quantity.decimal
+        and quantity.exponent >= 0
+        and INT_MIN * 10**9 <= quantity.nano <= INT_MAX * 10**9
+    )
+
+
+def as_integer(quantity: Quantity_) -> int:
+    """Return the amount as an int; raises CelError where `is_integer` is false."""
+    if not is_integer(quantity):
+        raise runtime_error("cannot convert value to integer")
+    return quantity.nano // 10**9
+
+
+def as_approximate_float(quantity: Quantity_) -> float:
+    """Return the amount as a double, with Go's rounding: that of the coefficient times that of the power."""
+    try:
+        base = float(quantity.coefficient)
+    except OverflowError:
+        base = float("inf") if quantity.coefficient > 0 else float("-inf")
+    return base if quantity.exponent == 0 else base * _power_of_ten(quantity.exponent)
+
+
+def _power_of_ten(exponent: int) -> float:
+    """Return what `math.Pow10` does: a product or quotient of two entries of its tables."""
+    if exponent < -323:
+        return 0.0
+    if exponent > 308:
+        return float("inf")
+    high, low = divmod(abs(exponent), 32)
+    if exponent >= 0:
+        return float(f"1e{32 * high}") * float(f"1e{low}")
+    return float(f"1e-{32 * high}") / float(f"1e{low}")
+
+
+def add(left: Quantity_, right: Quantity_) -> Quantity_:
+    """Return the sum."""
+    return _sum(left, right, 1)
+
+
+def sub(left: Quantity_, right: Quantity_) -> Quantity_:
+    """Return the difference."""
+    return _sum(left, right, -1)
+
+
+def add_int(left: Quantity_, right: int) -> Quantity_:
+    """Return the sum with a whole number."""
+    return _sum(left, Quantity_(right, 0, family=Family.EXPONENT), 1)
+
+
+def sub_int(left: Quantity_, right: int) -> Quantity_:
+    """Return the difference to a whole number."""
+    return _sum(left, Quantity_(right, 0, family=Family.EXPONENT), -1)
+
+
+def _sum(left: Quantity_, right: Quantity_, sign: int) -> Quantity_:
+    family = left.family if left.coefficient else right.family
+    exponent = min(left.exponent, right.exponent)
+    aligned = [each.coefficient * 10 ** (each.exponent - exponent) for each in (left, right)]
+    total = aligned[0] + sign * aligned[1]
+    decimal = left.decimal or right.decimal
+    if not decimal:
+        # Zero takes part without its power of ten, and what leaves 64 bits on the way becomes a decimal for
+        # good.
+        if right.coefficient == 0:
+            total, exponent, aligned = left.coefficient, left.exponent, [left.coefficient]
+        elif left.coefficient == 0:
+            total, exponent = sign * right.coefficient, right.exponent
+            aligned = [total]
+        decimal = not all(INT_MIN <= each <= INT_MAX for each in (total, *aligned))
+    return Quantity_(total, exponent, family=family, decimal=decimal, computed=True)
+
+
+def sign(quantity: Quantity_) -> int:
+    """Return -1, 0 or 1."""
+    return (quantity.nano > 0) - (quantity.nano < 0)
+
+
+def compare(left: Quantity_, right: Quantity_) -> int:
+    """Return -1, 0 or 1."""
+    return (left.nano > right.nano) - (left.nano < right.nano)
+
+
+def is_greater_than(left: Quantity_, right: Quantity_) -> bool:
+    """Return whether `left` is the larger one."""
+    return left.nano > right.nano
+
+
+def is_less_than(left: Quantity_, right: Quantity_) -> bool:
+    """Return whether `left` is the smaller one."""
+    return left.nano < right.nano
+
+
+def _canonical(quantity: Quantity_) -> str:
+    """Return the canonical text, worked out from the coefficient: `1e100000` must not be written out to get there."""
+    if abs(quantity.exponent) <= 18 and abs(quantity.coefficient) < 10**400:
+        return format_amount(quantity.nano, quantity.family)
+    coefficient, exponent = quantity.coefficient, quantity.exponent
+    while coefficient and coefficient % 10 == 0:
+        coefficient //= 10
+        exponent += 1
+    surplus = exponent % 3
+    return f"{coefficient * 10**surplus}e{exponent - surplus}" if coefficient else "0"
+
+
+OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
+    "string_to_quantity": parse_quantity,
+    "is_quantity_string": is_quantity,
+    "quantity_sign": sign,
+    "quantity_compare_to": compare,
+    "quantity_is_greater_than": is_greater_than,
+    "quantity_is_less_than": is_less_than,
+    "quantity_get_float": as_approximate_float,
+    "quantity_get_int": as_integer,
+    "quantity_is_integer": is_integer,
+    "quantity_add": add,
+    "quantity_add_int": add_int,
+    "quantity_sub": sub,
+    "quantity_sub_int": sub_int,
+}

@@ -1,0 +1,165 @@
+"""Regular expressions: RE2, whose matching takes time linear in the text whatever the pattern is.
+
+A call into RE2 costs some microseconds, most of them for the way there, and the same few texts are asked
+again and again for each device. So each pattern keeps its latest answers in a table of bounded size.
+Source: cel-go `String.Match`, k8s.io/apiserver/pkg/cel/library/regex.go. The words of errors are those of
+Go's parser.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+from dra_operator.cel.errors import runtime_error
+from dra_operator.cel.library.limits import cost_exceeded
+
+_LONGEST_PATTERN: Final = 10_240
+_MOST_ANSWERS: Final = 4096
+_LONGEST_REMEMBERED: Final = 256
+_MOST_WORK: Final = 20_000_000
+"""Length of the text times instructions of the program: the most steps that RE2 can take."""
+_MOST_MATCHES: Final = 20_000
+_WORDS: Final = (
+    # RE2's words, Go's words, whether Go shows the offending part
+    ("missing ): ", "missing closing ): "),
+    ("missing ]: ", "missing closing ]: "),
+    ("no argument for repetition operator: ", "missing argument to repetition operator: "),
+    ("bad repetition operator: ", "invalid nested repetition operator: "),
+    ("invalid character class range: ", "invalid character class range: "),
+    ("invalid perl operator: ", "invalid or unsupported Perl syntax: "),
+    ("invalid named capture group: ", "invalid named capture: "),
+    ("invalid repetition size: ", "invalid repeat count: "),
+    ("unexpected ): ", "unexpected ): "),
+    ("invalid escape sequence: ", "invalid escape sequence: "),
+)
+
+
+def _options() -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 2 << 20
+    return options
+
+
+_OPTIONS: Final = _options()
+
+
+class Pattern:
+    """A compiled pattern with the answers it gave lately."""
+
+    __slots__ = ("_answers", "_compiled")
+
+    def __init__(self, text: str) -> None:
+        self._compiled = _compile(text)
+        self._answers: dict[str, bool] = {}
+
+    def matches(self, text: str) -> bool:
+        """Return whether the pattern occurs in `text`."""
+        answer = self._answers.get(text)
+        if answer is not None:
+            return answer
+        answer = self._search(text) is not None
+        if len(text) <= _LONGEST_REMEMBERED:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            self._answers[text] = answer
+        return answer
+
+    def find(self, text: str) -> str:
+        """Return the first occurrence in `text`, or nothing."""
+        found = self._search(text)
+        return "" if found is None else str(found.group(0))
+
+    def find_all(self, text: str, limit: int = -1) -> tuple[str, ...]:
+        """Return the occurrences in `text` that do not overlap, at most `limit` (negative is all)."""
+        if limit == 0:
+            return ()
+        self._check_work(text)
+        occurrences: list[str] = []
+        previous_end = -1
+        for found in self._compiled.finditer(text):
+            start, end = found.span()
+            # An empty match right behind another match does not count in Go.
+            if start == end == previous_end:
+                continue
+            previous_end = end
+            occurrences.append(found.group(0))
+            if len(occurrences) == limit:
+                break
+            if len(occurrences) > _MOST_MATCHES:
+                raise cost_exceeded()
+        return tuple(occurrences)
+
+    def _search(self, text: str) -> Any:
+        self._check_work(text)
+        return self._compiled.search(text)
+
+    def _check_work(self, text: str) -> None:
+        if len(text) * self._compiled.programsize > _MOST_WORK:
+            raise cost_exceeded()
+
+
+def _compile(text: str) -> Any:
+    if len(text) > _LONGEST_PATTERN:
+        raise cost_exceeded()
+    if _has_any_byte(text):
+        raise runtime_error("error parsing regexp: invalid escape sequence: `\\C`")
+    try:
+        return re2.compile(text, _OPTIONS)
+    except re2.error as error:
+        raise runtime_error(f"error parsing regexp: {_go_words(error)}") from None
+
+
+def _has_any_byte(text: str) -> bool:
+    """Return whether a pattern asks for any byte (a backslash and C), which RE2 knows and Go does not."""
+    position = text.find("\\")
+    while position >= 0:
+        if text[position + 1 : position + 2] == "C":
+            return True
+        position = text.find("\\", position + 2)
+    return False
+
+
+def _go_words(error: Exception) -> str:
+    message = error.args[0] if error.args else ""
+    words = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
+    if words.startswith("trailing \\"):
+        return "trailing backslash at end of expression: ``"
+    if words.startswith("pattern too large"):
+        return "expression too large"
+    for ours, theirs in _WORDS:
+        if words.startswith(ours):
+            return f"{theirs}`{words[len(ours) :]}`"
+    return words
+
+
+@lru_cache(maxsize=512)
+def pattern(text: str) -> Pattern:
+    """Return the pattern that `text` stands for. Raises CelError if it is none."""
+    return Pattern(text)
+
+
+def matches(text: str, expression: str) -> bool:
+    """Return whether a regular expression matches a part of `text`."""
+    return pattern(expression).matches(text)
+
+
+def find(text: str, expression: str) -> str:
+    """Return the first match, or nothing."""
+    return pattern(expression).find(text)
+
+
+def find_all(text: str, expression: str, limit: int = -1) -> tuple[str, ...]:
+    """Return the matches that do not overlap."""
+    return pattern(expression).find_all(text, limit)
+
+
+OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
+    "matches": matches,
+    "matches_string": matches,
+    "string_find_string": find,
+    "string_find_all_string": find_all,
+    "string_find_all_string_int": find_all,
+}

@@ -1,0 +1,61 @@
+"""Versions in expressions. Source: k8s.io/apiserver/pkg/cel/library/semverlib.go."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dra_operator.api.semver import Semver
+from dra_operator.api.semver import parse_semver as parse_version
+from dra_operator.api.semver import parse_semver_normalizing as parse_version_normalizing
+from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.values import INT_MAX
+
+
+def parse_semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 - the function of CEL has it
+    """Return the version that `text` stands for. Raises CelError if it is none."""
+    try:
+        return parse_version_normalizing(text) if normalize else parse_version(text)
+    except ValueError as error:
+        raise runtime_error(str(error)) from None
+
+
+def is_semver(text: str, normalize: bool = False) -> bool:  # noqa: FBT001, FBT002
+    """Return whether `text` is a version."""
+    try:
+        parse_semver(text, normalize)
+    except CelError:
+        return False
+    return True
+
+
+def compare(left: Semver, right: Semver) -> int:
+    """Return -1, 0 or 1."""
+    return (left.key > right.key) - (left.key < right.key)
+
+
+def is_greater_than(left: Semver, right: Semver) -> bool:
+    """Return whether `left` is the later one."""
+    return left.key > right.key
+
+
+def is_less_than(left: Semver, right: Semver) -> bool:
+    """Return whether `left` is the earlier one."""
+    return left.key < right.key
+
+
+def _signed(number: int) -> int:
+    # Upstream turns the unsigned number into an int without a look at its size.
+    return number if number <= INT_MAX else number - 2**64
+
+
+OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
+    "string_to_semver": parse_semver,
+    "string_bool_to_semver": parse_semver,
+    "is_semver_string": is_semver,
+    "is_semver_string_bool": is_semver,
+    "semver_compare_to": compare,
+    "semver_is_greater_than": is_greater_than,
+    "semver_is_less_than": is_less_than,
+    "semver_major": lambda version: _signed(version.major),
+    "semver_minor": lambda version: _signed(version.minor),
+    "semver_patch": lambda version: _signed(version.patch),
+}

@@ -1,0 +1,163 @@
+"""Strings: the functions of CEL's core and of its strings extension, version 2.
+
+Positions count characters, as Python's do. Errors name the position that is out of range.
+Source: cel-go `common/types/string.go`, `ext/strings.go`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.library.limits import check_length
+
+_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_LOWER: Final = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+_UPPER: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_QUOTED: Final = str.maketrans(
+    {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        '"': '\\"',
+    }
+)
+
+
+def _out_of_range(position: int) -> CelError:
+    return runtime_error(f"index out of range: {position}")
+
+
+def char_at(text: str, position: int) -> str:
+    """Return the character at `position`; the one behind the last is empty."""
+    if not 0 <= position <= len(text):
+        raise _out_of_range(position)
+    return text[position : position + 1]
+
+
+def index_of(text: str, part: str) -> int:
+    """Return where `part` first occurs, or -1."""
+    return text.find(part)
+
+
+def index_of_from(text: str, part: str, start: int) -> int:
+    """Return where `part` first occurs at or behind `start`, or -1. Nothing is found everywhere, even out of range."""
+    if not part:
+        return start
+    if start < 0:
+        raise _out_of_range(start)
+    return text.find(part, start)
+
+
+def last_index_of(text: str, part: str) -> int:
+    """Return where `part` last occurs, or -1."""
+    return text.rfind(part)
+
+
+def last_index_of_until(text: str, part: str, last: int) -> int:
+    """Return where `part` last occurs at or before `last`, or -1; a `last` behind the text finds nothing."""
+    if not part:
+        return last
+    if last < 0:
+        raise _out_of_range(last)
+    if last >= len(text):
+        return -1
+    return text.rfind(part, 0, last + len(part))
+
+
+def join(parts: tuple[Any, ...], separator: str = "") -> str:
+    """Return the strings of a list, joined."""
+    for part in parts:
+        if type(part) is not str:
+            raise runtime_error(f"join: invalid input: {part}")
+    check_length(sum(map(len, parts)) + len(separator) * len(parts))
+    return separator.join(parts)
+
+
+def lower_ascii(text: str) -> str:
+    """Return `text` with ASCII letters in lower case; others stay."""
+    return text.lower() if text.isascii() else text.translate(_LOWER)
+
+
+def upper_ascii(text: str) -> str:
+    """Return `text` with ASCII letters in upper case; others stay."""
+    return text.upper() if text.isascii() else text.translate(_UPPER)
+
+
+def replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    """Return `text` with `new` for the first `limit` occurrences of `old`; negative is all."""
+    growth = len(new) - len(old)
+    if growth > 0:
+        count = text.count(old)
+        check_length(len(text) + growth * (count if limit < 0 else min(count, limit)))
+    return text.replace(old, new, limit)
+
+
+def split(text: str, separator: str, limit: int = -1) -> tuple[str, ...]:
+    """Return the parts of `text`, at most `limit` of them (negative is all); no separator splits characters."""
+    if limit == 0:
+        return ()
+    if separator:
+        return tuple(text.split(separator, limit - 1 if limit > 0 else -1))
+    if limit < 0 or limit >= len(text):
+        return tuple(text)
+    return (*text[: limit - 1], text[limit - 1 :])
+
+
+def substring(text: str, start: int) -> str:
+    """Return `text` from `start`."""
+    if not 0 <= start <= len(text):
+        raise _out_of_range(start)
+    return text[start:]
+
+
+def substring_between(text: str, start: int, end: int) -> str:
+    """Return `text` from `start` to before `end`."""
+    if start > end:
+        raise runtime_error(f"invalid substring range. start: {start}, end: {end}")
+    for position in (start, end):
+        if not 0 <= position <= len(text):
+            raise _out_of_range(position)
+    return text[start:end]
+
+
+def trim(text: str) -> str:
+    """Return `text` without white space at its ends, as Unicode sees it."""
+    return text.strip(_SPACE)
+
+
+def quote(text: str) -> str:
+    """Return `text` in double quotes, with the escapes of a CEL literal."""
+    check_length(2 * len(text))
+    return f'"{text.translate(_QUOTED)}"'
+
+
+OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
+    "contains_string": str.__contains__,
+    "starts_with_string": str.startswith,
+    "ends_with_string": str.endswith,
+    "string_char_at_int": char_at,
+    "string_index_of_string": index_of,
+    "string_index_of_string_int": index_of_from,
+    "string_last_index_of_string": last_index_of,
+    "string_last_index_of_string_int": last_index_of_until,
+    "list_join": join,
+    "list_join_string": join,
+    "string_lower_ascii": lower_ascii,
+    "string_upper_ascii": upper_ascii,
+    "string_replace_string_string": replace,
+    "string_replace_string_string_int": replace,
+    "string_split_string": split,
+    "string_split_string_int": split,
+    "string_substring_int": substring,
+    "string_substring_int_int": substring_between,
+    "string_trim": trim,
+    "strings_quote": quote,
+}
