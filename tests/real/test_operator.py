@@ -291,6 +291,24 @@ class TestOutage:
         assert devices(fleet.wait_allocated("next", seconds=60)) == held
 
 
+class TestCollision:
+    """Two allocators on one driver's devices."""
+
+    def test_both_claims_are_warned(self, fleet, operator):
+        """A device that another allocator gave away a second time is told on both claims and in the metrics."""
+        fleet.create_claim("ours", DRIVER)
+        ours = fleet.wait_allocated("ours")
+        fleet.create_claim("theirs", DRIVER, labels={"dra-operator.io/allocate": "false"})
+        status = {"allocation": {"devices": {"results": allocation(ours)["devices"]["results"]}}}
+        fleet.client.patch(f"{fleet.claims}/theirs", {"metadata": {"finalizers": [FINALIZER]}})
+
+        fleet.client.patch(f"{fleet.claims}/theirs/status", {"status": status})
+
+        assert "theirs" in fleet.wait_event("ours", "DeviceAllocatedTwice")["message"]
+        assert "ours" in fleet.wait_event("theirs", "DeviceAllocatedTwice")["message"]
+        assert "dra_operator_device_collisions 1.0" in operator.http("/metrics")[1]
+
+
 class TestRights:
     """A service account that may do less than it must."""
 
