@@ -17,18 +17,21 @@ from dra_operator.allocator.decision import (
     AbortedError,
     Allocated,
     Decision,
+    Explanation,
     Failed,
     FatalError,
     Unsatisfied,
     claim_key,
 )
 from dra_operator.allocator.derived import DerivedAttributes, DerivedPrograms
+from dra_operator.allocator.explain import Explainer, explain_failure
 from dra_operator.allocator.plain import PlainSearch
 from dra_operator.allocator.plan import ClaimPlan, plan_claim
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
 from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.allocator.state import NodeState
+from dra_operator.allocator.tally import TallyMaker
 from dra_operator.allocator.walk import Problems
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
 from dra_operator.cel import STORED_137, Environment
@@ -67,6 +70,7 @@ class Allocator:
     admin_access: AdminAccess = field(default=AdminAccess.LABELLED_NAMESPACES, kw_only=True)
     availability: Availability = field(init=False)
     candidates: Candidates = field(init=False)
+    _explainer: Explainer = field(init=False)
     _derived: DerivedPrograms = field(init=False)
     _problems: Problems = field(init=False)
     _class_changes: Changes = field(init=False)
@@ -79,6 +83,8 @@ class Allocator:
         self.candidates = Candidates(self.features, SelectorCache(self.environment))
         self._derived = DerivedPrograms(self.environment)
         self._problems = Problems(self.availability)
+        tallies = TallyMaker(self.inventory, self.availability, self.candidates)
+        self._explainer = Explainer(self.inventory, tallies, self._fits)
 
     def allocate(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
@@ -89,12 +95,30 @@ class Allocator:
         budget = Budget(self.limits, self.clock)
         try:
             plans = [self.plan(claim) for claim in claims]
-            return self._walk(plans, self._set_of(nodes), budget)
+            found = self._walk(plans, self._set_of(nodes), budget)
+            return Unsatisfied() if found is None else self._allocated(*found)
         except FatalError as error:
             return error.failed()
         except AbortedError as error:
             first = claim_key(claims[0]) if claims else None
             return Failed("aborted", str(error), Reason.SEARCH_ABORTED, claim=first)
+
+    def explain(self, claims: Sequence[ResourceClaim], decision: Decision) -> tuple[Explanation, ...]:
+        """Return, for each of some claims, why it is not allocated; empty for a decision that allocates them.
+
+        What `explain` finds is that of the present state, which should be the one the decision was made in.
+        """
+        if isinstance(decision, Allocated):
+            return ()
+        if isinstance(decision, Failed):
+            return tuple(explain_failure(decision) for _ in claims)
+        self.refresh()
+        budget = Budget(self.limits, self.clock)
+        try:
+            plans = [self.plan(claim) for claim in claims]
+        except FatalError as error:
+            return tuple(explain_failure(error.failed()) for _ in claims)
+        return tuple(self._explainer.explain(plans, number, budget) for number in range(len(plans)))
 
     def refresh(self) -> None:
         """Take in what has changed in inventory and ledger."""
@@ -135,6 +159,10 @@ class Allocator:
         )
         return PlainSearch(state, budget)
 
+    def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
+        found = self._walk(plans, self.availability.views.usable, budget)
+        return None if found is None else found[1]
+
     def _check_admin_access(self, plan: ClaimPlan) -> None:
         if self.admin_access is AdminAccess.ANY_NAMESPACE:
             return
@@ -160,7 +188,10 @@ class Allocator:
             views.index[name] for name in set(nodes) if name in views.index
         )
 
-    def _walk(self, plans: Sequence[ClaimPlan], allowed: int, budget: Budget) -> Decision:
+    def _walk(
+        self, plans: Sequence[ClaimPlan], allowed: int, budget: Budget
+    ) -> tuple[PlainSearch, str] | None:
+        """Return the search that succeeded and its node, the first by name of those allowed, or None."""
         availability = self.availability
         views = availability.views
         problem = self._problems.get(tuple(plan.signature for plan in plans))
@@ -172,13 +203,13 @@ class Allocator:
             node = views.order[position]
             search = self.search(plans, node, budget)
             if search.run():
-                return self._allocated(search, node)
+                return search, node
             view = views.of_node(node)
             # Nodes that see the same say the same, unless what a node's kubelet can do matters.
             failed = 1 << position if view.skips_operations else view.nodes
             wanted &= ~failed
             problem.maybe &= ~failed
-        return Unsatisfied()
+        return None
 
     def _allocated(self, search: PlainSearch, node: str) -> Allocated:
         state = search.state

@@ -116,7 +116,7 @@ def _round_up_in_milli(request: Quantity, least: Quantity, step: Quantity) -> Qu
     result = least.nano + steps * step.nano
     if result // _MILLI > _INT64:
         raise CapacityError(f"{request.text} rounded up to its range exceeds what can be represented")
-    return Quantity(result, _written(result, step))
+    return Quantity(result, written(result, step))
 
 
 def _round_up_in_whole(request: Quantity, least: Quantity, step: Quantity) -> Quantity:
@@ -126,7 +126,7 @@ def _round_up_in_whole(request: Quantity, least: Quantity, step: Quantity) -> Qu
     result = start + -(-(wanted - start) // width) * width
     if start >= 0 and result > _INT64:
         raise CapacityError(f"{request.text} rounded up to its range exceeds what can be represented")
-    return Quantity(result * NANO, _written(result * NANO, step))
+    return Quantity(result * NANO, written(result * NANO, step))
 
 
 def _is_permitted(amount: Quantity, capacity: DeviceCapacity, *, fractional: bool) -> bool:
@@ -154,12 +154,12 @@ def _ceil(amount: Quantity) -> int:
     return -(-amount.nano // NANO)
 
 
-def _written(nano: int, step: Quantity) -> str:
-    """Write an amount in the family of the step's text: binary, decimal, or with an exponent."""
+def written(nano: int, like: Quantity) -> str:
+    """Return an amount of nano-units as text, in the family of another's: binary, decimal, or with an exponent."""
     whole, rest = divmod(nano, NANO)
     if rest:
         return f"{nano // _MILLI}m"
-    suffix = step.text.lstrip("+-0123456789.")
+    suffix = like.text.lstrip("+-0123456789.")
     if suffix.endswith("i") and abs(whole) >= 1024:
         return _scaled(whole, 1024, _BINARY)
     if suffix[:1] in ("e", "E") and suffix != "E":

@@ -75,7 +75,6 @@ class ClaimPlan:
     requests: tuple[RequestPlan, ...]
     constraints: tuple[ConstraintPlan, ...]
     signature: object
-    has_all: bool
     evaluates_used: bool
     needs_free: bool
 
@@ -101,6 +100,27 @@ def plan_claim(
         raise
 
 
+def with_requests(
+    plan: ClaimPlan, requests: tuple[RequestPlan, ...], constraints: tuple[ConstraintPlan, ...]
+) -> ClaimPlan:
+    """Return the plan of a claim that asked for something else."""
+    return _claim_plan(plan.claim, requests, constraints)
+
+
+def _claim_plan(
+    claim: ResourceClaim, requests: tuple[RequestPlan, ...], constraints: tuple[ConstraintPlan, ...]
+) -> ClaimPlan:
+    every = [item for request in requests for item in request.alternatives]
+    return ClaimPlan(
+        claim=claim,
+        requests=requests,
+        constraints=constraints,
+        signature=(tuple(_signature(request) for request in requests), constraints),
+        evaluates_used=any(item.count is None or item.admin_access for item in every),
+        needs_free=any(all(item.count for item in request.alternatives) for request in requests),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Planner:
     claim: ResourceClaim
@@ -121,17 +141,7 @@ class _Planner:
                 raise too_many(planned.name, least, MAX_DEVICES - left)
             left -= least
         constraints = tuple(self._constraint(item) for item in devices.constraints)
-        every = [item for request in requests for item in request.alternatives]
-        has_all = any(item.count is None for item in every)
-        return ClaimPlan(
-            claim=self.claim,
-            requests=tuple(requests),
-            constraints=constraints,
-            signature=(tuple(_signature(request) for request in requests), constraints),
-            has_all=has_all,
-            evaluates_used=has_all or any(item.admin_access for item in every),
-            needs_free=any(all(item.count for item in request.alternatives) for request in requests),
-        )
+        return _claim_plan(self.claim, tuple(requests), constraints)
 
     def _request(self, request: DeviceRequest, constraints: Sequence[DeviceConstraint]) -> RequestPlan:
         if request.exactly is not None:

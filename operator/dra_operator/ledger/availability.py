@@ -93,6 +93,10 @@ class Availability:
         """Return what is left of a pool's counters."""
         return self._counters[layout]
 
+    def find_counters(self, layout: CounterLayout) -> CounterState | None:
+        """Return what is left of a pool's counters, or None if no node sees the pool."""
+        return self._counters.get(layout)
+
     def _take_views(self, changes: ViewChanges) -> None:
         if changes.renumbered:
             self.log.restart()

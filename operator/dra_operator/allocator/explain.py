@@ -1,0 +1,206 @@
+"""Explanations: why claims wait, in one line that names the request, the numbers and the obstacle.
+
+A claim that fits nowhere is asked smaller questions: does each request fit alone? without constraints? The first
+request that does not is told with its tally; if each does, what keeps them from each other is. The answers come from
+the same walk that decides, so an explanation cannot disagree with a decision.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
+from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan, with_requests
+from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker
+from dra_operator.inventory import Inventory
+
+Fits = Callable[[Sequence[ClaimPlan], Budget], str | None]
+"""Finds the node on which some claims fit together, or None. Raises FatalError and AbortedError."""
+
+_OBSTACLES = {
+    Reason.POOL_INCOMPLETE: "in pools that are being updated",
+    Reason.POOL_INVALID: "in invalid pools",
+    Reason.CAPACITY_REQUEST_INVALID: "on which the capacity request is impossible",
+    Reason.CAPACITY_TOO_SMALL: "with too little capacity",
+    Reason.DEVICE_TAINTED: "tainted",
+    Reason.NODE_UNUSABLE: "on nodes that cannot be used",
+    Reason.NODE_OPERATIONS_UNSUPPORTED: "on nodes that lack a feature",
+    Reason.DEVICE_IN_USE: "in use",
+    Reason.GROUP_INCOMPATIBLE: "incompatible with devices in use",
+    Reason.COUNTERS_EXHAUSTED: "without enough left of their counters",
+    Reason.CAPACITY_EXHAUSTED: "without enough capacity left",
+}
+
+
+@dataclass(slots=True)
+class Explainer:
+    """Explains plans. What it found holds while inventory and ledger stay as they are."""
+
+    inventory: Inventory
+    tallies: TallyMaker
+    fits: Fits
+    _known: dict[object, Explanation] = field(default_factory=dict)
+    _versions: tuple[int, int] = (-1, -1)
+
+    def explain(self, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
+        """Return why one of some claims, which fit nowhere together, is not allocated."""
+        self._forget_if_changed()
+        plan = plans[number]
+        key = (plan.signature, tuple(request.name for request in plan.requests), len(plans))
+        if (found := self._known.get(key)) is not None:
+            return found
+        try:
+            found = self._explain(plans, plan, budget)
+        except FatalError as error:
+            return Explanation(error.reason, error.message, error.request)
+        except AbortedError as error:
+            return Explanation(Reason.SEARCH_ABORTED, str(error))
+        self._known[key] = found
+        return found
+
+    def _forget_if_changed(self) -> None:
+        versions = (self.inventory.version, self.tallies.availability.ledger.version)
+        if versions != self._versions:
+            self._known.clear()
+            self._versions = versions
+
+    def _explain(self, plans: Sequence[ClaimPlan], plan: ClaimPlan, budget: Budget) -> Explanation:
+        if not any(node.unusable is None for node in self.inventory.nodes.values()):
+            return Explanation(Reason.NO_NODES, self._no_nodes())
+        if len(plans) > 1 and self.fits((plan,), budget) is not None:
+            return Explanation(
+                Reason.REQUESTS_DO_NOT_FIT_TOGETHER,
+                f"the claim fits alone, but not on one node with the {len(plans) - 1} others it is allocated with",
+            )
+        nodes: list[str] = []
+        for request in plan.requests:
+            node = self.fits((_only(plan, request),), budget)
+            if node is None:
+                return self._explain_request(plan, request, budget)
+            nodes.append(node)
+        return self._explain_together(plan, nodes, budget)
+
+    def _no_nodes(self) -> str:
+        nodes = self.inventory.nodes.values()
+        if not nodes:
+            return "there are no nodes"
+        causes = Counter(node.unusable for node in nodes)
+        listed = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items(), key=str))
+        return f"none of {len(nodes)} nodes can be used ({listed})"
+
+    def _explain_request(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> Explanation:
+        alone = _only(plan, request)
+        if plan.constraints and self.fits((_unconstrained(alone),), budget) is not None:
+            return Explanation(
+                Reason.CONSTRAINT_UNSATISFIABLE,
+                f"request {request.name}: devices are free, but none together satisfy "
+                f"{self._constraint(alone, budget)}",
+                request.name,
+            )
+        told = [self._tell(item, self.tallies.make(item, budget)) for item in request.alternatives]
+        if not request.prioritized:
+            reason, text = told[0]
+            return Explanation(reason, f"request {request.name}: {text}", request.name)
+        texts = [
+            f"{alternative.name.rpartition('/')[2]}: {text}"
+            for alternative, (_, text) in zip(request.alternatives, told, strict=True)
+        ]
+        # The first alternative is what the user wants most; its reason stands for all.
+        return Explanation(told[0][0], f"request {request.name}: {'; '.join(texts)}", request.name)
+
+    def _explain_together(self, plan: ClaimPlan, nodes: Sequence[str], budget: Budget) -> Explanation:
+        if plan.constraints and (node := self.fits((_unconstrained(plan),), budget)) is not None:
+            text = f"the requests fit together on node {node}, but not with {self._constraint(plan, budget)}"
+            return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
+        places = ", ".join(
+            f"{request.name} on {node}" for request, node in zip(plan.requests, nodes, strict=True)
+        )
+        text = f"each request fits alone ({places}), but no node has room for all of them"
+        return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
+
+    def _constraint(self, plan: ClaimPlan, budget: Budget) -> str:
+        """Return the first constraint without which the plan would fit; there may be none that does it alone."""
+        constraints = plan.claim.spec.devices.constraints
+        for number, constraint in enumerate(constraints):
+            if len(constraints) == 1 or self.fits((_without(plan, number),), budget) is not None:
+                kind = "matchAttribute" if plan.constraints[number].matching else "distinctAttribute"
+                attribute = constraint.match_attribute or constraint.distinct_attribute
+                return f"constraint #{number} ({kind} {attribute})"
+        return f"its {len(constraints)} constraints"
+
+    def _tell(self, alternative: Alternative, tally: Tally) -> tuple[Reason, str]:
+        class_name = alternative.device_class.metadata.name
+        if not tally.published:
+            return Reason.NO_DEVICES, "no devices are published"
+        text = f"{_devices(tally.published)} published, {tally.in_class} in class {class_name}"
+        if not tally.in_class:
+            return Reason.CLASS_MATCHES_NO_DEVICE, text + tally.class_details.detail()
+        left = tally.in_class
+        for number, obstacle in enumerate(tally.selectors):
+            left -= obstacle.count
+            text += f", {left} match selector #{number}"
+            if not left or not obstacle.count:
+                text += obstacle.detail()
+            if not left:
+                return Reason.SELECTOR_MATCHES_NO_DEVICE, text
+        obstacles = sorted(tally.obstacles.values(), key=lambda item: _ORDER.index(item.reason))
+        for obstacle in obstacles:
+            text += f", {obstacle.count} {_OBSTACLES[obstacle.reason]}{_with_claims(obstacle, tally)}"
+        if not tally.left or (alternative.count is None and obstacles):
+            rest = f", {tally.left} left, all requested" if alternative.count is None and tally.left else ""
+            return obstacles[-1].reason, text + rest
+        if alternative.count is None:
+            return Reason.NOT_ENOUGH_DEVICES, f"{text}, {tally.left} left, but not all of them on one node"
+        text += (
+            f", {tally.left} left, at most {tally.most_on_a_node} on one node, {alternative.count} requested"
+        )
+        return Reason.NOT_ENOUGH_DEVICES, text
+
+
+_ORDER = list(_OBSTACLES)
+
+
+def _with_claims(obstacle: Obstacle, tally: Tally) -> str:
+    if obstacle.reason is Reason.DEVICE_IN_USE:
+        return f" by {len(tally.claims)} claim{'s' if len(tally.claims) != 1 else ''}"
+    return obstacle.detail()
+
+
+def _devices(count: int) -> str:
+    return f"{count} device{'s' if count != 1 else ''}"
+
+
+def _only(plan: ClaimPlan, request: RequestPlan) -> ClaimPlan:
+    """Return the plan with one request only."""
+    return with_requests(plan, (request,), plan.constraints)
+
+
+def _unconstrained(plan: ClaimPlan) -> ClaimPlan:
+    """Return the plan without its constraints."""
+    requests = tuple(
+        replace(request, alternatives=tuple(replace(item, constraints=()) for item in request.alternatives))
+        for request in plan.requests
+    )
+    return with_requests(plan, requests, ())
+
+
+def _without(plan: ClaimPlan, number: int) -> ClaimPlan:
+    """Return the plan with one of its constraints applying to nothing."""
+    requests = tuple(
+        replace(
+            request,
+            alternatives=tuple(
+                replace(item, constraints=tuple(other for other in item.constraints if other != number))
+                for item in request.alternatives
+            ),
+        )
+        for request in plan.requests
+    )
+    return with_requests(plan, requests, plan.constraints)
+
+
+def explain_failure(failed: Failed) -> Explanation:
+    """Return the explanation of an attempt that ended with an error: the error says it."""
+    return Explanation(failed.reason, failed.message, failed.request)
