@@ -253,10 +253,10 @@ async def clear(cluster: Cluster) -> bool:
     return False
 
 
-def start_ready(plane: ControlPlane, log: Path) -> OperatorProcess:
+async def start_ready(plane: ControlPlane, log: Path) -> OperatorProcess:
     """Start the operator as its own service account and wait until it is ready."""
     operator = start_operator(plane, log)
-    operator.wait_ready()
+    await asyncio.to_thread(operator.wait_ready)
     return operator
 
 
@@ -276,7 +276,7 @@ async def run(arguments: argparse.Namespace, plane: ControlPlane, directory: Pat
         )
         room = arguments.nodes * arguments.devices
         print(f"cluster: {arguments.nodes} nodes x {arguments.devices} devices")
-        operator = await asyncio.to_thread(start_ready, plane, directory / "operator.log")
+        operator = await start_ready(plane, directory / "operator.log")
         try:
             if arguments.kill:
 
@@ -287,7 +287,7 @@ async def run(arguments: argparse.Namespace, plane: ControlPlane, directory: Pat
                     )
                     await asyncio.to_thread(operator.kill)
                     print(f"killed: with {len(watched.allocated)} claims allocated")
-                    operator = await asyncio.to_thread(start_ready, plane, directory / "operator-again.log")
+                    operator = await start_ready(plane, directory / "operator-again.log")
 
                 right = await measure_burst(cluster, arguments.burst, room, kill_and_start)
             else:
