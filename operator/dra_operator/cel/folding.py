@@ -1,16 +1,17 @@
 """Folding: what is constant becomes a value before there is a device.
 
-Conversions of constants are carried out (and fail) here, even in a branch that is never taken; literals of constants
-become values; `in` over a list of constant primitives becomes a set lookup, which sees only equal numbers of other types
-that convert without loss, and over an empty list is false without looking at the left side at all.
+Conversions of constants are carried out (and fail) here, even in a branch that is never taken; literals of
+constants become values; `in` over a list of constant primitives becomes a set lookup, which sees only equal
+numbers of other types that convert without loss, and over an empty list is false without looking at the left
+side at all.
 Source: cel-go `interpreter/decorators.go`, `interpreter/optimizations.go`.
 """
 
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, compile_error
+from dra_operator.cel.library.regex import pattern
 from dra_operator.cel.plan import Const, Invoke, MakeList, MakeMap, Members, Step
-from dra_operator.cel.regex import pattern
 from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, CelMap, Uint, hashed_key
 
 _CONVERSIONS: Final = frozenset(
@@ -36,7 +37,10 @@ def folded_call(call: Invoke, position: int) -> Step:
         and isinstance(arguments[1], Const)
         and type(arguments[1].value) is str
     ):
-        pattern(arguments[1].value, position)
+        try:
+            pattern(arguments[1].value)
+        except CelError as error:
+            raise compile_error(error.message, position) from None
     return call
 
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dra_operator.cel.checker import Checked, shown
 from dra_operator.cel.errors import CelError, compile_error
 from dra_operator.cel.library import OVERLOADS
+from dra_operator.cel.library.formatting import FormatError, check_literal
+from dra_operator.cel.library.regex import pattern
 from dra_operator.cel.nodes import Call, Expr, ListExpr, Literal, MapExpr, children
-from dra_operator.cel.regex import pattern
-from dra_operator.cel.types import Type, is_equivalent
+from dra_operator.cel.types import DYNAMIC, Kind, Type, is_equivalent
 
 _READERS = {
     ("duration", str): "string_to_duration",
@@ -27,6 +28,8 @@ def validate(checked: Checked) -> None:
                 _check_time(expr.function, literal)
             case Call(function="matches", args=(Literal() as literal, *_)) if type(literal.value) is str:
                 _check_pattern(literal)
+            case Call(function="format", target=Literal() as literal, args=(ListExpr() as given,)):
+                _check_format(literal, given, expr, checked)
             case ListExpr() if not free:
                 _check_list(expr, checked)
             case MapExpr() if not free:
@@ -58,6 +61,17 @@ def _check_pattern(literal: Literal) -> None:
         pattern(literal.value)
     except CelError:
         raise compile_error("invalid matches argument", literal.position) from None
+
+
+def _check_format(text: Literal, given: ListExpr, call: Call, checked: Checked) -> None:
+    types = tuple(checked.type_of(argument) for argument in given.elements)
+    names = tuple(
+        "dyn" if kind.kind in DYNAMIC or kind.kind is Kind.PARAMETER else kind.name for kind in types
+    )
+    try:
+        check_literal(text.value, names)
+    except FormatError as error:
+        raise compile_error(str(error), call.position) from None
 
 
 def _check_list(expr: ListExpr, checked: Checked) -> None:

@@ -106,7 +106,30 @@ _HEX_REFUSAL: Final = (
     frozenset(("int", "uint", "string", "bytes")),
     "only integers, byte buffers, and strings can be formatted as hex",
 )
+_STRING_WORDS: Final = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
+    "and timestamps"
+)
 _REFUSALS: Final = {
+    "s": (
+        frozenset(
+            (
+                "string",
+                "bool",
+                "bytes",
+                "int",
+                "uint",
+                "double",
+                "map",
+                "list",
+                "type",
+                "google.protobuf.Duration",
+                "google.protobuf.Timestamp",
+                "null_type",
+            )
+        ),
+        _STRING_WORDS,
+    ),
     "d": (frozenset(("int", "uint")), "decimal clause can only be used on integers"),
     "f": (frozenset(("double",)), "fixed-point clause can only be used on doubles"),
     "e": (frozenset(("double",)), "scientific clause can only be used on doubles"),
@@ -115,6 +138,17 @@ _REFUSALS: Final = {
     "x": _HEX_REFUSAL,
     "X": _HEX_REFUSAL,
 }
+
+
+def check_literal(text: str, argument_types: tuple[str, ...]) -> None:
+    """Raise FormatError if a format written as a literal cannot write arguments of these types, clause by clause.
+
+    A type that is known only at run time is given as `dyn`, and passes.
+    """
+    clauses = [piece for piece in parse_format(text, len(argument_types)) if isinstance(piece, Clause)]
+    for clause, argument_type in zip(clauses, argument_types, strict=False):
+        if argument_type != "dyn":
+            check_type(clause, argument_type)
 
 
 def format_text(text: str, arguments: tuple[Any, ...]) -> str:
@@ -164,10 +198,7 @@ def _string(value: Any, depth: int) -> str:
     if isinstance(value, CelMap):
         pairs = sorted((_key(key), _element(item, depth + 1)) for key, item in _ordered(value))
         return f"{{{', '.join(_limited(f'{key}:{item}' for key, item in pairs))}}}"
-    raise FormatError(
-        "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, "
-        f"lists, types, durations, and timestamps, was given {type_name(value)}"
-    )
+    raise FormatError(f"error during formatting: no formatting function for type {type_name(value)}")
 
 
 def _ordered(value: CelMap) -> list[tuple[Any, Any]]:
@@ -199,8 +230,6 @@ def _element(value: Any, depth: int) -> str:
         return f'duration("{duration_to_string(value)}")'
     if kind is Timestamp:
         return f'timestamp("{timestamp_to_string(value)}")'
-    if kind not in _SIMPLE and kind is not tuple and not isinstance(value, CelMap):
-        raise FormatError(f"error during formatting: no formatting function for type {type_name(value)}")
     return _string(value, depth)
 
 

@@ -5,7 +5,6 @@ Source: k8s.io/apiserver/pkg/cel/library/lists.go, cel-go `ext/lists.go`.
 """
 
 from collections.abc import Callable
-from functools import cmp_to_key
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, runtime_error
@@ -209,22 +208,13 @@ def sort_by_keys(items: tuple[Any, ...], keys: tuple[Any, ...]) -> tuple[Any, ..
         raise runtime_error("list elements must be comparable")
     if any(type(key) is not kind for key in keys):
         raise runtime_error("list elements must have the same type")
-    order: list[int]
-    if kind is float and any(key != key for key in keys):  # noqa: PLR0124 - NaN
-        check_comparisons(len(keys) * len(keys).bit_length())
-        order = sorted(range(len(keys)), key=cmp_to_key(lambda i, j: _order_of(keys[i], keys[j])))
-    else:
-        order = [i for _, i in sorted(zip(keys, range(len(keys)), strict=True), key=_first)]
-    return tuple(items[i] for i in order)
+    pairs = zip(keys, items, strict=True)
+    return tuple(item for _, item in sorted(pairs, key=_by_key))
 
 
-def _first(pair: tuple[Any, int]) -> Any:
+def _by_key(pair: tuple[Any, Any]) -> Any:
+    # Python's sort asks `<` alone, which holds for NaN on neither side, as upstream's comparison.
     return pair[0]
-
-
-def _order_of(left: float, right: float) -> int:
-    """NaN is neither less nor greater than anything."""
-    return (left > right) - (left < right)
 
 
 _TYPES: Final = (

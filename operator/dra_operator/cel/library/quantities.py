@@ -47,7 +47,7 @@ class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows
         decimal: bool = False,
         computed: bool = False,
     ) -> None:
-        if exponent - _NANO_EXPONENT > _LARGEST_EXPONENT and coefficient:
+        if exponent > _LARGEST_EXPONENT and coefficient:
             raise cost_exceeded()
         self.coefficient = coefficient
         self.exponent = exponent
