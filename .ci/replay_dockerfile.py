@@ -133,8 +133,6 @@ class Replay:
         root = self._scratch / f"stage-{name}"
         root.mkdir(parents=True)
         self._stage = self._stages[name] = Stage(root)
-        # Like the image's: pip and nothing else.
-        venv.create(self._stage.python, with_pip=True)
 
     def _step(self, stage: Stage, word: str, rest: str) -> None:
         match word:
@@ -182,6 +180,9 @@ class Replay:
         return [name for name in names if not self._context.sees(Path(folder) / name)]
 
     def _shell(self, stage: Stage, script: str) -> None:
+        if not stage.python.exists():
+            # Like the image's: pip and nothing else.
+            venv.create(stage.python, with_pip=True)
         result = subprocess.run(  # noqa: S603 - a step of our own Dockerfile
             ["/bin/sh", "-c", script],
             cwd=stage.inside("."),
