@@ -303,6 +303,29 @@ class TestOutcomes:
         assert isinstance(outcome, Forbidden)
         assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/status")
 
+    async def test_missing_right_to_bind_is_forbidden(self, script, desk):
+        """The right to bind is demanded by a 422; it is reported as the missing rule that it is."""
+        message = (
+            'ResourceClaim "c" is invalid: status.allocation: Forbidden: changing status.allocation or '
+            'status.reservedFor requires resource="resourceclaims/binding", verb="patch" permission: no'
+        )
+        script.then(status(422, message, "Invalid"))
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Forbidden)
+        assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/binding")
+
+    async def test_decision_about_an_allocated_claim_is_a_conflict(self, script, desk):
+        """A decision that missed that its claim has devices is a conflict, also if nothing has changed since."""
+        theirs = claim(5, allocation=OTHERS, finalizers=[FINALIZER])
+        script.then(status(422, "field is immutable", "Invalid"), ok(theirs))
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Conflict)
+        assert outcome.body == theirs
+
     @pytest.mark.parametrize("code", [302, 400, 405, 413, 415])
     async def test_answer_that_cannot_improve_is_refused(self, script, desk, code):
         """A patch that the API server cannot take at all is refused without a second attempt."""

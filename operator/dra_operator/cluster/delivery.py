@@ -9,6 +9,7 @@ refused.
 Even a plain 409 is read back before it counts as lost, since a proxy may have repeated a request of ours.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -37,6 +38,9 @@ ATTEMPTS: Final = 6
 """How often one patch is sent while reading back says that it was not stored; then the claim is decided
 anew."""
 PARAMS: Mapping[str, str] = {"fieldManager": FIELD_MANAGER}
+
+
+_DEMAND: Final = re.compile(r'requires resource="(?P<resource>[^"]+)", verb="(?P<verb>[^"]+)" permission')
 
 
 class Wait(Enum):
@@ -87,6 +91,8 @@ class Delivery:
                 if answer.status == 429:
                     await self.pause(self._delay(attempt, answer), Wait.SERVER)
                     continue
+                if answer.status == 422 and (missing := _missing_permission(answer)):
+                    return Forbidden(write, missing)
                 if answer.status == 422 and invalid:
                     return Refused(write, answer.message or trouble)
                 invalid = answer.status == 422
@@ -101,7 +107,8 @@ class Delivery:
             if metadata["uid"] == write.uid and step.holds(current):
                 # Between the patches of a write others may have been at work: what follows is decided anew.
                 return Written(write, current) if last else Conflict(write, current, trouble)
-            if metadata["uid"] != write.uid or metadata["resourceVersion"] != version:
+            changed = metadata["uid"] != write.uid or metadata["resourceVersion"] != version
+            if changed or _taken(step, current):
                 return Conflict(write, current, trouble)
         return Conflict(write, None, f"not accepted in {ATTEMPTS} attempts; {trouble}")
 
@@ -150,9 +157,26 @@ def _verdict(write: Write, error: ApiError) -> WriteOutcome | None:
     return Refused(write, str(error))
 
 
+def _missing_permission(error: ApiError) -> ApiError | None:
+    """Return a 422 for lack of a permission as what it is.
+
+    Who may write `status` but not bind claims to devices is told so by validation, in words, and not by a 403.
+    Source: k8s.io/kubernetes/pkg/registry/resource/resourceclaim, authorization of status updates, since 1.36.
+    """
+    demanded = _DEMAND.search(error.message)
+    if demanded is None:
+        return None
+    return ApiError(403, "Forbidden", error.message, verb=demanded["verb"], resource=demanded["resource"])
+
+
+def _taken(step: Step, body: Body) -> bool:
+    """Return whether a claim that was to be allocated has devices already; nothing we send can change those."""
+    return isinstance(step, Allocation) and allocation_of(body) is not None
+
+
 def _not_made(write: Write, step: Step, body: Body) -> WriteOutcome:
     """Return what it means that the API server accepted a patch and stored something else: a webhook, most likely."""
-    if isinstance(step, Allocation) and allocation_of(body) is not None:
+    if _taken(step, body):
         return Conflict(write, body, "another allocation was stored than the one sent")
     target = f"resourceclaims/{step.subresource}" if step.subresource else "resourceclaims"
     return Refused(write, f"the patch of {target} was accepted, but the claim is as before")

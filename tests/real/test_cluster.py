@@ -1,0 +1,502 @@
+"""The rim against a real API server: what the unit tests assume of it is so."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+
+from dra_operator.api.kinds import KINDS
+from dra_operator.cluster.access import load_access
+from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.events import EventRecorder
+from dra_operator.cluster.reflector import Reflector
+from dra_operator.cluster.session import ApiSession
+from dra_operator.cluster.writer import (
+    AllocateWrite,
+    AnnotateWrite,
+    Conflict,
+    DeallocateWrite,
+    Forbidden,
+    Gone,
+    Refused,
+    Writer,
+    Written,
+)
+from dra_operator.cluster.writes import FINALIZER, PENDING_ANNOTATION
+
+CLAIMS = Served(KINDS["ResourceClaim"], "v1")
+CLASSES = Served(KINDS["DeviceClass"], "v1")
+
+
+def spec(version="v1"):
+    """The specification of a claim that asks for one device."""
+    exactly = {"deviceClassName": "gpu.example.com"}
+    request = {"name": "gpu", **exactly} if version == "v1beta1" else {"name": "gpu", "exactly": exactly}
+    return {"devices": {"requests": [request]}}
+
+
+def allocation(device="gpu-0"):
+    """An allocation as the operator writes it."""
+    results = [{"request": "gpu", "driver": "gpu.example.com", "pool": "pool", "device": device}]
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}]
+    return {
+        "devices": {"results": results},
+        "nodeSelector": {"nodeSelectorTerms": terms},
+        "allocationTimestamp": "2026-01-01T00:00:00Z",
+    }
+
+
+def allocate(claim, device="gpu-0", **changes):
+    """The decision to give a claim a device."""
+    metadata = claim["metadata"]
+    values = {
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "resource_version": metadata["resourceVersion"],
+        "finalizers": tuple(metadata.get("finalizers", ())),
+        "drop_annotation": PENDING_ANNOTATION in metadata.get("annotations", {}),
+        "allocation": allocation(device),
+    }
+    return AllocateWrite(**(values | changes))
+
+
+@pytest.fixture
+async def session(control_plane):
+    """A session as the administrator."""
+    async with ApiSession(load_access(str(control_plane.admin_kubeconfig))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def make_claim(client, namespace):
+    """Create a claim and return it as stored."""
+
+    def make(name="claim", **metadata):
+        body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": spec()}
+        return client.create(
+            CLAIMS.path(namespace), body | {"metadata": {"name": name, "namespace": namespace, **metadata}}
+        )
+
+    return make
+
+
+@pytest.fixture
+def read(client, namespace):
+    """Return a claim as it is stored now."""
+    return lambda name="claim": client.get(CLAIMS.path(namespace, name))
+
+
+@pytest.fixture
+async def write(session):
+    """Do one write and return its outcome."""
+    return lambda change, kind=CLAIMS: written(session, change, kind)
+
+
+async def written(session, change, kind=CLAIMS):
+    """Do one write and return its outcome."""
+    outcomes = asyncio.Queue()
+    writer = Writer(session, kind, outcomes.put_nowait)
+    writer.submit(change)
+    async with asyncio.timeout(30):
+        return await outcomes.get()
+
+
+@asynccontextmanager
+async def reflected(session, kind):
+    """Run a reflector, and yield it with what it delivered."""
+    deltas = []
+    reflector = Reflector(session, kind, deltas.append)
+    task = asyncio.create_task(reflector.run())
+    try:
+        async with asyncio.timeout(30):
+            await reflector.synced.wait()
+        yield reflector, deltas
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(condition):
+    """Wait until a condition holds."""
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - a condition of any shape
+            await asyncio.sleep(0.02)
+
+
+async def test_newest_versions_are_discovered(session):
+    """Kubernetes 1.36 serves all kinds in v1, and DeviceTaintRules in v1beta2."""
+    found = await served(session, KINDS)
+
+    assert {name: kind.version for name, kind in found.items()} == {
+        name: "v1beta2" if name == "DeviceTaintRule" else "v1" for name in KINDS
+    }
+
+
+class TestWriter:
+    """Writes to claims."""
+
+    async def test_allocation_is_stored(self, make_claim, read, write):
+        """A decision arrives whole: finalizer, devices, node selector, timestamp, in the name of the operator."""
+        outcome = await write(allocate(make_claim()))
+
+        assert isinstance(outcome, Written)
+        claim = read()
+        assert claim["metadata"]["finalizers"] == [FINALIZER]
+        assert claim["status"]["allocation"] == allocation()
+        assert outcome.body["metadata"]["resourceVersion"] == claim["metadata"]["resourceVersion"]
+        assert {
+            (entry["manager"], entry.get("subresource", "")) for entry in claim["metadata"]["managedFields"]
+        } >= {("dra-operator", ""), ("dra-operator", "status")}
+
+    async def test_foreign_metadata_survives(self, make_claim, read, write):
+        """Finalizers and annotations of others stay; our stale annotation goes."""
+        annotations = {PENDING_ANNOTATION: "stale", "example.com/kept": "yes"}
+        claim = make_claim(finalizers=["example.com/other"], annotations=annotations)
+
+        assert isinstance(await write(allocate(claim)), Written)
+
+        metadata = read()["metadata"]
+        assert metadata["finalizers"] == ["example.com/other", FINALIZER]
+        assert metadata["annotations"] == {"example.com/kept": "yes"}
+
+    @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+    async def test_older_versions_take_the_same_patches(self, make_claim, read, write, version):
+        """What is written through an older version is stored the same."""
+        outcome = await write(allocate(make_claim()), Served(CLAIMS.kind, version))
+
+        assert isinstance(outcome, Written)
+        assert read()["status"]["allocation"] == allocation()
+
+    async def test_lost_race_is_a_conflict(self, client, namespace, make_claim, read, write):
+        """A decision about a claim that has changed since is not stored."""
+        claim = make_claim()
+        client.patch(CLAIMS.path(namespace, "claim"), {"metadata": {"labels": {"a": "b"}}})
+
+        outcome = await write(allocate(claim))
+
+        assert isinstance(outcome, Conflict)
+        assert outcome.body["metadata"]["labels"] == {"a": "b"}
+        assert "allocation" not in read().get("status", {})
+
+    async def test_race_lost_between_the_patches_is_a_conflict(
+        self, make_claim, read, write, client, namespace
+    ):
+        """A decision about a protected claim that has changed since is not stored either."""
+        claim = make_claim(finalizers=[FINALIZER])
+        client.patch(CLAIMS.path(namespace, "claim"), {"metadata": {"labels": {"a": "b"}}})
+
+        assert isinstance(await write(allocate(claim)), Conflict)
+        assert "allocation" not in read().get("status", {})
+
+    async def test_recreated_claim_is_a_conflict(self, make_claim, read, write):
+        """A decision about an earlier claim of this name is not stored, whatever its resourceVersion."""
+        claim = make_claim(finalizers=[FINALIZER])
+        earlier = "00000000-0000-0000-0000-000000000000"
+
+        outcome = await write(allocate(claim, uid=earlier))
+
+        assert isinstance(outcome, Conflict)
+        assert outcome.body["metadata"]["uid"] == claim["metadata"]["uid"]
+        assert "allocation" not in read().get("status", {})
+
+    async def test_allocation_of_another_stands(self, make_claim, read, write):
+        """An allocation, once stored, is immutable: a second decision is a conflict and changes nothing."""
+        first = await write(allocate(make_claim()))
+
+        outcome = await write(allocate(first.body, device="gpu-1"))
+
+        assert isinstance(outcome, Conflict)
+        assert read()["status"]["allocation"] == allocation()
+
+    async def test_invalid_allocation_is_refused(self, make_claim, write):
+        """What the API server does not accept is refused in its words."""
+        claim = make_claim(finalizers=[FINALIZER])
+
+        outcome = await write(allocate(claim, allocation=allocation(device="Not A Name")))
+
+        assert isinstance(outcome, Refused)
+        assert "status.allocation.devices.results[0].device" in outcome.message
+
+    async def test_status_and_metadata_are_apart(self, session, make_claim, read, namespace):
+        """What is sent to the wrong half of a claim is ignored with a good answer: so two patches it takes."""
+        make_claim()
+        merge = {"content_type": "application/merge-patch+json"}
+
+        await session.request(
+            "PATCH",
+            CLAIMS.path(namespace, "claim", "status"),
+            body={"metadata": {"finalizers": [FINALIZER]}},
+            **merge,
+        )
+        await session.request(
+            "PATCH", CLAIMS.path(namespace, "claim"), body={"status": {"allocation": allocation()}}, **merge
+        )
+
+        assert "finalizers" not in read()["metadata"]
+        assert "allocation" not in read().get("status", {})
+
+    async def test_deleted_claim_is_released(self, client, namespace, make_claim, write):
+        """A claim that is deleted while allocated loses allocation and finalizer, and is gone."""
+        await write(allocate(make_claim()))
+        client.delete(CLAIMS.path(namespace, "claim"))
+        claim = client.get(CLAIMS.path(namespace, "claim"))
+        metadata = claim["metadata"]
+        assert metadata["deletionTimestamp"]
+
+        change = DeallocateWrite(
+            namespace, "claim", metadata["uid"], metadata["resourceVersion"], (FINALIZER,), True, 0
+        )
+        outcome = await write(change)
+
+        assert isinstance(outcome, Written)
+        assert client.request("GET", CLAIMS.path(namespace, "claim")).status == 404
+        assert isinstance(await write(change), Gone)
+
+    async def test_annotation_comes_and_goes(self, make_claim, read, write, namespace):
+        """The pending annotation is set and taken off, and nothing else is touched."""
+        metadata = make_claim(annotations={"example.com/kept": "yes"})["metadata"]
+        uid, version = metadata["uid"], metadata["resourceVersion"]
+
+        outcome = await write(AnnotateWrite(namespace, "claim", uid, version, None, "why it waits"))
+        assert read()["metadata"]["annotations"] == {
+            "example.com/kept": "yes",
+            PENDING_ANNOTATION: "why it waits",
+        }
+
+        version = outcome.body["metadata"]["resourceVersion"]
+        await write(AnnotateWrite(namespace, "claim", uid, version, "why it waits", None))
+        assert read()["metadata"]["annotations"] == {"example.com/kept": "yes"}
+
+
+class TestPermissions:
+    """What a missing rule looks like."""
+
+    @pytest.fixture
+    async def as_account(self, control_plane, namespace):
+        """Open a session as a service account that has these rules, given as `verb,verb resource`."""
+        sessions = []
+        granted = []
+
+        def allow(*rules):
+            account = f"{namespace}-{len(sessions)}"
+            granted.append(account)
+            control_plane.kubectl("create", "serviceaccount", account, "-n", namespace)
+            role = {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRole",
+                "metadata": {"name": account},
+                "rules": [
+                    {"apiGroups": ["resource.k8s.io"], "resources": [resource], "verbs": verbs.split(",")}
+                    for verbs, resource in map(str.split, rules)
+                ],
+            }
+            control_plane.kubectl("create", "-f", "-", input=json.dumps(role))
+            # The API server asks for the right to bind at cluster scope, so a Role would not do.
+            subject = f"--serviceaccount={namespace}:{account}"
+            control_plane.kubectl(
+                "create", "clusterrolebinding", account, f"--clusterrole={account}", subject
+            )
+            sessions.append(ApiSession(load_access(str(control_plane.kubeconfig_for(account, namespace)))))
+            return sessions[-1]
+
+        yield allow
+        for opened in sessions:
+            await opened.close()
+        for account in granted:
+            control_plane.kubectl("delete", "clusterrolebinding,clusterrole", account)
+
+    async def test_missing_rule_is_named(self, make_claim, as_account):
+        """Without the right to write status the outcome names verb and resource."""
+        session = as_account("get,patch resourceclaims")
+
+        outcome = await written(session, allocate(make_claim(finalizers=[FINALIZER])))
+
+        assert isinstance(outcome, Forbidden)
+        assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/status")
+
+    async def test_missing_right_to_bind_is_named(self, make_claim, as_account):
+        """Without the right to bind, which the API server reports in its own way, the outcome names it too."""
+        session = as_account("get,patch resourceclaims", "patch resourceclaims/status")
+
+        outcome = await written(session, allocate(make_claim(finalizers=[FINALIZER])))
+
+        assert isinstance(outcome, Forbidden)
+        assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/binding")
+
+    async def test_three_rules_are_enough(self, make_claim, as_account):
+        """With the rights to patch claims, their status and their binding, a claim is allocated."""
+        session = as_account(
+            "get,patch resourceclaims", "patch resourceclaims/status", "patch resourceclaims/binding"
+        )
+
+        assert isinstance(await written(session, allocate(make_claim())), Written)
+
+
+class TestReflector:
+    """List and watch."""
+
+    async def test_differences_arrive(self, session, make_claim, client, namespace):
+        """Objects that are there, come, change and go arrive, once each."""
+        make_claim("there")
+        async with reflected(session, CLAIMS) as (reflector, deltas):
+            make_claim("comes")
+            client.patch(CLAIMS.path(namespace, "comes"), {"metadata": {"labels": {"a": "b"}}})
+            client.delete(CLAIMS.path(namespace, "there"))
+            await until(lambda: len(deltas) == 4)
+
+            assert [(delta.name, delta.body is None) for delta in deltas] == [
+                ("there", False),
+                ("comes", False),
+                ("comes", False),
+                ("there", True),
+            ]
+            assert all("managedFields" not in delta.body["metadata"] for delta in deltas if delta.body)
+            assert (reflector.counters.lists, reflector.counters.repaired) == (1, 0)
+
+    async def test_list_of_many_pages_is_whole(self, session, make_claim):
+        """A list that takes several pages brings every object."""
+        for number in range(7):
+            make_claim(f"claim-{number}")
+        deltas = []
+        reflector = Reflector(session, CLAIMS, deltas.append, chunk=2)
+        task = asyncio.create_task(reflector.run())
+        await until(reflector.synced.is_set)
+        task.cancel()
+
+        assert sorted(delta.name for delta in deltas) == [f"claim-{number}" for number in range(7)]
+
+    async def test_own_write_is_not_delivered_twice(self, session, make_claim, write):
+        """The answer to a write is news at once; the watch's event about it is not."""
+        claim = make_claim()
+        async with reflected(session, CLAIMS) as (reflector, deltas):
+            outcome = await write(allocate(claim))
+            reflector.observe(outcome.body)
+            await until(lambda: any("allocation" in delta.body.get("status", {}) for delta in deltas))
+            make_claim("later")
+            await until(lambda: deltas[-1].name == "later")
+
+            versions = [delta.body["metadata"]["resourceVersion"] for delta in deltas]
+            assert len(versions) == len(set(versions))
+            assert reflector.counters.dropped >= 1
+
+    async def test_watch_resumes_after_a_restart(self, session, control_plane, make_claim):
+        """When the API server was away, the watch goes on and nothing is delivered twice."""
+        make_claim("before")
+        async with reflected(session, CLAIMS) as (reflector, deltas):
+            control_plane.stop_apiserver()
+            await until(lambda: reflector.trouble is not None)
+            control_plane.start_apiserver()
+            make_claim("after")
+            await until(lambda: deltas[-1].name == "after")
+
+            assert [delta.name for delta in deltas] == ["before", "after"]
+            assert reflector.trouble is None
+
+    async def test_write_outlives_a_restart(self, session, control_plane, make_claim, read):
+        """A write that meets an API server that is away waits until its outcome is known."""
+        claim = make_claim()
+        control_plane.stop_apiserver()
+        pending = asyncio.create_task(written(session, allocate(claim)))
+        await asyncio.sleep(1)
+        assert not pending.done()
+        control_plane.start_apiserver()
+
+        assert isinstance(await pending, Written)
+        assert read()["status"]["allocation"] == allocation()
+
+    async def test_expired_version_leads_to_a_list(self, session, make_claim, client, namespace):
+        """A version that is too old to resume from is given up for a list, which brings the deletion in the gap."""
+        make_claim("stays")
+        make_claim("goes")
+        async with reflected(session, CLAIMS) as (reflector, deltas):
+            pass
+        client.delete(CLAIMS.path(namespace, "goes"))
+        # As if it had been away for hours.
+        reflector._resume = "1"
+
+        task = asyncio.create_task(reflector.run())
+        await until(lambda: reflector.counters.lists == 2)
+        task.cancel()
+
+        assert [delta.name for delta in deltas if delta.body is None] == ["goes"]
+        assert reflector.counters.repaired == 1
+
+
+class TestEvents:
+    """Events as kubectl shows them."""
+
+    class Subject:
+        """A claim as the subject of an Event."""
+
+        def __init__(self, body):
+            self.kind = body["kind"]
+            self.namespace = body["metadata"].get("namespace", "")
+            self.name = body["metadata"]["name"]
+            self.uid = body["metadata"]["uid"]
+
+    @pytest.fixture
+    async def recorder(self, session):
+        """A recorder that runs for as long as the test."""
+        made = EventRecorder(session)
+        task = asyncio.create_task(made.run())
+        yield made
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def test_kubectl_describe_shows_the_event(self, recorder, make_claim, control_plane, namespace):
+        """An Event about a claim is shown by `kubectl describe`, with reason, source and message."""
+        subject = self.Subject(make_claim())
+
+        recorder.record(subject, "Warning", "NoDevice", "request gpu: no device")
+        await until(lambda: recorder.counts["created"] == 1)
+
+        described = control_plane.kubectl("describe", "resourceclaim", "claim", "-n", namespace)
+        line = next(line for line in described.splitlines() if "NoDevice" in line)
+        assert line.split()[0] == "Warning"
+        assert "dra-operator" in line
+        assert "request gpu: no device" in line
+
+    async def test_restarted_operator_goes_on_counting(self, session, make_claim, client, namespace):
+        """A second operator that says the same counts on the same Event."""
+        subject = self.Subject(make_claim())
+        now = [0.0]
+        for _ in range(2):
+            recorder = EventRecorder(session, clock=lambda: now[0])
+            task = asyncio.create_task(recorder.run())
+            recorder.record(subject, "Warning", "NoDevice", "why")
+            await until(lambda counts=recorder.counts: counts["created"] == 1)
+            now[0] += 100
+            recorder.record(subject, "Warning", "NoDevice", "why")
+            await until(lambda counts=recorder.counts: counts["refreshed"] == 1)
+            task.cancel()
+
+        (stored,) = client.get(f"/api/v1/namespaces/{namespace}/events")["items"]
+        assert (stored["reason"], stored["count"]) == ("NoDevice", 4)
+
+    async def test_event_of_a_class_is_shown(self, recorder, client, control_plane, namespace):
+        """An Event about a cluster-scoped object is accepted, and shown with it."""
+        body = {
+            "apiVersion": CLASSES.api_version,
+            "kind": "DeviceClass",
+            "metadata": {"name": f"{namespace}.io"},
+        }
+        subject = self.Subject(client.create(CLASSES.path(), body | {"spec": {}}))
+
+        recorder.record(subject, "Warning", "InvalidSelector", "spec.selectors[0] does not compile")
+        await until(lambda: recorder.counts["created"] == 1)
+
+        described = control_plane.kubectl("describe", "deviceclass", f"{namespace}.io")
+        assert "spec.selectors[0] does not compile" in described
+
+    async def test_event_in_a_namespace_that_is_gone_hurts_nobody(self, recorder, make_claim):
+        """An Event that finds no namespace is refused and forgotten."""
+        subject = self.Subject(make_claim())
+        subject.namespace = "no-such-namespace"
+
+        recorder.record(subject, "Warning", "NoDevice", "why")
+
+        await until(lambda: recorder.counts["refused"] == 1)
