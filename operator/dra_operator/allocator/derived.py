@@ -69,7 +69,7 @@ class DerivedAttributes:
                 f"compile derived attribute {name} failed: {error}", Reason.DERIVED_ATTRIBUTE_FAILED
             ) from None
         try:
-            value = program.evaluate(prepare_device(content.driver, content.device(index)))
+            value: AttributeValue = program.evaluate(prepare_device(content.driver, content.device(index)))
         except CelError as error:
             device = f"{content.driver}/{content.pool}/{content.names[index]}"
             raise FatalError(

@@ -136,9 +136,10 @@ class SelectorCache:
 
 def _match(program: Selector, device: PreparedDevice) -> bool | None:
     try:
-        return program.match(device)
+        selected: bool = program.match(device)
     except CelError:
         return None
+    return selected
 
 
 def _columns(program: Selector, content: Slice) -> list[Column[Any] | None]:

@@ -1,114 +1,71 @@
 """`dra-operator replay`: recorded allocator scenarios, decided again.
 
-A scenario is a cluster and the claims to allocate in it, as plain JSON; what comes out is the decision, and
-where the scenario carries the answer of Kubernetes' own allocator, whether it is the same. Source:
-docs/cli.md and the scenario format it refers to.
+What comes out is a decision a scenario, and where the scenario carries the answer of Kubernetes' own allocator, whether
+it is the same. A difference that we make on purpose is named.
+Source: docs/cli.md and the scenario format it refers to.
 """
 
+import gzip
+import statistics
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from random import Random
-from typing import Any
-from uuid import UUID
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
 
-from dra_operator.allocator import AdminAccess, Allocated, Allocator, Decision, Failed, Features, Limits
-from dra_operator.api.defaults import apply_defaults
-from dra_operator.api.quantity import parse_quantity
-from dra_operator.api.read import read_object
-from dra_operator.api.types import (
-    AllocationResult,
-    DeviceAllocationResult,
-    DeviceRequestAllocationResult,
-    Metadata,
-    ResourceClaim,
-    ResourceClaimStatus,
-)
+import orjson
+import typer
+
+from dra_operator.allocator import Allocated, Allocator, Decision, Failed
+from dra_operator.api.types import ResourceClaim
 from dra_operator.api.write import allocation_to_wire
-from dra_operator.inventory import Inventory
-from dra_operator.ledger import Ledger
+from dra_operator.cli.compare import difference, is_equal
+from dra_operator.cli.scenarios import Scenario, load
 
-_KINDS = {
-    "nodes": "Node",
-    "deviceClasses": "DeviceClass",
-    "resourceSlices": "ResourceSlice",
-    "deviceTaintRules": "DeviceTaintRule",
-}
+Write = Callable[[Mapping[str, Any]], None]
+
+app = typer.Typer(rich_markup_mode=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """A cluster, the claims that are allocated in it, and those to be allocated."""
+class Search(StrEnum):
+    """The searches there are to choose from."""
 
-    name: str
-    allocator: Allocator
-    claims: tuple[ResourceClaim, ...]
+    PLAIN = "plain"
 
 
-def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
-    """Return the scenario of a row, ready to be decided. Raises ValueError, of which ObjectError is one."""
-    features = Features.named(row.get("features") or {})
-    defaults: Callable[[Any], Any] = (lambda item: item) if row.get("noDefaults") else apply_defaults
-    inventory, ledger = Inventory(), Ledger(shares=features.consumable_capacity)
-    for item in _objects(row, defaults):
-        inventory.put(item)
-    for claim in _read_all(row.get("allocated"), "ResourceClaim", defaults):
-        ledger.put(claim)
-    ledger.put(_state_as_claim(row.get("allocatedState") or {}))
-    ids = Random(seed)
-    allocator = Allocator(
-        inventory,
-        ledger,
-        features=features,
-        limits=Limits(),
-        clock=time.monotonic,
-        share_ids=lambda: str(UUID(int=ids.getrandbits(128), version=4)),
-        admin_access=AdminAccess.ANY_NAMESPACE,
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="Scenarios, one JSON object a line; .gz is read, - is stdin.")],
+    *,
+    seed: Annotated[int, typer.Option(help="Where share ids start from.")] = 0,
+    search: Annotated[Search, typer.Option(help="How devices are searched for.")] = Search.PLAIN,
+    sequential: Annotated[bool, typer.Option(help="Claims one after the other, with times.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the JSON lines here; .gz is compressed.")] = None,
+) -> None:
+    """Decide recorded allocator scenarios again and compare with the recorded answers."""
+    del search  # There is one, and naming it is allowed.
+    counts: Counter[str] = Counter()
+    try:
+        with _writer(out) as write, _reader(file) as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    counts[
+                        _answer(line, number, seed, write, sequential=sequential, to_file=out is not None)
+                    ] += 1
+    except OSError as error:
+        typer.echo(f"{file}: {error.strerror or error}", err=True)
+        raise typer.Exit(2) from None
+    typer.echo(
+        ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no scenarios",
+        file=sys.stderr,
     )
-    claims = tuple(_read_all(row.get("claims"), "ResourceClaim", defaults))
-    return Scenario(str(row.get("name", "")), allocator, claims)
-
-
-def _objects(row: Mapping[str, Any], defaults: Callable[[Any], Any]) -> Iterator[Any]:
-    nodes = [row["node"]] if row.get("node") else row.get("nodes")
-    names: set[str] = set()
-    for field, kind in _KINDS.items():
-        for item in _read_all(nodes if field == "nodes" else row.get(field), kind, defaults):
-            yield _with_unique_name(item, names) if kind == "ResourceSlice" else item
-
-
-def _with_unique_name(item: Any, names: set[str]) -> Any:
-    """Return a slice under a name of its own; recorded ones may share a name, which a cluster cannot have."""
-    name, number = item.metadata.name, 0
-    while name in names:
-        number += 1
-        # Sorts directly behind the name it stands for.
-        name = f"{item.metadata.name}\x00{number}"
-    names.add(name)
-    return item if not number else replace(item, metadata=replace(item.metadata, name=name))
-
-
-def _read_all(rows: Any, kind: str, defaults: Callable[[Any], Any]) -> Iterator[Any]:
-    for row in rows or ():
-        yield defaults(read_object(row, kind))
-
-
-def _state_as_claim(state: Mapping[str, Any]) -> ResourceClaim:
-    """Return a claim that holds what a scenario says is in use without saying by whom."""
-    results: list[DeviceRequestAllocationResult] = []
-    for number, (field, entry) in enumerate((field, entry) for field in state for entry in state[field]):
-        amounts = {name: parse_quantity(str(text)) for name, text in entry.get("capacity", {}).items()}
-        results.append(
-            DeviceRequestAllocationResult(
-                driver=entry["driver"],
-                pool=entry["pool"],
-                device=entry["device"],
-                share_id=None if field == "devices" else entry.get("shareID", f"state-{number}"),
-                consumed_capacity=amounts,
-            )
-        )
-    allocation = AllocationResult(DeviceAllocationResult(tuple(results)))
-    return ResourceClaim(Metadata(name="allocatedState"), status=ResourceClaimStatus(allocation))
+    if counts["unreadable"]:
+        raise typer.Exit(2)
+    if counts["different"]:
+        raise typer.Exit(1)
 
 
 def outcome(decision: Decision) -> dict[str, Any]:
@@ -118,3 +75,111 @@ def outcome(decision: Decision) -> dict[str, Any]:
     if isinstance(decision, Failed):
         return {"error": decision.message, "errorKind": decision.kind}
     return {"unsatisfiable": True}
+
+
+def _answer(line: bytes, number: int, seed: int, write: Write, *, sequential: bool, to_file: bool) -> str:
+    """Answer one line; return how it ended: equal, different, on purpose, not compared or unreadable."""
+    name = str(number)
+    try:
+        row: Mapping[str, Any] = orjson.loads(line)
+        name = str(row.get("name") or number)
+        scenario = load(row, seed=seed)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        write({"name": name, "error": str(error) or type(error).__name__, "errorKind": "input"})
+        return "unreadable"
+    if sequential:
+        _decide_one_by_one(name, scenario, write, to_file=to_file)
+        return "not compared"
+    answer = outcome(scenario.allocator.allocate(scenario.claims))
+    expected = row.get("expected")
+    if expected is None:
+        write({"name": name, **answer})
+        return "not compared"
+    if is_equal(answer, expected):
+        write({"name": name, **answer})
+        return "equal"
+    if (known := difference(row)) is not None:
+        write({"name": name, **answer, "difference": known})
+        return "different on purpose"
+    write({"name": name, **answer})
+    typer.echo(f"{name}: expected {orjson.dumps(expected).decode()}", err=True)
+    return "different"
+
+
+def _decide_one_by_one(name: str, scenario: Scenario, write: Write, *, to_file: bool) -> None:
+    """Allocate the claims of a scenario one after the other, each alone; write how long they took."""
+    allocator = scenario.allocator
+    allocator.refresh()
+    started = time.perf_counter()
+    _compile(allocator, scenario.claims)
+    compiled = time.perf_counter() - started
+    times: list[float] = []
+    allocated = 0
+    for claim in scenario.claims:
+        started = time.perf_counter()
+        decision = allocator.allocate((claim,))
+        if isinstance(decision, Allocated):
+            allocator.ledger.assume(claim.metadata.namespace, claim.metadata.name, decision.results[0])
+            allocator.refresh()
+        times.append(1000 * (time.perf_counter() - started))
+        allocated += isinstance(decision, Allocated)
+        if to_file:
+            answer = outcome(decision)
+            result = answer.pop("results", [None])[0]
+            write({"name": name, "claim": claim.metadata.name, "node": None, **answer, "result": result})
+    line = {
+        "name": name,
+        "claims": len(times),
+        "allocated": allocated,
+        "mean_ms": round(statistics.fmean(times), 4) if times else 0,
+        "p50_ms": _percentile(times, 0.50),
+        "p99_ms": _percentile(times, 0.99),
+        "compile_ms": round(1000 * compiled, 4),
+    }
+    if to_file:
+        typer.echo(orjson.dumps(line).decode())
+    else:
+        write(line)
+
+
+def _compile(allocator: Allocator, claims: Sequence[ResourceClaim]) -> None:
+    """Compile every selector that the claims or their classes have."""
+    requests = [request for claim in claims for request in claim.spec.devices.requests]
+    parts = [part for request in requests for part in (request.exactly, *request.first_available) if part]
+    classes = [found for part in parts if (found := allocator.inventory.classes.get(part.device_class_name))]
+    selectors = [selector for part in parts for selector in part.selectors]
+    selectors += [selector for item in classes for selector in item.spec.selectors]
+    for selector in selectors:
+        if selector.cel is not None:
+            allocator.candidates.selectors.get(selector.cel.expression)
+
+
+def _percentile(times: Sequence[float], part: float) -> float:
+    if not times:
+        return 0
+    return round(sorted(times)[min(len(times) - 1, int(part * len(times)))], 4)
+
+
+@contextmanager
+def _reader(path: Path) -> Iterator[BinaryIO]:
+    if str(path) == "-":
+        yield sys.stdin.buffer
+    elif path.suffix == ".gz":
+        with gzip.open(path) as file:
+            yield file  # type: ignore[misc]
+    else:
+        with path.open("rb") as file:
+            yield file
+
+
+@contextmanager
+def _writer(path: Path | None) -> Iterator[Write]:
+    if path is None:
+        yield lambda line: typer.echo(orjson.dumps(line).decode())
+        return
+    with gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb") as file:
+
+        def write(line: Mapping[str, Any]) -> None:
+            file.write(orjson.dumps(line) + b"\n")
+
+        yield write
