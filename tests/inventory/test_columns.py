@@ -1,0 +1,44 @@
+"""Shared columns."""
+
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.quantity import parse_quantity
+from dra_operator.api.types import DeviceCapacity
+from dra_operator.inventory.columns import Columns
+
+
+def test_equal_attributes_share_a_column() -> None:
+    """Two slices with equal values have one column between them."""
+    columns = Columns()
+    first = columns.attributes((AttributeValue("int", 1), None))
+
+    assert columns.attributes((AttributeValue("int", 1), None)) is first
+
+
+def test_one_and_true_are_different_columns() -> None:
+    """A value is never taken for an equal one of another type."""
+    columns = Columns()
+
+    number, flag = (
+        columns.attributes((AttributeValue("int", 1),)),
+        columns.attributes((AttributeValue("bool", True),)),
+    )
+    assert number is not flag
+
+
+def test_capacities_written_differently_are_different_columns() -> None:
+    """1Gi and 1024Mi are equal, but results copy them as written."""
+    columns = Columns()
+    one, other = (columns.capacities((DeviceCapacity(parse_quantity(text)),)) for text in ("1Gi", "1024Mi"))
+
+    assert one is not other
+    assert one.values == other.values
+
+
+def test_a_column_goes_with_its_last_slice() -> None:
+    """Nobody keeps a column that no slice has."""
+    columns = Columns()
+    kept = columns.attributes((AttributeValue("int", 1),))
+    serial = kept.serial
+    del kept
+
+    assert columns.attributes((AttributeValue("int", 1),)).serial != serial
