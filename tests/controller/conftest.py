@@ -1,6 +1,17 @@
-"""What the tests of the controller share: a clock that only a test moves."""
+"""What the tests of the controller share: a clock that only a test moves, and a cluster."""
+
+import sys
+from pathlib import Path
 
 import pytest
+
+# The cluster is a module beside the tests, which importlib mode does not find by itself.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from cluster import Cluster, Operator, access_to
+
+from dra_operator.cluster.session import ApiSession
+from dra_operator.sim.server import ApiServer
 
 
 class Clock:
@@ -18,3 +29,20 @@ class Clock:
 def clock():
     """A clock that stands still until `clock.now` is set."""
     return Clock()
+
+
+@pytest.fixture
+async def cluster():
+    """An API server in memory."""
+    async with ApiServer() as server, ApiSession(access_to(server.url)) as session:
+        yield Cluster(server, session)
+
+
+@pytest.fixture
+async def operator(cluster):
+    """The operator, ready."""
+    operator = await Operator(cluster.server.url).start()
+    await operator.ready()
+    yield operator
+    await operator.runtime.close()
+    assert not operator.crashed

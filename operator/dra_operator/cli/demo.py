@@ -55,17 +55,32 @@ def _api_server(port: int) -> Iterator[Any]:
     """Run the API server in a thread with an event loop of its own, as another process would."""
     from dra_operator.sim.server import ApiServer  # noqa: PLC0415
 
-    server, loop = ApiServer(port), asyncio.new_event_loop()
-    loop.run_until_complete(server.start())
-    thread = threading.Thread(target=loop.run_forever, name="api server", daemon=True)
+    server, up, down = ApiServer(port), threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+    problems: list[OSError] = []
+
+    async def stay_up() -> None:
+        loops.append(asyncio.get_running_loop())
+        try:
+            async with server:
+                up.set()
+                await down.wait()
+        except OSError as error:
+            problems.append(error)
+            up.set()
+
+    # asyncio.run ends what is still open when the server goes: watches, above all.
+    thread = threading.Thread(target=lambda: asyncio.run(stay_up()), name="api server", daemon=True)
     thread.start()
+    up.wait()
+    if problems:
+        typer.echo(f"error: --port {port}: {problems[0]}", err=True)
+        raise typer.Exit(2)
     try:
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
+        loops[0].call_soon_threadsafe(down.set)
         thread.join()
-        loop.close()
 
 
 async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:

@@ -42,7 +42,8 @@ def label(name: str) -> str:
 
 def align(lines: Sequence[str]) -> str:
     """Return lines with tabs as columns, as wide as the widest cell in lines that follow each other."""
-    rows = [line.split("\t") for line in lines]
+    # A line break within a value ends the line for the columns, too.
+    rows = [part.split("\t") for line in lines for part in line.split("\n")]
     widths = [[0] * (len(row) - 1) for row in rows]
     _set_widths(rows, widths, 0, len(rows), 0)
     return "".join(

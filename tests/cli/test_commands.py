@@ -1,0 +1,111 @@
+"""The commands, as a person calls them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dra_operator import __version__
+from dra_operator.cli.commands import app
+from dra_operator.controller.settings import PREFIX, Settings, markdown
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    """No setting of the developer's shell reaches a test."""
+    for name in list(os.environ):
+        if name.startswith(PREFIX):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def call():
+    """Call a command and return its result."""
+    runner = CliRunner()
+    return lambda *arguments: runner.invoke(app, arguments)
+
+
+def test_version_prints_the_version(call):
+    """One line, with the name."""
+    assert call("version").output == f"dra-operator {__version__}\n"
+
+
+def test_config_prints_a_configuration_file(call):
+    """What `config` prints, `--config` reads: the same settings."""
+    printed = call("config", "--write-concurrency", "3").output
+
+    assert yaml.safe_load(printed) == {**Settings().model_dump(), "write_concurrency": 3}
+    assert "write_concurrency: 3  # flag --write-concurrency" in printed
+
+
+def test_config_check_is_quiet_when_all_is_well(call):
+    """Exit 0 and no output."""
+    result = call("config", "--check")
+
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_config_markdown_is_the_page(call):
+    """docs/settings.md is made by this command."""
+    assert call("config", "--markdown").output == markdown()
+
+
+@pytest.mark.parametrize("command", ["run", "config"])
+def test_a_setting_that_is_not_allowed_ends_the_start_with_2(call, command):
+    """Name, value and what is allowed are on stderr."""
+    result = call(command, "--claims", "some")
+
+    assert result.exit_code == 2
+    assert 'setting "claims" (flag --claims): "some" is not allowed; allowed: standalone' in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["run", "--colour"], ["nonsense"]], ids=["flag", "command"])
+def test_an_unknown_flag_or_command_is_wrong_usage(call, arguments):
+    """What is not known is not ignored."""
+    assert call(*arguments).exit_code == 2
+
+
+def test_run_without_a_cluster_says_what_it_tried(call, tmp_path, monkeypatch):
+    """A kubeconfig that is not there is wrong usage, and named."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    result = call("run", "--kubeconfig", str(tmp_path / "absent"))
+
+    assert result.exit_code == 2
+    assert str(tmp_path / "absent") in result.stderr
+
+
+def test_every_setting_is_a_flag_of_run(call):
+    """The help of `run` lists them all."""
+    text = call("run", "--help").output
+
+    assert all(f"--{name.replace('_', '-')} " in text for name in Settings.model_fields)
+
+
+@pytest.mark.parametrize("command", ["version", "cel", "replay"])
+def test_light_commands_import_neither_kopf_nor_kubernetes(command):
+    """They start in a third of a second, which those two alone take."""
+    code = (
+        "import sys\n"
+        f"sys.argv = ['dra-operator', {command!r}, '--help']\n"
+        "from dra_operator.cli import main\n"
+        "try:\n    main()\n"
+        "except SystemExit as done:\n"
+        "    assert not done.code, done.code\n"
+        "loaded = {'kopf', 'kubernetes'} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_module_is_the_command():
+    """`python -m dra_operator` does what `dra-operator` does."""
+    result = subprocess.run(
+        [sys.executable, "-m", "dra_operator", "version"], capture_output=True, text=True, check=True
+    )
+
+    assert result.stdout == f"dra-operator {__version__}\n"

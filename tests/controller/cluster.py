@@ -1,0 +1,216 @@
+"""A small cluster for tests: the API server in memory, and the operator's runtime beside it."""
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from dra_operator.cluster.access import Access, Credentials
+from dra_operator.cluster.session import ApiSession
+from dra_operator.controller.runtime import Runtime
+from dra_operator.controller.settings import Settings
+from dra_operator.sim.server import ApiServer
+
+V1 = "resource.k8s.io/v1"
+CLASS = {
+    "apiVersion": V1,
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]},
+}
+PENDING = "dra-operator.io/pending"
+
+
+def node(name="node-1", **spec):
+    """A node that is ready."""
+    ready = [{"type": "Ready", "status": "True"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {}},
+        "spec": spec,
+        "status": {"conditions": ready},
+    }
+
+
+def resource_slice(*devices, name="slice-1", on="node-1", pool="pool-1", count=1, generation=1, taints=()):
+    """A slice of devices of one node."""
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceSlice",
+        "metadata": {"name": name},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": on,
+            "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
+            "devices": [{"name": device, "taints": list(taints)} for device in devices],
+        },
+    }
+
+
+def claim(name="claim", *, namespace="default", request=None, **metadata):
+    """A claim for one device of class gpu."""
+    exactly = {"deviceClassName": "gpu", **(request or {})}
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": namespace, **metadata},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }
+
+
+def allocation(device="gpu-0", pool="pool-1", node_name="node-1"):
+    """An allocation of one device, as another allocator would write it."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node_name]}]
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": pool, "device": device}
+    return {
+        "devices": {"results": [result]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]},
+        "allocationTimestamp": "2026-01-01T00:00:00Z",
+    }
+
+
+def pod(name="pod", *, uses="claim", phase="Running", namespace="default"):
+    """A pod that names a claim."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "containers": [{"name": "main", "image": "none"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": uses}],
+        },
+        "status": {"phase": phase},
+    }
+
+
+def access_to(url: str) -> Access:
+    """Return how to reach an API server without credentials."""
+    credentials = Credentials(
+        server=url,
+        namespace="dra-operator",
+        authorization=None,
+        authority=None,
+        certificate=None,
+        key=None,
+        verify=True,
+        server_name=None,
+        proxy=None,
+        expires=None,
+        files=False,
+    )
+    return Access(lambda: credentials)
+
+
+class Cluster:
+    """The API server, what a test does to it, and what it waits for."""
+
+    def __init__(self, server: ApiServer, session: ApiSession) -> None:
+        self.server = server
+        self.session = session
+
+    def put(self, *bodies: dict[str, Any]) -> None:
+        """Create objects, or replace them."""
+        self.server.load(copy.deepcopy(body) for body in bodies)
+
+    def change(self, kind: str, name: str, change: Callable[[dict[str, Any]], Any], namespace: str = "") -> None:
+        """Change an object as a test wants it."""
+        body = self.server.get(kind, name, namespace)
+        assert body is not None
+        change(body)
+        self.server.put(body)
+
+    def claim(self, name: str = "claim", namespace: str = "default") -> dict[str, Any]:
+        """Return a claim."""
+        found = self.server.get("ResourceClaim", name, namespace)
+        assert found is not None, f"there is no claim {name}"
+        return found
+
+    def devices(self, name: str = "claim", namespace: str = "default") -> list[str]:
+        """Return the names of the devices a claim has; none if it has no allocation or is gone."""
+        body = self.server.get("ResourceClaim", name, namespace) or {}
+        allocated = (body.get("status") or {}).get("allocation") or {}
+        return [result["device"] for result in allocated.get("devices", {}).get("results", [])]
+
+    def annotation(self, name: str = "claim", namespace: str = "default") -> str | None:
+        """Return what a claim says about why it waits."""
+        body = self.server.get("ResourceClaim", name, namespace) or {}
+        return ((body.get("metadata") or {}).get("annotations") or {}).get(PENDING)
+
+    def events(self, name: str, kind: str = "ResourceClaim") -> list[dict[str, Any]]:
+        """Return the Events about an object."""
+        return [
+            event
+            for event in self.server.list("Event")
+            if (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == (kind, name)
+        ]
+
+    def reasons(self, name: str, kind: str = "ResourceClaim") -> list[str]:
+        """Return the reasons of the Events about an object."""
+        return [event["reason"] for event in self.events(name, kind)]
+
+    async def delete(self, name: str = "claim", namespace: str = "default") -> None:
+        """Delete a claim as kubectl does: its finalizers hold it."""
+        await self.session.request(
+            "DELETE", f"/apis/{V1}/namespaces/{namespace}/resourceclaims/{name}"
+        )
+
+    async def until(self, condition: Callable[[], Any], what: str = "it", seconds: float = 5.0) -> None:
+        """Wait until a condition holds, and fail if it does not in time."""
+        for _ in range(int(seconds / 0.01)):
+            if condition():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{what} did not happen within {seconds} s")
+
+    async def allocated(self, name: str = "claim", namespace: str = "default") -> list[str]:
+        """Wait until a claim has devices and return their names."""
+        await self.until(lambda: self.devices(name, namespace), f"the allocation of {name}")
+        return self.devices(name, namespace)
+
+    async def waits(self, name: str = "claim", namespace: str = "default") -> str:
+        """Wait until a claim says why it waits and return that."""
+        await self.until(lambda: self.annotation(name, namespace), f"the reason of {name}")
+        return self.annotation(name, namespace) or ""
+
+    async def stays(self, condition: Callable[[], Any], seconds: float = 0.3) -> None:
+        """Check that a condition holds for a while."""
+        for _ in range(int(seconds / 0.01)):
+            assert condition()
+            await asyncio.sleep(0.01)
+
+
+class Operator:
+    """The runtime of the operator, started and stopped by tests."""
+
+    def __init__(self, url: str) -> None:
+        self.crashed = False
+        settings = Settings(
+            listen="127.0.0.1:0", quiet_seconds=0.005, latest_seconds=0.05, drain_seconds=2
+        )
+        self.runtime = Runtime(settings, access_to(url), on_crash=self._crash)
+
+    def _crash(self) -> None:
+        self.crashed = True
+
+    async def start(self) -> "Operator":
+        """Start and wait for nothing."""
+        await self.runtime.start()
+        return self
+
+    async def ready(self) -> "Operator":
+        """Wait until it is ready."""
+        for _ in range(500):
+            if not self.runtime.unready():
+                return self
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"not ready: {self.runtime.unready()}")
+
+    async def kill(self) -> None:
+        """End it as SIGKILL would: nothing that is under way is finished."""
+        for task in tuple(self.runtime._tasks):
+            task.cancel()
+        writer = self.runtime._writer
+        if writer is not None:
+            await writer.drain(0)
+        await self.runtime.close()
