@@ -1,27 +1,31 @@
-"""The CEL of DRA: expressions over one device, compiled to Python functions."""
+"""The CEL of DRA: expressions over one device, compiled to Python functions.
 
-from typing import Any
+`prepare_device` makes a device ready once, `compile_selector` an expression; then `selector.match(device)` answers. What
+goes wrong is a `CelError`, and nothing else.
+"""
 
+from dra_operator.cel.device import PreparedDevice, prepare_device
+from dra_operator.cel.environment import STORED_137, Environment
 from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import (
+    DerivedAttributeProgram,
+    Program,
+    Selector,
+    compile_derived_attribute,
+    compile_program,
+    compile_selector,
+)
 
-_HOMES = {
-    "Environment": "environment",
-    "STORED_137": "environment",
-    "PreparedDevice": "device",
-    "prepare_device": "device",
-    "Selector": "program",
-    "compile_selector": "program",
-    "DerivedAttributeProgram": "program",
-    "compile_derived_attribute": "program",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(name)
-    from importlib import import_module  # noqa: PLC0415
-
-    return getattr(import_module(f"dra_operator.cel.{_HOMES[name]}"), name)
-
-
-__all__ = ["CelError", *_HOMES]  # noqa: PLE0604
+__all__ = [
+    "STORED_137",
+    "CelError",
+    "DerivedAttributeProgram",
+    "Environment",
+    "PreparedDevice",
+    "Program",
+    "Selector",
+    "compile_derived_attribute",
+    "compile_program",
+    "compile_selector",
+    "prepare_device",
+]

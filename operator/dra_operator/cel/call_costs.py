@@ -9,21 +9,23 @@ from math import ceil
 from typing import Any, Final
 
 from dra_operator.api.semver import Semver
+from dra_operator.cel.library.named_formats import Format
+from dra_operator.cel.library.network import CIDR, IP
 from dra_operator.cel.values import MISSING, CelMap, Opaque, Optional_
 
-_CHARACTER: Final = 0.1
+CHARACTER: Final = 0.1
 """The cost of passing over one character."""
-_PATTERN_CHARACTER: Final = 0.25
+PATTERN_CHARACTER: Final = 0.25
 _MAXIMUM: Final = 2**64 - 1
-_LIST: Final = 10
+LIST: Final = 10
 
-_NOMINAL: Final = frozenset(
+NOMINAL: Final = frozenset(
     "serviceAccount path group resource subresource namespace name allowed reason error errored masked prefixLength "
     "family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast format.named sign "
     "asInteger isInteger asApproximateFloat isGreaterThan isLessThan compareTo add sub major minor patch getScheme "
     "getHostname getHost getPort getEscapedPath getQuery".split()
 )
-_TRAVERSING: Final = frozenset("isSorted sum max min indexOf lastIndexOf includes".split())
+TRAVERSING: Final = frozenset("isSorted sum max min indexOf lastIndexOf includes".split())
 _READING: Final = frozenset(
     "url lowerAscii upperAscii substring trim cidr isIP isCIDR quantity isQuantity semver isSemver".split()
 )
@@ -42,8 +44,9 @@ def size(value: Any) -> int:
     """Return the size of a value as the API server's library sees it: 1 for what has none."""
     if type(value) is str or type(value) is tuple or type(value) is bytes or isinstance(value, CelMap):
         return len(value)
-    own = getattr(value, "cost_size", None)
-    return 1 if own is None else int(own)
+    if type(value) is IP:
+        return 4 if value.version == 4 else 16
+    return -(-value.length // 8) if type(value) is CIDR else 1
 
 
 def _standard_size(value: Any) -> int:
@@ -55,9 +58,9 @@ def _standard_size(value: Any) -> int:
 def traversal_cost(value: Any) -> int:
     """Return the cost of passing over everything in a value."""
     if type(value) is str:
-        return int(len(value.encode()) * _CHARACTER)
+        return int(len(value.encode()) * CHARACTER)
     if type(value) is bytes:
-        return int(len(value) * _CHARACTER)
+        return int(len(value) * CHARACTER)
     if type(value) is tuple:
         return sum(map(traversal_cost, value))
     if isinstance(value, CelMap):
@@ -66,13 +69,13 @@ def traversal_cost(value: Any) -> int:
 
 
 def _scan(value: Any, factor: float = 1) -> int:
-    return ceil(size(value) * factor * _CHARACTER)
+    return ceil(size(value) * factor * CHARACTER)
 
 
 def _kubernetes_cost(name: str, overload: str, arguments: list[Any], result: Any) -> int | None:
-    if name in _NOMINAL:
+    if name in NOMINAL:
         return 1
-    if name in _TRAVERSING:
+    if name in TRAVERSING:
         return traversal_cost(arguments[0]) if arguments else 0
     if name in _READING:
         return _scan(arguments[0])
@@ -93,16 +96,25 @@ def _kubernetes_cost(name: str, overload: str, arguments: list[Any], result: Any
             masked = _scan(arguments[0]) + 1
             return _contains_cost(arguments, parsed=overload == "cidr_contains_cidr_string") + masked
         case "validate":
-            longest = getattr(arguments[0], "max_regex_size", None)
-            return None if longest is None else _pattern_cost(size(arguments[1]), longest)
+            if type(arguments[0]) is not Format:
+                return None
+            return _pattern_cost(size(arguments[1]), _FORMAT_PATTERNS[arguments[0].name])
         case "_==_" if isinstance(arguments[0], Opaque | Semver):
             return 1
         case _:
             return None
 
 
+_FORMAT_PATTERNS: Final = {
+    "dns1123Label": 30, "dns1123Subdomain": 60, "dns1035Label": 30, "qualifiedName": 60, "dns1123LabelPrefix": 30,
+    "dns1123SubdomainPrefix": 60, "dns1035LabelPrefix": 30, "labelValue": 40, "uri": 1103, "uuid": 70, "byte": 84,
+    "date": 71, "datetime": 71,
+}  # fmt: skip
+"""How long the pattern behind a named format is taken to be."""
+
+
 def _pattern_cost(subject: int, pattern: int) -> int:
-    return ceil((1 + subject) * _CHARACTER) * ceil(pattern * _PATTERN_CHARACTER)
+    return ceil((1 + subject) * CHARACTER) * ceil(pattern * PATTERN_CHARACTER)
 
 
 def _contains_cost(arguments: list[Any], *, parsed: bool) -> int:
@@ -120,19 +132,19 @@ _SIZE_OF_FIRST: Final = frozenset(("string_to_bytes", "bytes_to_string", "string
 def _standard_cost(overload: str, arguments: list[Any]) -> int:
     sizes = list(map(_standard_size, arguments))
     if overload in _MINIMUM_OF_SIZES:
-        return ceil(min(sizes[0], sizes[1]) * _CHARACTER)
+        return ceil(min(sizes[0], sizes[1]) * CHARACTER)
     if overload in ("starts_with_string", "ends_with_string"):
-        return ceil(sizes[1] * _CHARACTER)
+        return ceil(sizes[1] * CHARACTER)
     if overload in _SIZE_OF_FIRST:
-        return ceil(sizes[0] * _CHARACTER)
+        return ceil(sizes[0] * CHARACTER)
     if overload == "in_list":
         return sizes[1]
     if overload in _SUM_OF_SIZES:
-        return ceil((sizes[0] + sizes[1]) * _CHARACTER)
+        return ceil((sizes[0] + sizes[1]) * CHARACTER)
     if overload in ("matches", "matches_string"):
         return _pattern_cost(sizes[0], sizes[1])
     if overload == "contains_string":
-        return ceil(sizes[0] * _CHARACTER) * ceil(sizes[1] * _CHARACTER)
+        return ceil(sizes[0] * CHARACTER) * ceil(sizes[1] * CHARACTER)
     return 1
 
 
@@ -141,7 +153,7 @@ def _standard_cost(overload: str, arguments: list[Any]) -> int:
 
 def _allocating(factor: float, length: int) -> int:
     factor = 1.0 if factor < 0 else factor
-    return min(int(length * factor) + 1 + _LIST, _MAXIMUM)
+    return min(int(length * factor) + 1 + LIST, _MAXIMUM)
 
 
 def _by_output(_arguments: list[Any], result: Any) -> int:
@@ -158,7 +170,7 @@ def _by_comparisons(index: int) -> Callable[[list[Any], Any], int]:
         compared = arguments[index]
         if type(compared) is not tuple:
             return 1
-        factor = 2.0 + (_CHARACTER if compared and type(compared[0]) in (str, bytes) else 0)
+        factor = 2.0 + (CHARACTER if compared and type(compared[0]) in (str, bytes) else 0)
         return _allocating(factor, len(compared) ** 2)
 
     return cost
@@ -171,7 +183,7 @@ def _by_product(factor: int) -> Callable[[list[Any], Any], int]:
     return cost
 
 
-_COMPARABLE: Final = (
+COMPARABLE: Final = (
     "int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp", "string", "bytes",
 )  # fmt: skip
 _TRACKERS: Final[dict[str, Callable[[list[Any], Any], int]]] = {
@@ -181,8 +193,8 @@ _TRACKERS: Final[dict[str, Callable[[list[Any], Any], int]]] = {
     "lists_range": _by_output,
     "list_reverse": _by_output,
     "list_distinct": _by_comparisons(0),
-    **{f"list_{name}_sort": _by_comparisons(0) for name in _COMPARABLE},
-    **{f"list_{name}_sortByAssociatedKeys": _by_comparisons(1) for name in _COMPARABLE},
+    **{f"list_{name}_sort": _by_comparisons(0) for name in COMPARABLE},
+    **{f"list_{name}_sortByAssociatedKeys": _by_comparisons(1) for name in COMPARABLE},
     "list_sets_contains_list": _by_product(1),
     "list_sets_intersects_list": _by_product(1),
     "list_sets_equivalent_list": _by_product(2),

@@ -9,7 +9,7 @@ from typing import Any, Final
 from dra_operator.cel import folding
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.dispatch import function
-from dra_operator.cel.environment import Environment
+from dra_operator.cel.environment import DEVICE, Environment
 from dra_operator.cel.errors import compile_error
 from dra_operator.cel.messages import TYPE_NAMES
 from dra_operator.cel.nodes import (
@@ -75,7 +75,7 @@ class _Planner:
         name = expr.name
         if self.checked.type_of(expr).kind is Kind.TYPE:
             kind = TYPE_NAMES.get(name.removeprefix("."))
-            if kind is None:
+            if kind is None or kind.parameters == (DEVICE,):
                 raise compile_error(f"reference to undefined type: {name}", expr.position)
             return Const(expr.id, TypeValue(kind.parameters[0].name if kind.parameters else "type"))
         return Attribute(Variable(expr.id, name.removeprefix("."), self._slot(name)))

@@ -1,24 +1,70 @@
-"""Programs: an expression made ready to evaluate, through all stages."""
+"""Programs: an expression taken through all stages, ready to be evaluated.
 
-from dataclasses import dataclass
+text ▶ grammar ▶ tree ▶ types ▶ validators ▶ plan ▶ evaluation; the cost estimate stands beside, for those who ask.
+"""
+
 from typing import Any
 
-from dra_operator.cel.checker import Checked, check, shown
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.semver import Semver
+from dra_operator.cel.checker import Checked, check
+from dra_operator.cel.cost import estimate
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.environment import STORED_137, Environment
 from dra_operator.cel.errors import CelError, compile_error, runtime_error
 from dra_operator.cel.interpreter import interpret
-from dra_operator.cel.meter import Meter
+from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cel.parser import parse
-from dra_operator.cel.plan import Plan
 from dra_operator.cel.planner import plan
-from dra_operator.cel.types import BOOL
+from dra_operator.cel.sizes import Range
+from dra_operator.cel.types import BOOL, DYNAMIC, INT, SEMVER, STRING, Kind, Type
 from dra_operator.cel.validators import validate
 from dra_operator.cel.values import type_name
 
 
+class Program:
+    """An expression of any type."""
+
+    __slots__ = ("_checked", "_plan", "expression", "type")
+
+    def __init__(self, expression: str, checked: Checked, environment: Environment) -> None:
+        self.expression = expression
+        self.type: Type = checked.result_type
+        self._checked = checked
+        self._plan = plan(checked, environment)
+
+    def estimate(self) -> Range:
+        """Return the least and the most that one evaluation can cost."""
+        return estimate(self._checked)
+
+    def evaluate(self, device: PreparedDevice, meter: Meter) -> Any:
+        """Return the value on a device; raises CelError. The meter holds the cost afterwards, in either case."""
+        if device.broken is not None:
+            raise device.broken
+        return self._interpreted(device.root, meter)
+
+    def evaluate_without_device(self, meter: Meter) -> Any:
+        """Return the value where there is no device; an expression that asks for it fails."""
+        return self._interpreted(runtime_error("no such attribute(s): device"), meter)
+
+    def _interpreted(self, device: Any, meter: Meter) -> Any:
+        try:
+            return interpret(self._plan, device, meter)
+        except RecursionError:
+            raise runtime_error("expression nests too deep") from None
+
+
+def compile_program(expression: str, environment: Environment = STORED_137) -> Program:
+    """Return the program of an expression of any type; raises CelError if it does not compile."""
+    return Program(expression, checked(expression, environment), environment)
+
+
 def checked(expression: str, environment: Environment) -> Checked:
-    tree = check(parse(expression, environment), environment)
+    """Return an expression with its types; raises CelError if it has none."""
+    try:
+        tree = check(parse(expression, environment), environment)
+    except RecursionError:
+        raise compile_error("expression recursion limit exceeded: 250") from None
     validate(tree)
     return tree
 
@@ -26,25 +72,97 @@ def checked(expression: str, environment: Environment) -> Checked:
 class Selector:
     """A selector: whether a device fits."""
 
-    __slots__ = ("_plan", "expression", "reads")
+    __slots__ = ("expression", "program", "reads")
 
-    def __init__(self, expression: str, made: Plan) -> None:
-        self.expression = expression
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.expression = program.expression
         self.reads: frozenset[str] | None = None
-        self._plan = made
 
     def match(self, device: PreparedDevice) -> bool:
-        if device.broken is not None:
-            raise device.broken
-        value = interpret(self._plan, device.root, Meter())
+        """Return whether `device` fits; raises CelError if that cannot be said."""
+        value = self.program.evaluate(device, Meter(COST_LIMIT))
         if type(value) is not bool:
             raise runtime_error(f"CEL result of type {type_name(value)} could not be converted to bool")
         return value
 
 
 def compile_selector(expression: str, environment: Environment = STORED_137) -> Selector:
-    tree = checked(expression, environment)
-    kind = tree.result_type
-    if kind != BOOL and kind != environment.attribute_type:
+    """Return the selector that an expression is; raises CelError if it is none."""
+    program = compile_program(expression, environment)
+    kind = program.type
+    if kind not in (BOOL, environment.attribute_type):
         raise compile_error(f"must evaluate to bool or the unknown type, not {kind}")
-    return Selector(expression, plan(tree, environment))
+    return Selector(program)
+
+
+class DerivedAttributeProgram:
+    """A derived attribute: a value computed from a device, for constraints."""
+
+    __slots__ = ("expression", "program")
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.expression = program.expression
+
+    def evaluate(self, device: PreparedDevice) -> AttributeValue:
+        """Return the value; raises CelError if there is none, or none that an attribute can have."""
+        return _attribute(self.program.evaluate(device, Meter(COST_LIMIT)))
+
+
+def compile_derived_attribute(
+    expression: str, environment: Environment = STORED_137
+) -> DerivedAttributeProgram:
+    """Return the program of a derived attribute; raises CelError if its type cannot be that of an attribute."""
+    program = compile_program(expression, environment)
+    kind = program.type
+    listed = environment.list_type_attributes or environment.expressions == "stored"
+    element = kind.parameters[0] if listed and kind.kind is Kind.LIST else kind
+    if element in (BOOL, INT, STRING, SEMVER) or element.kind in DYNAMIC:
+        return DerivedAttributeProgram(program)
+    scalars = "a primitive scalar (string, integer, boolean, semver)"
+    allowed = f"{scalars} or a list of these scalars" if listed else scalars
+    raise compile_error(f"must evaluate to {allowed}, not {kind}")
+
+
+def _attribute(value: Any) -> AttributeValue:
+    kind = type(value)
+    if kind is bool:
+        return AttributeValue("bool", value)
+    if kind is int:
+        return AttributeValue("int", value)
+    if kind is str:
+        return AttributeValue("string", value)
+    if kind is Semver:
+        return AttributeValue("version", str(value))
+    if kind is tuple:
+        return _list_attribute(value)
+    raise runtime_error(f"unsupported CEL return type: {type_name(value)}")
+
+
+def _list_attribute(values: tuple[Any, ...]) -> AttributeValue:
+    if not values:
+        return AttributeValue("strings", ())
+    kind = type(values[0])
+    name = {bool: "bools", int: "ints", str: "strings", Semver: "versions"}.get(kind)
+    if name is None:
+        raise runtime_error(f"unsupported list element type: {type_name(values[0])}")
+    for index, value in enumerate(values):
+        if type(value) is not kind:
+            raise runtime_error(
+                f"expected list element at index {index} to be {type_name(values[0])}, got {type_name(value)}"
+            )
+    items = tuple(map(str, values)) if kind is Semver else values
+    return AttributeValue(name, items)  # type: ignore[arg-type]
+
+
+__all__ = [
+    "CelError",
+    "DerivedAttributeProgram",
+    "Program",
+    "Selector",
+    "checked",
+    "compile_program",
+    "compile_derived_attribute",
+    "compile_selector",
+]

@@ -1,0 +1,119 @@
+"""Cases: expressions with what Kubernetes answers for them, and what we answer.
+
+A case is a JSON object as `dra-operator cel cases` reads it: with a `device`, it is a selector, and the outcome is a match
+or an error; without one, it is an expression of any type, and the outcome is a value with its type and its cost.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from dra_operator.api.types import Device
+from dra_operator.cel.device import PreparedDevice, prepare_device
+from dra_operator.cel.encoding import encoded
+from dra_operator.cel.environment import Environment
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.meter import COST_LIMIT, Meter
+from dra_operator.cel.program import Program, checked, compile_selector
+from dra_operator.cel.values import type_name
+
+_ANSWERS: Final = ("compileError", "error", "match", "value")
+
+
+class CaseError(ValueError):
+    """A case that cannot be read."""
+
+
+def outcome(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what we answer for a case; raises CaseError if it is none."""
+    expression = case.get("expression")
+    if not isinstance(expression, str):
+        raise CaseError('a case has an "expression", a text')
+    environment = _environment(case)
+    if "device" in case:
+        return _selector_outcome(expression, environment, case)
+    return _value_outcome(expression, environment)
+
+
+def _environment(case: Mapping[str, Any]) -> Environment:
+    expressions = case.get("env", "stored")
+    version = case.get("kubernetes", "1.37")
+    if expressions not in ("stored", "new") or version not in ("1.36", "1.37"):
+        raise CaseError('"env" is stored or new, "kubernetes" 1.36 or 1.37')
+    features = case.get("features") or {}
+    return Environment(
+        version,
+        expressions,
+        consumable_capacity=features.get("ConsumableCapacity", True),
+        list_type_attributes=features.get("ListTypeAttributes", True),
+    )
+
+
+def _selector_outcome(expression: str, environment: Environment, case: Mapping[str, Any]) -> dict[str, Any]:
+    device = _device(case["device"])
+    try:
+        selector = compile_selector(expression, environment)
+    except CelError as error:
+        return {"compileError": error.message}
+    cost = {"maxCost": selector.program.estimate().high} if "maxCost" in case else {}
+    try:
+        return {"match": selector.match(device), **cost}
+    except CelError as error:
+        return {"error": error.message, **cost}
+
+
+@cache
+def _device_reader() -> TypeAdapter[Device]:
+    return TypeAdapter(Device)
+
+
+def _device(wire: Any) -> PreparedDevice:
+    if not isinstance(wire, Mapping):
+        raise CaseError('a "device" is an object')
+    try:
+        device = _device_reader().validate_python({key: wire[key] for key in wire if key != "driver"})
+    except ValidationError as error:
+        raise CaseError(f"device: {error.errors()[0]['msg']}") from None
+    return prepare_device(str(wire.get("driver") or ""), device)
+
+
+def _value_outcome(expression: str, environment: Environment) -> dict[str, Any]:
+    try:
+        tree = checked(expression, environment)
+    except CelError as error:
+        return {"compileError": error.message}
+    kind = str(tree.result_type)
+    try:
+        program = Program(expression, tree, environment)
+    except CelError as error:
+        return {"outputType": kind, "compileError": error.message}
+    meter = Meter(COST_LIMIT)
+    try:
+        value = program.evaluate_without_device(meter)
+    except CelError as error:
+        return {"outputType": kind, "error": error.message, "actualCost": meter.cost}
+    return {
+        "outputType": kind,
+        "valueType": type_name(value),
+        "value": encoded(value),
+        "actualCost": meter.cost,
+    }
+
+
+def differences(case: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the fields in which our outcome is not the answer that the case carries; nothing if it carries none."""
+    expected = case.get("expected", case)
+    answered = [name for name in _ANSWERS if name in expected]
+    if not answered:
+        return ()
+    if not all(name in ours for name in answered):
+        return tuple(answered)
+    compared = [name for name in ("match", "value", "valueType", "outputType") if name in expected]
+    different = [name for name in compared if ours.get(name) != expected[name]]
+    if "maxCost" in case and "compileError" not in ours and ours.get("maxCost") != case["maxCost"]:
+        different.append("maxCost")
+    if "actualCost" in case and not case.get("costVaries") and ours.get("actualCost") != case["actualCost"]:
+        different.append("actualCost")
+    return tuple(different)

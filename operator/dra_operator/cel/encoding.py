@@ -1,0 +1,81 @@
+"""Encoding: values as JSON, with their types still visible, as the reference answers write them.
+
+A bool is a bool, a list a list, a map an object; everything else is text that starts with its type where it needs to:
+`"1"`, `"1u"`, `"d:1"`, `"s:text"`, `"b:00ff"`, `"type:int"`, `"kubernetes.Quantity:80Gi"`, `{"optional": ...}`.
+"""
+
+from typing import Any, Final
+
+from dra_operator.cel.library.golang import format_double
+from dra_operator.cel.library.times import civil_from_days, duration_text
+from dra_operator.cel.values import (
+    MISSING,
+    CelMap,
+    Duration,
+    Optional_,
+    Timestamp,
+    TypeValue,
+    Uint,
+    type_name,
+)
+
+_DAY: Final = 86400
+_NANOS: Final = 10**9
+
+
+def encoded(value: Any) -> Any:
+    """Return a run-time value as JSON."""
+    kind = type(value)
+    if kind is bool:
+        return value
+    if kind is tuple:
+        return [encoded(element) for element in value]
+    if isinstance(value, CelMap):
+        return {_key(key): encoded(item) for key, item in value.items()}
+    if kind is Optional_:
+        return {"optional": "none" if value.value is MISSING else encoded(value.value)}
+    return _text(value)
+
+
+def _key(key: Any) -> str:
+    """Return a key as text; what is no text otherwise is shown as Go prints it."""
+    shown = encoded(key)
+    if isinstance(shown, list):
+        return f"[{' '.join(map(_key, key))}]"
+    return shown if isinstance(shown, str) else str(shown).lower()
+
+
+def _text(value: Any) -> str:
+    kind = type(value)
+    if value is None:
+        return "null"
+    if kind is int:
+        return str(value)
+    if kind is Uint:
+        return f"{int(value)}u"
+    if kind is float:
+        return f"d:{format_double(value)}"
+    if kind is str:
+        return f"s:{value}"
+    if kind is bytes:
+        return f"b:{value.hex()}"
+    if kind is TypeValue:
+        return f"type:{value.name}"
+    if kind is Duration:
+        return f"{type_name(value)}:{duration_text(value)}"
+    if kind is Timestamp:
+        return f"{type_name(value)}:{_moment(value)}"
+    return f"{type_name(value)}:{value}"
+
+
+def _moment(value: Timestamp) -> str:
+    """Return a moment as Go prints it, e.g. `2020-01-01 00:00:00 +0000 UTC`."""
+    seconds, nanos = divmod(value.nanos, _NANOS)
+    days, clock = divmod(seconds + value.offset, _DAY)
+    year, month, day = civil_from_days(days)
+    fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
+    minutes = abs(value.offset) // 60
+    zone = f"{'-' if value.offset < 0 else '+'}{minutes // 60:02d}{minutes % 60:02d}"
+    name = zone if value.offset else "UTC"
+    time = f"{clock // 3600:02d}:{clock // 60 % 60:02d}:{clock % 60:02d}"
+    return f"{year:04d}-{month:02d}-{day:02d} {time}{fraction} {zone} {name}"
