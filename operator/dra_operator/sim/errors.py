@@ -103,15 +103,16 @@ def forbidden(resource: Resource, name: str, why: str) -> StatusError:
     return StatusError(403, "Forbidden", message, _about(resource, name))
 
 
-def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422: validation found at least one field wrong."""
+def invalid(resource: Resource, name: str, errors: Sequence[FieldError], *, about: str = "") -> StatusError:
+    """422: validation found at least one field wrong. `about` replaces the kind where upstream names the plural."""
+    described = about or resource.kind
     texts = list(dict.fromkeys(f"{error.field}: {error.message}" for error in errors))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    kind = f"{described}.{resource.group}" if resource.group else described
     details: dict[str, Any] = {"name": name} if name else {}
     if resource.group:
         details["group"] = resource.group
-    details["kind"] = resource.kind
+    details["kind"] = described
     details["causes"] = [
         {"reason": error.reason, "message": error.message, "field": error.field} for error in errors
     ]
@@ -198,7 +199,7 @@ def duplicate(field: str, value: Any) -> FieldError:
     return FieldError(field, "FieldValueDuplicate", f"Duplicate value: {_shown(value)}")
 
 
-def unsupported(field: str, value: str, allowed: Sequence[str]) -> FieldError:
+def unsupported(field: str, value: Any, allowed: Sequence[str]) -> FieldError:
     """The value is none of an enumeration."""
     supported = ", ".join(f'"{item}"' for item in sorted(allowed))
     message = f"Unsupported value: {_shown(value)}: supported values: {supported}"
@@ -215,13 +216,25 @@ def too_many(field: str, actual: int, limit: int) -> FieldError:
     return FieldError(field, "FieldValueTooMany", f"Too many: {actual}: must have at most {limit} items")
 
 
-def invalid_list_options(field: str, why: str) -> StatusError:
-    """422: parameters of a list or watch that contradict each other."""
-    error = forbidden_field(field, why)
+def invalid_options(kind: str, error: FieldError) -> StatusError:
+    """422: parameters that contradict each other or are unknown; `kind` is ListOptions, CreateOptions and the like."""
     details = {
         "group": "meta.k8s.io",
-        "kind": "ListOptions",
+        "kind": kind,
         "causes": [{"reason": error.reason, "message": error.message, "field": error.field}],
     }
-    message = f'ListOptions.meta.k8s.io "" is invalid: {error.field}: {error.message}'
+    message = f'{kind}.meta.k8s.io "" is invalid: {error.field}: {error.message}'
     return StatusError(422, "Invalid", message, details)
+
+
+def invalid_list_options(field: str, why: str) -> StatusError:
+    """422: parameters of a list or watch that contradict each other."""
+    return invalid_options("ListOptions", forbidden_field(field, why))
+
+
+def invalid_patch(patched: Mapping[str, Any], why: str) -> StatusError:
+    """422: what a patch makes of the object does not fit its Go struct."""
+    shown = orjson.dumps(orjson.dumps(patched).decode()).decode()
+    message = f"Invalid value: {shown}: {why}"
+    cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
+    return StatusError(422, "Invalid", f' "" is invalid: patch: {message}', {"causes": [cause]})

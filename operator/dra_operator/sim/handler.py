@@ -22,6 +22,7 @@ from dra_operator.sim.lists import Lists, Page
 from dra_operator.sim.openapi import OpenApi
 from dra_operator.sim.presentation import Presenter, form_of
 from dra_operator.sim.registry import Registry, Target, Written
+from dra_operator.sim.resources import deprecation
 from dra_operator.sim.routes import Route, Routes
 from dra_operator.sim.store import Store
 
@@ -90,11 +91,17 @@ class Handler:
         try:
             watching = request.query.get("watch", "") in ("1", "true")
             route = self._routes.find(request.method, request.raw_path.partition("?")[0], watch=watching)
-            if route is None:
-                return self._answer_about_itself(request)
-            return await self._answer(request, route)
         except StatusError as error:
             return _status_response(error)
+        if route is None:
+            return self._answer_about_itself(request)
+        try:
+            response = await self._answer(request, route)
+        except StatusError as error:
+            response = _status_response(error)
+        if not response.prepared:
+            _warn_of_version(response, route.target)
+        return response
 
     def _answer_about_itself(self, request: web.BaseRequest) -> web.Response:
         path, accept = request.path, request.headers.get("Accept", "")
@@ -130,7 +137,7 @@ class Handler:
         if fault is not None:
             error = StatusError(fault.code, fault.reason, fault.text, retry_after=fault.retry_after)
             if route.verb == "watch" and fault.code == 410:
-                return await _send_watch_error(request, error)
+                return await _send_watch_error(request, target, error)
             raise error
         form = form_of(request.headers.get("Accept", ""))
         presenter = Presenter(target, form, parameters.include_object(request.query), self._clock)
@@ -153,13 +160,13 @@ class Handler:
                 )
             case "create":
                 wire = bodies.decode_object(request, body, target)
-                return _written(presenter, registry.create(target, wire, parameters.for_write(query)))
+                return _written(presenter, registry.create(target, wire, parameters.for_write(query, verb)))
             case "update":
                 wire = bodies.decode_object(request, body, target)
-                return _written(presenter, registry.update(target, wire, parameters.for_write(query)))
+                return _written(presenter, registry.update(target, wire, parameters.for_write(query, verb)))
             case "patch":
                 change = patches.read(request.content_type, body, _struct(target))
-                return _written(presenter, registry.patch(target, change, parameters.for_write(query)))
+                return _written(presenter, registry.patch(target, change, parameters.for_write(query, verb)))
         options = parameters.for_delete(query, bodies.decode_delete_options(request, body))
         if verb == "deletecollection":
             gone = registry.delete_collection(target, parameters.for_list(query, target).test, options)
@@ -186,7 +193,7 @@ class Handler:
             presenter.one,
             cut_after=fault.events if fault is not None else None,
         )
-        response = await _start_stream(request)
+        response = await _start_stream(request, target)
         chunks = watching.chunks()
         try:
             async for chunk in chunks:
@@ -232,8 +239,18 @@ def _json_response(body: bytes, code: int = 200) -> web.Response:
 def _written(presenter: Presenter, written: Written) -> web.Response:
     response = _json_response(presenter.one(written.stored), 201 if written.created else 200)
     for warning in written.warnings:
-        response.headers.add("Warning", f"299 - {json.dumps(warning)}")
+        _warn(response, warning)
     return response
+
+
+def _warn(response: web.StreamResponse, text: str) -> None:
+    response.headers.add("Warning", f"299 - {json.dumps(text)}")
+
+
+def _warn_of_version(response: web.StreamResponse, target: Target) -> None:
+    warning = deprecation(target.resource, target.version)
+    if warning:
+        _warn(response, warning)
 
 
 def _status_response(error: StatusError) -> web.Response:
@@ -247,15 +264,18 @@ def _not_found() -> web.Response:
     return web.Response(status=404, text="404 page not found\n")
 
 
-async def _start_stream(request: web.BaseRequest) -> web.StreamResponse:
+async def _start_stream(request: web.BaseRequest, target: Target) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": bodies.JSON})
+    _warn_of_version(response, target)
     response.enable_chunked_encoding()
     await response.prepare(request)
     return response
 
 
-async def _send_watch_error(request: web.BaseRequest, error: StatusError) -> web.StreamResponse:
-    response = await _start_stream(request)
+async def _send_watch_error(
+    request: web.BaseRequest, target: Target, error: StatusError
+) -> web.StreamResponse:
+    response = await _start_stream(request, target)
     await response.write(watch.error_line(error))
     await response.write_eof()
     return response

@@ -71,30 +71,38 @@ def for_watch(query: Query, target: Target, bookmark_seconds: float) -> WatchOpt
     )
 
 
-def for_write(query: Query) -> WriteOptions:
-    """Return how to write; StatusError (400, 422) where the query makes no sense."""
+def for_write(query: Query, verb: str) -> WriteOptions:
+    """Return how to create, update or patch; StatusError (422) where the query makes no sense."""
+    kind = f"{verb.title()}Options"
     text = query.get("fieldValidation", "") or "Warn"
     try:
         field_validation = FieldValidation(text)
     except ValueError:
-        raise errors.bad_request(f'fieldValidation parameter "{text}" is not supported') from None
-    return WriteOptions(_dry_run([query["dryRun"]] if "dryRun" in query else []), field_validation)
+        allowed = ("", *(mode.value for mode in FieldValidation))
+        raise errors.invalid_options(kind, errors.unsupported("fieldValidation", text, allowed)) from None
+    return WriteOptions(_dry_run(_given(query, "dryRun"), kind), field_validation)
 
 
-def _dry_run(values: list[str]) -> bool:
-    for value in values:
-        if value != "All":
-            raise errors.bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
+def _given(query: Query, name: str) -> list[str]:
+    return [query[name]] if name in query else []
+
+
+def _dry_run(values: list[str], kind: str) -> bool:
+    if any(value != "All" for value in values):
+        raise errors.invalid_options(kind, errors.unsupported("dryRun", values, ("All",)))
     return bool(values)
 
 
 def for_delete(query: Query, body: Mapping[str, Any]) -> DeleteOptions:
     """Return how to delete: from DeleteOptions in the body, or else from the query."""
     preconditions = body.get("preconditions") or {}
-    dry_run = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
+    dry_run = body.get("dryRun") or _given(query, "dryRun")
     grace = body.get("gracePeriodSeconds", _integer(query, "gracePeriodSeconds"))
     return DeleteOptions(
-        _dry_run(list(dry_run)), preconditions.get("uid"), preconditions.get("resourceVersion"), grace
+        _dry_run(list(dry_run), "DeleteOptions"),
+        preconditions.get("uid"),
+        preconditions.get("resourceVersion"),
+        grace,
     )
 
 

@@ -18,6 +18,11 @@ from dra_operator.sim.objects import Stored
 from dra_operator.sim.registry import Target
 from dra_operator.sim.tables import IncludeObject
 
+_REPRESENTATIONS = (
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, "
+    "application/vnd.kubernetes.protobuf;stream=watch"
+)
+
 
 class Form(Enum):
     """How objects are shown."""
@@ -43,7 +48,7 @@ def form_of(accept: str) -> Form:
             return Form.TABLE
         if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
             return Form.METADATA
-    message = "only the following media types are accepted: application/json"
+    message = f"406: Not Acceptable\n\nAvailable representations: {_REPRESENTATIONS}"
     raise StatusError(406, "NotAcceptable", message, {})
 
 
@@ -75,7 +80,7 @@ class Presenter:
         resource, version = self.target.resource, self.target.version
         if self.form is Form.METADATA:
             head = {"kind": "PartialObjectMetadataList", "apiVersion": tables.META_API}
-            items = b",".join(orjson.dumps({"metadata": stored.body["metadata"]}) for stored in page.items)
+            items = b",".join(orjson.dumps(tables.partial_metadata(stored)) for stored in page.items)
         else:
             head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version(version)}
             items = b",".join(stored.list_item(resource, version) for stored in page.items)

@@ -74,6 +74,14 @@ class Written:
     warnings: tuple[str, ...] = ()
 
 
+class UndecodableError(errors.StatusError):
+    """A body that does not fit its Go struct; `why` is the decoder's own text."""
+
+    def __init__(self, prefix: str, why: str) -> None:
+        super().__init__(400, "BadRequest", prefix + why)
+        self.why = why
+
+
 class Registry:
     """The writes of one API server.
 
@@ -225,7 +233,7 @@ class Registry:
                 "FieldValueInvalid",
                 "Invalid value: 0: must be specified for an update",
             )
-            raise errors.invalid(target.resource, target.name, [problem])
+            raise errors.invalid(target.resource, target.name, [problem], about=target.resource.plural)
         return self._update(target, body, old, options, warnings)
 
     def patch(
@@ -234,7 +242,10 @@ class Registry:
         """Change an object (or its status): `change` gets a copy in the target's version and returns the new body."""
         old = self.get(target)
         wire = change(self.wire_body(target, old))
-        body, warnings = self._decode(target, wire, options.field_validation)
+        try:
+            body, warnings = self._decode(target, wire, options.field_validation)
+        except UndecodableError as error:
+            raise errors.invalid_patch(wire, error.why) from None
         metadata = body["metadata"]
         self._check_name(target, metadata)
         self._check_namespace(target, metadata)
@@ -251,14 +262,15 @@ class Registry:
         given = metadata.get("resourceVersion", "")
         if given and given != before["resourceVersion"]:
             raise errors.conflict(resource, target.name)
-        problems = validation.metadata_update_errors(metadata, before)
+        # Upstream checks this twice, in general and for the kind, and lists each refusal twice.
+        metadata_problems = 2 * validation.metadata_update_errors(metadata, before)
         self._keep_system_fields(metadata, before)
         if target.subresource == "status":
             strategy.prepare_status_update(resource, body, old.body)
         else:
             strategy.prepare_update(resource, body, old.body, self._now())
         strategy.apply_defaults(resource, body, self._now())
-        problems += validation.metadata_errors(resource, body["metadata"])
+        problems = metadata_problems + validation.metadata_errors(resource, body["metadata"])
         if target.subresource == "status":
             problems += admit_status(self._admin_access, self.store, resource, body, old.body)
             problems += validation.status_errors(resource, body, old.body)
@@ -315,10 +327,16 @@ class Registry:
             raise errors.forbidden(resource, target.name, "this namespace may not be deleted")
         grace = self._grace_period(resource, stored, options)
         waits = bool(grace) or bool(stored.body["metadata"].get("finalizers")) or resource.kind == "Namespace"
-        if options.dry_run:
+        if waits or resource.kind == "Pod":
+            marked = self._marked_deleted(resource, stored, grace)
+            if options.dry_run:
+                return Written(marked)
+            if marked is not stored:
+                stored = self._store_marked(resource, marked)
+            if waits:
+                return Written(stored)
+        elif options.dry_run:
             return Written(stored)
-        if waits:
-            return Written(self._mark_deleted(resource, stored, grace))
         gone = self.store.remove(resource, stored)
         self.release_namespace(target.namespace)
         if resource.kind not in _STATUS_AFTER_DELETE_KINDS:
@@ -365,22 +383,27 @@ class Registry:
             return options.grace_period_seconds
         return int(body["spec"].get("terminationGracePeriodSeconds", 30))
 
-    def _mark_deleted(self, resource: Resource, stored: Stored, grace: int) -> Stored:
+    def _marked_deleted(self, resource: Resource, stored: Stored, grace: int) -> Stored:
+        """Return the object as it is while it waits to go; the same if it waits already, and no shorter from now on."""
         before = stored.body["metadata"]
-        if "deletionTimestamp" in before:
+        shortened = grace < before.get("deletionGracePeriodSeconds", 0)
+        if "deletionTimestamp" in before and not shortened:
             return stored
         metadata = {**before, "deletionTimestamp": _later(self._clock(), grace)}
         if resource.kind != "Namespace":
             metadata["deletionGracePeriodSeconds"] = grace
-        if resource.has_generation:
+        if resource.has_generation and "deletionTimestamp" not in before:
             metadata["generation"] = before.get("generation", 0) + 1
         body = {**stored.body, "metadata": metadata}
-        if resource.kind != "Namespace":
-            return self.store.put(resource, body)
-        body["status"] = {**body["status"], "phase": "Terminating"}
-        marked = self.store.put(resource, body)
-        self._empty_namespace(marked.name)
-        return marked
+        if resource.kind == "Namespace":
+            body["status"] = {**body["status"], "phase": "Terminating"}
+        return Stored(stored.key, body, stored.revision)
+
+    def _store_marked(self, resource: Resource, marked: Stored) -> Stored:
+        stored = self.store.put(resource, {**marked.body, "metadata": dict(marked.body["metadata"])})
+        if resource.kind == "Namespace":
+            self._empty_namespace(stored.name)
+        return stored
 
     def _empty_namespace(self, namespace: str) -> None:
         """Do what the namespace controller does: delete what is inside, then let go of the namespace."""
@@ -417,10 +440,10 @@ class Registry:
         try:
             body, unknown = schema.decode(wire, struct)
         except schema.DecodeTextError as error:
-            raise errors.bad_request(prefix + str(error)) from None
-        complaints = tuple(f'unknown field "{path}"' for path in sorted(unknown))
+            raise UndecodableError(prefix, str(error)) from None
+        complaints = tuple(f'unknown field "{path}"' for path in unknown)
         if complaints and field_validation is FieldValidation.STRICT:
-            raise errors.bad_request(f"{prefix}strict decoding error: {', '.join(complaints)}")
+            raise UndecodableError(prefix, f"strict decoding error: {', '.join(complaints)}")
         body = views.to_stored(body, resource, version)
         body["metadata"].pop("managedFields", None)
         strategy.apply_defaults(resource, body, self._now())

@@ -170,3 +170,18 @@ def serving_only(version: str) -> tuple[Resource, ...]:
         {item.kind: (version,) for item in RESOURCES if item.group == DRA and version in item.versions}
         | {item.kind: () for item in RESOURCES if item.group == DRA and version not in item.versions}
     )
+
+
+# v1beta1 and v1beta2 live 3 and 6 releases after v1; source: zz_generated.prerelease-lifecycle.go of k8s.io/api.
+_DEPRECATED = {"v1beta1": ("v1.35", "v1.38"), "v1beta2": ("v1.36", "v1.39"), "v1alpha3": ("v1.36", "v1.39")}
+
+
+def deprecation(resource: Resource, version: str) -> str:
+    """Return the warning that every answer in an old version carries; empty for a current one."""
+    if resource.group != DRA or version not in _DEPRECATED:
+        return ""
+    since, until = _DEPRECATED[version]
+    if resource.kind == "DeviceTaintRule" and version == "v1beta2":
+        since, until = "v1.39", "v1.42"
+    api_version = resource.api_version(version)
+    return f"{api_version} {resource.kind} is deprecated in {since}+, unavailable in {until}+"

@@ -33,6 +33,12 @@ _RFC3339_MICRO = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d\.\d{6}([Zz]|[+-]
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 
+class _Key(str):
+    """A key of a map: part of the path of an unknown field, but not of a wrong value's."""
+
+    __slots__ = ()
+
+
 class DecodeTextError(Exception):
     """A value that a type's own decoder refuses, in that decoder's words."""
 
@@ -48,7 +54,12 @@ class DecodeError(DecodeTextError):
         self.struct = ""
 
     def __str__(self) -> str:
-        where = re.sub(r"\[[^\]]*\]", "", _text(self.path))
+        path: FieldPath = self.path
+        fields: tuple[str, ...] = ()
+        while path:
+            path, name = path
+            fields = fields if isinstance(name, int | _Key) else (name, *fields)
+        where = ".".join(fields)
         struct = self.struct.rpartition(".")[2]
         return f"json: cannot unmarshal {self.given} into Go struct field {struct}.{where} of type {self.go_type}"
 
@@ -88,6 +99,12 @@ def _text(path: FieldPath) -> str:
         path, name = path
         parts.append(f"[{name}]" if isinstance(name, int) else f".{name}")
     return "".join(reversed(parts)).lstrip(".")
+
+
+def zero(struct: str) -> dict[str, Any]:
+    """Return a struct that was never set, as Go encodes it."""
+    found: dict[str, Any] = _struct_decoder(struct)({}, (), [])
+    return found
 
 
 def merge_keys(struct: str, name: str) -> tuple[str, str, str]:
@@ -171,7 +188,7 @@ def _map(type_: str, inner: Decoder, empty: Any) -> Decoder:
         if not isinstance(value, dict):
             raise _wrong(value, path, go_type)
         return {
-            key: inner(item, (path, key), unknown) if item is not None else empty
+            key: inner(item, (path, _Key(key)), unknown) if item is not None else empty
             for key, item in value.items()
         }
 
@@ -226,7 +243,9 @@ def _read_time(value: Any, path: FieldPath, pattern: re.Pattern[str], layout: st
     if not isinstance(value, str):
         raise _wrong(value, path, "string")
     if not pattern.fullmatch(value):
-        raise DecodeTextError(f'parsing time "{value}" as "{layout}": cannot parse it')
+        seconds = _RFC3339.fullmatch(value)
+        rest, wanted = (seconds[2], ".000000") if seconds else (value, "2006")
+        raise DecodeTextError(f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
     return datetime.fromisoformat(value.upper()).astimezone(UTC)
 
 
@@ -277,7 +296,7 @@ def _zero(type_: str) -> Any:
         return _ZERO[type_]
     if type_.startswith(("*", "[]", "{}")) or type_ in _SCALARS:
         return None
-    return _struct_decoder(type_)({}, (), [])
+    return zero(type_)
 
 
 def _hides_empty(type_: str, empty: str) -> bool:
@@ -320,7 +339,8 @@ def _struct_decoder(struct: str) -> Decoder:
                     error.struct = error.struct or struct
                     raise
                 if item or not hides_empty:
-                    found[name] = item
+                    # What is stored has no empty lists: they come back as null where they are shown at all.
+                    found[name] = None if item == [] else item
         for name, type_ in shown_when_absent:
             if name not in found:
                 found[name] = _zero(type_)

@@ -33,6 +33,16 @@ _NAME_TEXT = (
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
+_KEY_TEXT = (
+    _NAME_TEXT.replace("name part", "a valid label key", 1)
+    + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
+_VALUE = re.compile(rf"({_NAME.pattern})?")
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
 _IMMUTABLE = "field is immutable"
 _MAX_REQUESTS = 32
 _MAX_RESERVED_FOR = 256
@@ -57,6 +67,9 @@ def _dns_subdomain(field: str, value: str) -> Iterator[FieldError]:
 
 def _qualified_name(field: str, value: str) -> Iterator[FieldError]:
     prefix, slash, name = value.rpartition("/")
+    if "/" in prefix:
+        yield errors.invalid_value(field, value, _KEY_TEXT)
+        return
     if slash and not prefix:
         yield errors.invalid_value(field, value, "prefix part must be non-empty")
     elif slash and not _SUBDOMAIN.fullmatch(prefix):
@@ -81,8 +94,12 @@ def metadata_errors(resource: Resource, metadata: Body) -> list[FieldError]:
         found.extend(_dns_subdomain("metadata.name", name))
     for finalizer in metadata.get("finalizers") or ():
         found.extend(_qualified_name("metadata.finalizers", finalizer))
-    for key in metadata.get("labels") or ():
+    for key, value in (metadata.get("labels") or {}).items():
         found.extend(_qualified_name("metadata.labels", key))
+        if len(value) > 63:
+            found.append(errors.invalid_value("metadata.labels", value, "must be no more than 63 bytes"))
+        if not _VALUE.fullmatch(value):
+            found.append(errors.invalid_value("metadata.labels", value, _VALUE_TEXT))
     return found
 
 
@@ -272,7 +289,7 @@ def _one_node_field(spec: Body) -> Iterator[FieldError]:
     choice = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
     if len(given) > 1:
         shown = ", ".join(f"`{name}`" for name in given)
-        yield errors.invalid_value("spec", f"{{{shown}}}", choice)
+        yield errors.invalid_value("spec", f"{{{shown}}}", f"{choice}, but multiple fields are set")
     elif not given:
         yield errors.required("spec", choice)
 

@@ -37,7 +37,8 @@ def to_stored(body: Body, resource: Resource, version: str) -> dict[str, Any]:
 
 def _to_stored(body: Body, resource: Resource, version: str) -> Body:
     if resource.group == "events.k8s.io":
-        return {_EVENT_NAMES.get(name, name): value for name, value in body.items()}
+        named = {_EVENT_NAMES.get(name, name): value for name, value in body.items()}
+        return schema.decode(named, "core/v1.Event")[0]
     if version not in _OTHER_SHAPES:
         return body
     converted = convert.to_v1(body, kind=resource.kind, version=version)
@@ -47,7 +48,8 @@ def _to_stored(body: Body, resource: Resource, version: str) -> Body:
 def from_stored(body: Body, resource: Resource, version: str) -> Body:
     """Return a stored body in the shape of a served version; kind and apiVersion are left to the caller."""
     if resource.group == "events.k8s.io":
-        return {_CORE_EVENT_NAMES.get(name, name): value for name, value in body.items()}
+        named = {_CORE_EVENT_NAMES.get(name, name): value for name, value in body.items()}
+        return schema.decode(named, "events/v1.Event")[0]
     if version not in _OTHER_SHAPES:
         return body
     return _normalised(convert.from_v1(body, version, kind=resource.kind), resource, version)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from dra_operator.sim import errors
+from dra_operator.sim import errors, schema
 from dra_operator.sim.faults import Faults
 from dra_operator.sim.history import Change, ChangeType
 from dra_operator.sim.lists import check_resource_version_match, parse_revision
@@ -201,8 +201,10 @@ def error_line(error: errors.StatusError) -> bytes:
 
 def bookmark(target: Target, revision: int, annotations: Mapping[str, str] | None = None) -> bytes:
     """Return the line of a bookmark: all changes up to this revision have been sent."""
-    metadata: dict[str, object] = {"resourceVersion": str(revision)}
-    if annotations:
-        metadata["annotations"] = annotations
-    shown = front(target.resource, target.version) + orjson.dumps({"metadata": metadata})[1:]
-    return b'{"type":"BOOKMARK","object":' + shown + b"}\n"
+    resource, version = target.resource, target.version
+    empty = schema.zero(schema.struct_name(resource.group, version, resource.kind))
+    empty["metadata"] = {
+        "resourceVersion": str(revision),
+        **({"annotations": annotations} if annotations else {}),
+    }
+    return b'{"type":"BOOKMARK","object":' + front(resource, version) + orjson.dumps(empty)[1:] + b"}\n"
