@@ -1,0 +1,171 @@
+"""What nodes see."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.inventory import Features, Inventory, Verdict, Views, bits
+
+ZONE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+BROKEN = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Like", "values": ["a"]}]}]}
+
+
+@pytest.fixture
+def two_nodes(make: Any, inventory: Inventory) -> Inventory:
+    """An inventory with node-1 in zone a and node-2 in zone b."""
+    inventory.put(make("Node", "node-1", labels={"zone": "a"}))
+    inventory.put(make("Node", "node-2", labels={"zone": "b"}))
+    return inventory
+
+
+def devices(views: Views, node: str) -> list[str]:
+    """Return the devices that a node sees, in search order."""
+    found = []
+    for pool in views.of_node(node).pools:
+        for position in bits.each(pool.visible):
+            content, index = pool.locate(position)
+            found.append(content.names[index])
+    return found
+
+
+def refreshed(inventory: Inventory) -> Views:
+    """Return views of an inventory, up to date."""
+    views = Views(inventory, Features.all_on())
+    views.refresh()
+    return views
+
+
+@pytest.mark.parametrize(
+    ("where", "node_1", "node_2"),
+    [
+        pytest.param({"nodeName": "node-1"}, ["1"], [], id="node name"),
+        pytest.param({"allNodes": True}, ["1"], ["1"], id="all nodes"),
+        pytest.param({"nodeSelector": ZONE}, ["1"], [], id="selector"),
+        pytest.param({}, [], [], id="nothing known"),
+    ],
+)
+def test_a_slice_concerns_the_nodes_it_names(
+    two_nodes: Inventory, make_slice: Any, where: dict[str, Any], node_1: list[str], node_2: list[str]
+) -> None:
+    """By node name, for all, or by selector; a slice that says nothing known is left out."""
+    two_nodes.put(make_slice("a", ["1"], **where))
+    views = refreshed(two_nodes)
+
+    assert (devices(views, "node-1"), devices(views, "node-2")) == (node_1, node_2)
+
+
+def test_devices_can_choose_their_nodes_themselves(two_nodes: Inventory, make_slice: Any) -> None:
+    """With per-device selection a node sees the devices that name it."""
+    own = [
+        {"name": "1", "nodeName": "node-1"},
+        {"name": "2", "nodeSelector": ZONE},
+        {"name": "3", "allNodes": True},
+    ]
+    two_nodes.put(make_slice("a", own, perDeviceNodeSelection=True))
+    views = refreshed(two_nodes)
+
+    assert devices(views, "node-1") == ["1", "2", "3"]
+    assert devices(views, "node-2") == ["3"]
+
+
+def test_search_order_is_pool_slice_device(two_nodes: Inventory, make_slice: Any) -> None:
+    """Pools and slices by name, devices as published, pools with binding conditions last."""
+    ready = {"name": "late", "bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
+    for item in (
+        make_slice("d", ["6"], pool="z", allNodes=True),
+        make_slice("c", [ready], pool="a", allNodes=True),
+        make_slice("b", ["4", "3"], pool="m", count=2, allNodes=True),
+        make_slice("a", ["9", "5"], pool="m", count=2, nodeName="node-1"),
+    ):
+        two_nodes.put(item)
+
+    assert devices(refreshed(two_nodes), "node-1") == ["9", "5", "4", "3", "6", "late"]
+
+
+def test_nodes_that_see_the_same_share_a_view(two_nodes: Inventory, make_slice: Any) -> None:
+    """A pool for all nodes is one view, however many nodes there are."""
+    two_nodes.put(make_slice("a", ["1"], allNodes=True))
+    views = refreshed(two_nodes)
+
+    assert views.of_node("node-1") is views.of_node("node-2")
+    assert views.of_node("node-1").nodes == 0b11
+
+
+def test_a_broken_node_selector_is_an_error_of_the_nodes_that_ask_it(
+    two_nodes: Inventory, make_slice: Any
+) -> None:
+    """Nobody else is disturbed."""
+    two_nodes.put(make_slice("a", ["1"], nodeName="node-1"))
+    two_nodes.put(make_slice("b", ["2"], pool="other", nodeSelector=BROKEN))
+    views = refreshed(two_nodes)
+
+    assert (views.of_node("node-1").error or "").startswith("ResourceSlice b: ")
+
+
+def test_a_slice_of_one_node_leaves_the_views_of_others_alone(two_nodes: Inventory, make_slice: Any) -> None:
+    """A changed slice costs the view of its own node only."""
+    for number in (1, 2):
+        two_nodes.put(make_slice(f"s{number}", [f"{number}"], count=2, nodeName=f"node-{number}"))
+    views = refreshed(two_nodes)
+    other = views.of_node("node-2")
+    two_nodes.put(make_slice("s1", ["1", "new"], count=2, nodeName="node-1"))
+    changes = views.refresh()
+
+    assert devices(views, "node-1") == ["1", "new"]
+    assert views.of_node("node-2") is other
+    assert changes is not None
+    assert changes.nodes == 0b01
+
+
+def test_the_same_slice_again_changes_nothing(two_nodes: Inventory, make_slice: Any) -> None:
+    """A relist is no news."""
+    two_nodes.put(make_slice("a", [{"name": "1", "attributes": {"x": {"int": 1}}}], allNodes=True))
+    views, version = refreshed(two_nodes), two_nodes.version
+    two_nodes.put(make_slice("a", [{"name": "1", "attributes": {"x": {"int": 1}}}], allNodes=True))
+
+    assert views.refresh() is None
+    assert two_nodes.version == version
+
+
+def test_a_new_node_takes_its_place_by_name(two_nodes: Inventory, make: Any, make_slice: Any) -> None:
+    """Nodes are numbered by name, and sets of nodes follow."""
+    two_nodes.put(make_slice("a", ["1"], nodeName="node-2"))
+    views = refreshed(two_nodes)
+    two_nodes.put(make("Node", "node-10"))
+    changes = views.refresh()
+
+    assert changes is not None
+    assert changes.renumbered
+    assert views.order == ["node-1", "node-10", "node-2"]
+    assert views.of_node("node-2").nodes == 0b100
+
+
+def test_a_node_that_goes_leaves_no_view(two_nodes: Inventory, make_slice: Any) -> None:
+    """Views that nobody has are removed."""
+    two_nodes.put(make_slice("a", ["1"], nodeName="node-1"))
+    views = refreshed(two_nodes)
+    two_nodes.remove("Node", "node-1")
+    changes = views.refresh()
+
+    assert changes is not None
+    assert [view.key for view in changes.removed] == [("gpu", "pool")]
+    assert views.order == ["node-2"]
+
+
+def test_relabelling_a_node_moves_it(two_nodes: Inventory, make: Any, make_slice: Any) -> None:
+    """Selectors are asked again for the node that changed."""
+    two_nodes.put(make_slice("a", ["1"], nodeSelector=ZONE))
+    views = refreshed(two_nodes)
+    two_nodes.put(make("Node", "node-2", labels={"zone": "a"}))
+    views.refresh()
+
+    assert devices(views, "node-2") == ["1"]
+
+
+def test_an_incomplete_pool_is_seen_but_empty(two_nodes: Inventory, make_slice: Any) -> None:
+    """A request for all devices has to know of it."""
+    two_nodes.put(make_slice("a", ["1"], count=2, allNodes=True))
+    views = refreshed(two_nodes)
+
+    assert [view.verdict for view in views.of_node("node-1").pools] == [Verdict.INCOMPLETE]
+    assert devices(views, "node-1") == []
