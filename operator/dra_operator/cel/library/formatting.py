@@ -176,7 +176,7 @@ def _written(pieces: list[Piece], arguments: tuple[Any, ...]) -> str:
 def _write(clause: Clause, value: Any) -> str:
     name = type_name(value)
     # Upstream lets texts that name a double without digits pass where a double is due.
-    if clause.letter in "fe" and value in ("NaN", "Infinity", "-Infinity") and type(value) is str:
+    if clause.letter in "fe" and type(value) is str and value in ("NaN", "Infinity", "-Infinity"):
         value, name = float(value), "double"
     check_type(clause, name)
     return _WRITERS[clause.letter](value, clause.precision)

@@ -11,7 +11,7 @@ from dra_operator.cel.errors import Abort
 
 LONGEST_TEXT: Final = 1_000_000
 """Characters a string may grow to; an expression of 10 KiB has to try hard to get there."""
-MOST_COMPARISONS: Final = 250_000
+MOST_COMPARISONS: Final = 150_000
 """Comparisons of elements that one call may make."""
 MOST_ELEMENTS: Final = 1_000_000
 """Elements that one call may yield."""

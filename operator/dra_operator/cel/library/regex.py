@@ -18,9 +18,11 @@ from dra_operator.cel.library.limits import cost_exceeded
 _LONGEST_PATTERN: Final = 10_240
 _MOST_ANSWERS: Final = 4096
 _LONGEST_REMEMBERED: Final = 256
-_MOST_WORK: Final = 20_000_000
+_MOST_WORK: Final = 10_000_000
 """Length of the text times instructions of the program: the most steps that RE2 can take."""
-_MOST_MATCHES: Final = 20_000
+_MOST_WORK_FOR_ALL: Final = 2_000_000
+"""The same for all occurrences, where RE2 starts again behind each."""
+_MOST_MATCHES: Final = 10_000
 _WORDS: Final = (
     # RE2's words, Go's words, whether Go shows the offending part
     ("missing ): ", "missing closing ): "),
@@ -76,7 +78,7 @@ class Pattern:
         """Return the occurrences in `text` that do not overlap, at most `limit` (negative is all)."""
         if limit == 0:
             return ()
-        self._check_work(text)
+        self._check_work(text, _MOST_WORK_FOR_ALL)
         occurrences: list[str] = []
         previous_end = -1
         for found in self._compiled.finditer(text):
@@ -93,11 +95,11 @@ class Pattern:
         return tuple(occurrences)
 
     def _search(self, text: str) -> Any:
-        self._check_work(text)
+        self._check_work(text, _MOST_WORK)
         return self._compiled.search(text)
 
-    def _check_work(self, text: str) -> None:
-        if len(text) * self._compiled.programsize > _MOST_WORK:
+    def _check_work(self, text: str, most: int) -> None:
+        if len(text) * self._compiled.programsize > most:
             raise cost_exceeded()
 
 
