@@ -169,3 +169,15 @@ def test_an_incomplete_pool_is_seen_but_empty(two_nodes: Inventory, make_slice: 
 
     assert [view.verdict for view in views.of_node("node-1").pools] == [Verdict.INCOMPLETE]
     assert devices(views, "node-1") == []
+
+
+def test_a_new_generation_on_one_node_is_noticed_on_others(two_nodes: Inventory, make_slice: Any) -> None:
+    """Where slices lack, a newer generation elsewhere makes the pool obsolete."""
+    for number in (1, 2):
+        two_nodes.put(make_slice(f"s{number}", [f"{number}"], count=2, nodeName=f"node-{number}"))
+    views = refreshed(two_nodes)
+    two_nodes.put(make_slice("s1", ["1"], count=2, generation=2, nodeName="node-1"))
+    views.refresh()
+
+    assert [view.verdict for view in views.of_node("node-1").pools] == [Verdict.INCOMPLETE]
+    assert views.of_node("node-2").pools == ()

@@ -1,0 +1,187 @@
+"""Inventory and ledger joined: the invariants hold after each event."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dra_operator.api.read import read_object
+from dra_operator.inventory import Features, Inventory, PoolView, Views
+from dra_operator.ledger import Availability, Ledger, Log
+
+DEVICES = ("0", "1", "2")
+
+
+def pool_slice(node: str, devices: tuple[str, ...], *, counters: bool) -> Any:
+    """Return a slice of a node's own pool; each device takes 1 of the node's 2 units of memory."""
+    use = (
+        {"consumesCounters": [{"counterSet": "s", "counters": {"memory": {"value": "1"}}}]}
+        if counters
+        else {}
+    )
+    spec = {
+        "driver": "gpu",
+        "pool": {"name": node, "generation": 1, "resourceSliceCount": 2},
+        "devices": [{"name": name, "allowMultipleAllocations": name == "2", **use} for name in devices],
+        "nodeName": node,
+    }
+    return read_object({"metadata": {"name": f"{node}-devices"}, "spec": spec}, "ResourceSlice")
+
+
+def counter_slice(node: str) -> Any:
+    """Return the slice with a node's counters."""
+    spec = {
+        "driver": "gpu",
+        "pool": {"name": node, "generation": 1, "resourceSliceCount": 2},
+        "sharedCounters": [{"name": "s", "counters": {"memory": {"value": "2"}}}],
+        "nodeName": node,
+    }
+    return read_object({"metadata": {"name": f"{node}-counters"}, "spec": spec}, "ResourceSlice")
+
+
+def claim(name: str, results: list[tuple[str, str]]) -> Any:
+    """Return a claim that holds these devices, the shareable one as a share."""
+    listed = [
+        {
+            "driver": "gpu",
+            "pool": node,
+            "device": device,
+            **({"shareID": f"{name}-{node}"} if device == "2" else {}),
+        }
+        for node, device in results
+    ]
+    status = {"allocation": {"devices": {"results": listed}}} if listed else {}
+    return read_object({"metadata": {"name": name, "namespace": "team"}, "status": status}, "ResourceClaim")
+
+
+EVENT = st.one_of(
+    st.tuples(
+        st.just("claim"),
+        st.sampled_from("abc"),
+        st.lists(st.sampled_from(list(product(("n1", "n2"), DEVICES))), max_size=3, unique=True),
+    ),
+    st.tuples(st.just("gone"), st.sampled_from("abc"), st.just(None)),
+    st.tuples(
+        st.just("slice"),
+        st.sampled_from(["n1", "n2"]),
+        st.tuples(st.lists(st.sampled_from(DEVICES), max_size=3, unique=True), st.booleans()),
+    ),
+)
+
+
+@pytest.fixture
+def availability() -> Availability:
+    """Two nodes with a pool each, and an empty ledger."""
+    inventory = Inventory()
+    for node in ("n1", "n2"):
+        inventory.put(read_object({"metadata": {"name": node}}, "Node"))
+        inventory.put(counter_slice(node))
+        inventory.put(pool_slice(node, DEVICES, counters=True))
+    joined = Availability(Views(inventory, Features.all_on()), Ledger())
+    joined.refresh()
+    return joined
+
+
+def check(availability: Availability) -> None:
+    """Check the invariants of a joined state against ledger and views."""
+    views = availability.views
+    nonempty = 0
+    for position, name in enumerate(views.order):
+        for view in views.of_node(name).pools:
+            check_view(availability, view)
+            if view.free & view.visible:
+                nonempty |= 1 << position
+    assert availability.nonempty == nonempty
+
+
+def check_view(availability: Availability, view: PoolView) -> None:
+    """Check what one pool view says is free, and what is left of its counters."""
+    ledger = availability.ledger
+    names = [name for content in view.slices for name in content.names]
+    for position, name in enumerate(names):
+        assert bool(view.free >> position & 1) == (not ledger.is_exclusive(view.key, name))
+    if view.counters is not None:
+        used = [draw for name in ledger.used(view.key) for draw in view.counters.draws.get(name, ())]
+        left = list(view.counters.totals)
+        for draw in used:
+            for position, amount in draw.amounts:
+                left[position] -= amount
+        state = availability.counters(view.counters)
+        assert state.left == left
+        assert state.overdrawn == sum(amount < 0 for amount in left)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(EVENT, st.booleans()), max_size=30))
+def test_free_devices_counters_and_nodes_follow_every_event(events: list[tuple[Any, bool]]) -> None:
+    """The `free` bits, the counters and the set of nodes with free devices are those of ledger and views."""
+    inventory, ledger = Inventory(), Ledger()
+    for node in ("n1", "n2"):
+        inventory.put(read_object({"metadata": {"name": node}}, "Node"))
+        inventory.put(counter_slice(node))
+    availability = Availability(Views(inventory, Features.all_on()), ledger)
+    for (kind, name, content), refresh in events:
+        if kind == "claim":
+            ledger.put(claim(name, content))
+        elif kind == "gone":
+            ledger.remove("team", name)
+        else:
+            inventory.put(pool_slice(name, tuple(content[0]), counters=content[1]))
+        if refresh:
+            availability.refresh()
+            check(availability)
+    availability.refresh()
+    check(availability)
+
+
+def test_what_came_back_goes_into_the_log(availability: Availability) -> None:
+    """A device that is freed puts its node into the log."""
+    availability.ledger.put(claim("a", [("n2", "0")]))
+    availability.refresh()
+    position = availability.log.end
+    availability.ledger.remove("team", "a")
+    availability.refresh()
+
+    assert availability.log.since(position) == 0b10
+
+
+def test_taking_a_device_leaves_the_log_alone(availability: Availability) -> None:
+    """Taking helps nobody where no device is shareable."""
+    availability.views.inventory.put(pool_slice("n1", ("0", "1"), counters=True))
+    availability.refresh()
+    position = availability.log.end
+    availability.ledger.put(claim("a", [("n1", "0")]))
+    availability.refresh()
+
+    assert availability.log.since(position) == 0
+
+
+def test_a_first_share_goes_into_the_log(availability: Availability) -> None:
+    """It has paid the counters of the device, so that others may join it."""
+    position = availability.log.end
+    availability.ledger.put(claim("a", [("n1", "2")]))
+    availability.refresh()
+
+    assert availability.log.since(position) == 0b01
+
+
+def test_the_log_forgets_its_oldest_entries() -> None:
+    """Who comes back too late has to start anew."""
+    log = Log()
+    for _ in range(5000):
+        log.append(1)
+
+    assert log.since(0) is None
+    assert log.since(log.end - 1) == 1
+    assert log.since(log.end) == 0
+
+
+def test_renumbered_nodes_start_a_new_era(availability: Availability) -> None:
+    """Sets of nodes from before a renumbering mean nothing."""
+    era = availability.log.era
+    availability.views.inventory.put(read_object({"metadata": {"name": "n0"}}, "Node"))
+    availability.refresh()
+
+    assert availability.log.era == era + 1

@@ -1,0 +1,116 @@
+"""Which claim holds what."""
+
+from typing import Any
+
+from dra_operator.ledger import Ledger
+
+POOL = ("gpu", "pool")
+SHARE = {"device": "1", "shareID": "a", "consumedCapacity": {"memory": "2Gi"}}
+
+
+def test_an_allocated_claim_holds_its_devices(ledger: Ledger, holding: Any) -> None:
+    """The status of a claim is what counts."""
+    ledger.put(holding("a", "1", "2"))
+
+    assert ledger.is_exclusive(POOL, "1")
+    assert ledger.owners("gpu", "pool", "2") == (("team", "a"),)
+
+
+def test_a_deallocated_claim_holds_nothing(ledger: Ledger, holding: Any) -> None:
+    """A claim without allocation frees what it held."""
+    ledger.put(holding("a", "1"))
+    ledger.put(holding("a"))
+
+    assert not ledger.is_exclusive(POOL, "1")
+    assert ledger.owners("gpu", "pool", "1") == ()
+
+
+def test_admin_access_holds_nothing(ledger: Ledger, holding: Any) -> None:
+    """It takes nothing away from anybody."""
+    ledger.put(holding("a", {"device": "1", "adminAccess": True}))
+
+    assert ledger.used(POOL) == {}
+
+
+def test_shares_add_up(ledger: Ledger, holding: Any) -> None:
+    """Each share adds its amounts, and gives back what it added."""
+    ledger.put(holding("a", SHARE))
+    ledger.put(holding("b", {**SHARE, "shareID": "b", "consumedCapacity": {"memory": "1Gi", "cores": "3"}}))
+    both = dict(ledger.consumed(POOL, "1"))
+    ledger.remove("team", "a")
+
+    assert both == {"memory": 3 * 2**30 * 10**9, "cores": 3 * 10**9}
+    assert ledger.consumed(POOL, "1")["memory"] == 2**30 * 10**9
+    assert ledger.has_shares(POOL, "1")
+    assert not ledger.is_exclusive(POOL, "1")
+
+
+def test_without_the_feature_a_share_is_the_whole_device(holding: Any) -> None:
+    """With consumable capacity off, results with a share id are exclusive."""
+    ledger = Ledger(shares=False)
+    ledger.put(holding("a", SHARE))
+
+    assert ledger.is_exclusive(POOL, "1")
+
+
+def test_an_assumption_counts_until_it_is_withdrawn(ledger: Ledger, holding: Any) -> None:
+    """What we decided is used before the API server says so."""
+    ledger.put(holding("a"))
+    ledger.assume("team", "a", holding("a", "1").status.allocation)
+    held = ledger.is_exclusive(POOL, "1")
+    ledger.put(holding("a"))
+    still = ledger.is_exclusive(POOL, "1")
+    ledger.withdraw("team", "a")
+
+    assert held
+    assert still
+    assert not ledger.is_exclusive(POOL, "1")
+
+
+def test_a_written_allocation_supersedes_the_assumption(ledger: Ledger, holding: Any) -> None:
+    """Where they differ, what is written holds."""
+    ledger.assume("team", "a", holding("a", "1").status.allocation)
+    ledger.put(holding("a", "2"))
+
+    assert not ledger.is_exclusive(POOL, "1")
+    assert ledger.is_exclusive(POOL, "2")
+
+
+def test_a_confirmed_assumption_is_no_change(ledger: Ledger, holding: Any) -> None:
+    """Nothing is taken and nothing comes back when the API server confirms a decision."""
+    ledger.assume("team", "a", holding("a", "1").status.allocation)
+    touched, version = ledger.subscribe(), ledger.version
+    ledger.put(holding("a", "1"))
+
+    assert touched.devices == {}
+    assert ledger.version == version
+    assert ledger.owners("gpu", "pool", "1") == (("team", "a"),)
+
+
+def test_a_claim_that_is_gone_takes_its_assumption_with_it(ledger: Ledger, holding: Any) -> None:
+    """Nothing is left of a removed claim."""
+    ledger.assume("team", "a", holding("a", "1").status.allocation)
+    ledger.remove("team", "a")
+
+    assert ledger.used(POOL) == {}
+
+
+def test_two_exclusive_claims_collide(ledger: Ledger, holding: Any) -> None:
+    """Both are named; shares of one device are no collision."""
+    ledger.put(holding("b", "1"))
+    ledger.put(holding("a", "1", {**SHARE, "device": "2"}))
+    ledger.put(holding("c", {**SHARE, "device": "2", "shareID": "c"}))
+
+    (collision,) = ledger.collisions()
+    assert collision.device == ("gpu", "pool", "1")
+    assert collision.claims == (("team", "a"), ("team", "b"))
+
+
+def test_changes_say_what_came_back(ledger: Ledger, holding: Any) -> None:
+    """Only what was given back can help a claim that waits."""
+    ledger.put(holding("a", "1"))
+    touched = ledger.subscribe()
+    ledger.put(holding("b", "2"))
+    ledger.remove("team", "a")
+
+    assert touched.devices == {("gpu", "pool", "2"): False, ("gpu", "pool", "1"): True}
