@@ -262,15 +262,16 @@ class Registry:
         given = metadata.get("resourceVersion", "")
         if given and given != before["resourceVersion"]:
             raise errors.conflict(resource, target.name)
-        # Upstream checks this twice, in general and for the kind, and lists each refusal twice.
-        metadata_problems = 2 * validation.metadata_update_errors(metadata, before)
+        metadata_problems = validation.metadata_update_errors(metadata, before)
         self._keep_system_fields(metadata, before)
         if target.subresource == "status":
             strategy.prepare_status_update(resource, body, old.body)
         else:
             strategy.prepare_update(resource, body, old.body, self._now())
         strategy.apply_defaults(resource, body, self._now())
-        problems = metadata_problems + validation.metadata_errors(resource, body["metadata"])
+        metadata_problems += validation.metadata_errors(resource, body["metadata"])
+        # Upstream checks metadata twice, in general and for the kind, and within each labels once more.
+        problems = 2 * (metadata_problems + validation.label_errors(body["metadata"]))
         if target.subresource == "status":
             problems += admit_status(self._admin_access, self.store, resource, body, old.body)
             problems += validation.status_errors(resource, body, old.body)

@@ -94,6 +94,12 @@ def metadata_errors(resource: Resource, metadata: Body) -> list[FieldError]:
         found.extend(_dns_subdomain("metadata.name", name))
     for finalizer in metadata.get("finalizers") or ():
         found.extend(_qualified_name("metadata.finalizers", finalizer))
+    return found + label_errors(metadata)
+
+
+def label_errors(metadata: Body) -> list[FieldError]:
+    """Return what is wrong with the labels of an object."""
+    found: list[FieldError] = []
     for key, value in (metadata.get("labels") or {}).items():
         found.extend(_qualified_name("metadata.labels", key))
         if len(value) > 63:
@@ -108,10 +114,6 @@ def metadata_update_errors(metadata: Body, old: Body) -> list[FieldError]:
     found = []
     if metadata.get("uid", old["uid"]) != old["uid"]:
         found.append(errors.invalid_value("metadata.uid", metadata["uid"], _IMMUTABLE))
-    if metadata.get("creationTimestamp", old["creationTimestamp"]) != old["creationTimestamp"]:
-        found.append(
-            errors.invalid_value("metadata.creationTimestamp", metadata["creationTimestamp"], _IMMUTABLE)
-        )
     if "deletionTimestamp" in old:
         added = [
             name for name in metadata.get("finalizers") or () if name not in (old.get("finalizers") or ())
