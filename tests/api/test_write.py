@@ -18,7 +18,6 @@ from dra_operator.api.types import (
 )
 from dra_operator.api.write import allocation_to_wire, to_wire
 
-RECORDED = Path(__file__).parents[2] / "../shared/data/allocator/upstream_table.jsonl.gz"
 KINDS_OF = {
     "deviceClasses": "DeviceClass",
     "resourceSlices": "ResourceSlice",
@@ -84,12 +83,10 @@ def test_an_attribute_is_written_as_its_union(attribute, wire):
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
-def test_recorded_objects_survive_a_round_trip(version):
+def test_recorded_objects_survive_a_round_trip(shared: Path, version):
     """Every recorded object is equal after writing, converting and reading."""
-    if not RECORDED.exists():
-        pytest.skip("the recorded scenarios (shared/data) are not here")
     count = 0
-    with gzip.open(RECORDED) as lines:
+    with gzip.open(shared / "data/allocator/upstream_table.jsonl.gz") as lines:
         for line in lines:
             scenario = json.loads(line)
             for field, kind in KINDS_OF.items():

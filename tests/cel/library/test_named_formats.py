@@ -1,0 +1,72 @@
+"""Named formats."""
+
+import pytest
+
+from dra_operator.cel.library.named_formats import FORMATS, named, validate
+from dra_operator.cel.values import MISSING
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("dns1123Label", "a-1"),
+        ("dns1123Subdomain", "a.b-c"),
+        ("dns1035Label", "a1"),
+        ("qualifiedName", "example.com/My_Name.1"),
+        ("dns1123LabelPrefix", "a-"),
+        ("dns1123SubdomainPrefix", "a.b-"),
+        ("dns1035LabelPrefix", "a-"),
+        ("labelValue", ""),
+        ("uri", "https://a/b"),
+        ("uuid", "123E4567-e89b-12d3-a456-426614174000"),
+        ("byte", "aGVs\nbG8="),
+        ("date", "2020-02-29"),
+        ("datetime", "2020-01-01T00:00:00.5+01:00"),
+    ],
+)
+def test_a_text_of_the_format_has_no_problems(name, text):
+    """The answer is none."""
+    assert validate(FORMATS[name], text).value is MISSING
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problems"),
+    [
+        ("uuid", "x", ["does not match the UUID format"]),
+        ("byte", "aGVsbG8", ["invalid base64"]),
+        ("date", "2021-02-29", ["invalid date"]),
+        ("date", "2020-01-01T00:00:00Z", ["invalid date"]),
+        ("datetime", "2020-01-01", ["invalid datetime"]),
+        ("uri", "x", ['parse "x": invalid URI for request']),
+        ("dns1123Label", "a" * 64, ["must be no more than 63 bytes"]),
+        ("qualifiedName", "/a", ["prefix part must be non-empty"]),
+    ],
+)
+def test_a_text_of_another_form_has_problems_in_words(name, text, problems):
+    """The problems are those that the API server would tell."""
+    assert list(validate(FORMATS[name], text).value) == problems
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("dns1123Label", "A"),
+        ("dns1035Label", "1a"),
+        ("qualifiedName", "a/b/c"),
+        ("labelValue", "-a"),
+        ("dns1123Label", "a\n"),
+    ],
+)
+def test_a_rule_is_told_with_examples(name, text):
+    """A text that breaks a rule of names gets the rule, an example and the pattern."""
+    (problem,) = validate(FORMATS[name], text).value
+
+    assert "(e.g. '" in problem
+    assert "regex used for validation is" in problem
+
+
+def test_formats_are_found_by_name(call):
+    """Each format has a function and a name; two of one name are equal."""
+    assert named("uuid").value.equals(call("format.uuid"))
+    assert not named("uuid").value.equals(call("format.uri"))
+    assert named("nope").value is MISSING
