@@ -346,15 +346,6 @@ class TestOutcomes:
 
         assert writing.waits == [7.0]
 
-    async def test_429_for_ever_ends(self, script, desk):
-        """A patch that is throttled again and again is given back to be decided anew."""
-        script.default = status(429)
-        writing = desk()
-
-        assert isinstance(await writing.result(allocate()), Conflict)
-
-        assert writing.waits == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
-
     @pytest.mark.parametrize(
         "silence",
         [
@@ -419,12 +410,28 @@ class TestOutcomes:
 
             assert len(patches(script)) == 1
 
-        async def test_silence_for_ever_ends(self, script, desk, silence):
-            """A patch that never gets through although reading does is given back after some attempts."""
-            for _ in range(6):
-                script.then(silence, UNCHANGED)
+    @pytest.mark.parametrize("code", [500, 503, 504, 408, 429])
+    async def test_errors_for_ever_end(self, script, desk, code):
+        """A patch that gets an error for an answer again and again is given back, to be decided anew."""
 
-            assert isinstance(await desk().result(allocate()), Conflict)
+        def answer(request):
+            return (status(code) if request.method == "PATCH" else UNCHANGED)(request)
+
+        script.default = answer
+
+        assert isinstance(await desk().result(allocate()), Conflict)
+
+        assert len(patches(script)) == 6
+
+    async def test_patch_without_answer_is_never_given_up(self, script, desk):
+        """A patch that got no answer may still arrive: it is repeated until one settles it."""
+        for _ in range(20):
+            script.then(cut, UNCHANGED)
+        for _ in range(10):
+            script.then(status(503), UNCHANGED, status(429))
+        script.then(DONE)
+
+        assert isinstance(await desk().result(allocate()), Written)
 
     async def test_server_that_never_answers_is_read_back(self, script, desk):
         """A patch that runs into the time limit is read back."""

@@ -4,7 +4,8 @@ The difficult answers are those that do not come. A patch that timed out, broke 
 stored, and a decision that counts as failed although it was stored gives one device to two claims. So nothing
 is concluded from silence: the claim is read back, by a quorum read, and compared with what was to be written.
 The preconditions make this safe in the other direction too: repeating a patch that arrived after all is
-refused.
+refused. So a patch that got no answer at all is repeated until it gets one, for as long as that takes; one
+that keeps getting an error for an answer is given up after a while.
 
 Even a plain 409 is read back before it counts as lost, since a proxy may have repeated a request of ours.
 """
@@ -14,6 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import structlog
 
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.discovery import Served
@@ -32,6 +35,8 @@ from dra_operator.cluster.writes import (
     allocation_of,
     steps,
 )
+
+log = structlog.get_logger(__name__)
 
 FIELD_MANAGER: Final = "dra-operator"
 ATTEMPTS: Final = 6
@@ -80,37 +85,46 @@ class Delivery:
     async def _send(self, write: Write, step: Step, version: str) -> Body | WriteOutcome:
         """Send one patch until its outcome is known. Return the claim if the next patch may follow."""
         last = steps(write)[-1] == step
-        invalid = False
-        trouble = ""
-        for attempt in range(1, ATTEMPTS + 1):
+        attempt = 0
+        invalid = uncertain = False
+        while True:
+            attempt += 1
             answer = await self._patch(write, step, version)
             if isinstance(answer, dict):
                 return answer if step.holds(answer) else _not_made(write, step, answer)
-            trouble = str(answer)
             if isinstance(answer, ApiError):
-                if answer.status == 429:
-                    await self.pause(self._delay(attempt, answer), Wait.SERVER)
-                    continue
                 if answer.status == 422 and (missing := _missing_permission(answer)):
                     return Forbidden(write, missing)
                 if answer.status == 422 and invalid:
-                    return Refused(write, answer.message or trouble)
-                invalid = answer.status == 422
+                    return Refused(write, answer.message or str(answer))
                 if verdict := _verdict(write, answer):
                     return verdict
-            if not isinstance(answer, ApiError) or answer.status not in (409, 422):
-                await self.pause(self._delay(attempt, answer), _reason_to_wait(answer))
+                if answer.status == 429 and (uncertain or attempt < ATTEMPTS):
+                    await self.pause(self._delay(attempt, answer), Wait.SERVER)
+                    continue
+                invalid = answer.status == 422
+            else:
+                # It may still be on its way, and be stored after we have read the claim: only an answer to
+                # the same patch, which can succeed but once, ends this.
+                uncertain = True
+            if attempt > 1 or not isinstance(answer, ApiError) or answer.status not in (409, 422):
+                await self.pause(self._delay(attempt, answer), _reason_to_wait(answer, attempt))
             current = await self._look(write)
             if not isinstance(current, dict):
                 return current
             metadata = current["metadata"]
             if metadata["uid"] == write.uid and step.holds(current):
                 # Between the patches of a write others may have been at work: what follows is decided anew.
-                return Written(write, current) if last else Conflict(write, current, trouble)
+                return Written(write, current) if last else Conflict(write, current, str(answer))
             changed = metadata["uid"] != write.uid or metadata["resourceVersion"] != version
             if changed or _taken(step, current):
-                return Conflict(write, current, trouble)
-        return Conflict(write, None, f"not accepted in {ATTEMPTS} attempts; {trouble}")
+                return Conflict(write, current, str(answer))
+            if attempt >= ATTEMPTS and not uncertain:
+                return Conflict(write, current, f"not accepted in {attempt} attempts; {answer}")
+            if attempt == ATTEMPTS:
+                log.warning(
+                    "write without an answer", claim=f"{write.namespace}/{write.name}", why=str(answer)
+                )
 
     async def _patch(self, write: Write, step: Step, version: str) -> Body | ApiError | ApiUnreachable:
         patch = step.patch()
@@ -139,7 +153,7 @@ class Delivery:
                 trouble: ApiError | ApiUnreachable = error
             except ApiUnreachable as error:
                 trouble = error
-            await self.pause(self._delay(attempt, trouble), _reason_to_wait(trouble))
+            await self.pause(self._delay(attempt, trouble), _reason_to_wait(trouble, 1))
 
     def _delay(self, attempt: int, error: ApiError | ApiUnreachable) -> float:
         asked = error.retry_after if isinstance(error, ApiError) else None
@@ -152,7 +166,7 @@ def _verdict(write: Write, error: ApiError) -> WriteOutcome | None:
         return Forbidden(write, error)
     if error.status == 404:
         return Gone(write)
-    if error.status in (401, 408, 409, 422) or error.status >= 500:
+    if error.status in (401, 408, 409, 422, 429) or error.status >= 500:
         return None
     return Refused(write, str(error))
 
@@ -160,8 +174,9 @@ def _verdict(write: Write, error: ApiError) -> WriteOutcome | None:
 def _missing_permission(error: ApiError) -> ApiError | None:
     """Return a 422 for lack of a permission as what it is.
 
-    Who may write `status` but not bind claims to devices is told so by validation, in words, and not by a 403.
-    Source: k8s.io/kubernetes/pkg/registry/resource/resourceclaim, authorization of status updates, since 1.36.
+    Who may write `status` but not bind claims to devices is told so by validation, in words, and not by a
+    403. Source: k8s.io/kubernetes/pkg/registry/resource/resourceclaim, authorization of status updates, since
+    1.36.
     """
     demanded = _DEMAND.search(error.message)
     if demanded is None:
@@ -170,20 +185,23 @@ def _missing_permission(error: ApiError) -> ApiError | None:
 
 
 def _taken(step: Step, body: Body) -> bool:
-    """Return whether a claim that was to be allocated has devices already; nothing we send can change those."""
+    """Return whether a claim that was to be allocated has devices already, which nothing can change."""
     return isinstance(step, Allocation) and allocation_of(body) is not None
 
 
 def _not_made(write: Write, step: Step, body: Body) -> WriteOutcome:
-    """Return what it means that the API server accepted a patch and stored something else: a webhook, most likely."""
+    """Return what an accepted patch means that changed nothing or something else: a webhook, probably."""
     if _taken(step, body):
         return Conflict(write, body, "another allocation was stored than the one sent")
     target = f"resourceclaims/{step.subresource}" if step.subresource else "resourceclaims"
     return Refused(write, f"the patch of {target} was accepted, but the claim is as before")
 
 
-def _reason_to_wait(error: ApiError | ApiUnreachable) -> Wait:
-    """Tell a server that is away or overloaded from one that fails on this claim, e.g. by a webhook."""
-    if isinstance(error, ApiError) and error.status not in (401, 429, 503):
+def _reason_to_wait(error: ApiError | ApiUnreachable, attempt: int) -> Wait:
+    """Tell a server that is away or overloaded from one that fails on this claim, e.g. by a webhook.
+
+    From the second attempt on it is the claim: the server has just been there to read it back.
+    """
+    if attempt > 1 or (isinstance(error, ApiError) and error.status not in (401, 429, 503)):
         return Wait.CLAIM
     return Wait.SERVER
