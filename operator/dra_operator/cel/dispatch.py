@@ -8,11 +8,12 @@ Source: cel-go `common/decls/decls.go`, `Bindings`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from dra_operator.cel.declarations import Overload
 from dra_operator.cel.environment import Environment
-from dra_operator.cel.errors import compile_error, runtime_error
+from dra_operator.cel.errors import CelError, compile_error, runtime_error
 from dra_operator.cel.library import OVERLOADS
 from dra_operator.cel.operators import SINGLETONS
 from dra_operator.cel.types import Kind, Type
@@ -21,14 +22,20 @@ from dra_operator.cel.values import CelMap, type_name
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """Something to call: its name, what to call, and whether all arguments are evaluated before an error counts."""
+    """Something to call: its name, what to call, and whether all arguments are evaluated before an error counts.
+
+    `direct` may be called instead where all arguments have static types out of `plain`: nothing is looked at then.
+    """
 
     name: str
     call: Callable[..., Any]
     eager: bool
+    direct: Callable[..., Any] | None = None
+    plain: frozenset[Type] = frozenset()
 
 
 _ANYTHING: Final = frozenset((Kind.DYN, Kind.ANY, Kind.PARAMETER))
+_MOST_REMEMBERED: Final = 256
 
 
 def matches(kind: Type, value: Any) -> bool:
@@ -55,9 +62,39 @@ def function(name: str, overloads: tuple[str, ...], arguments: int, environment:
     declared = environment.overloads(name) or ()
     if len(overloads) == 1:
         chosen = next(overload for overload in declared if overload.id == overloads[0])
-        return Function(name, _guarded(name, chosen), eager=arguments <= 2)
-    candidates = [overload for overload in declared if len(overload.arguments) == arguments]
-    return Function(name, _dispatched(name, candidates), eager=False)
+        call, direct = _dispatched(name, (chosen,))
+        plain = frozenset(
+            kind for kind in chosen.arguments if not kind.parameters and kind.kind not in _ANYTHING
+        )
+        return Function(
+            name, call, arguments <= 2, direct if len(plain) == len(set(chosen.arguments)) else None, plain
+        )
+    candidates = tuple(overload for overload in declared if len(overload.arguments) == arguments)
+    return Function(name, _dispatched(name, candidates)[0], eager=False)
+
+
+@cache
+def _dispatched(
+    name: str, candidates: tuple[Overload, ...]
+) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+    """Return what chooses among overloads by the values, and the implementation of the first."""
+    choices = [(overload.arguments, _implementation(overload)) for overload in candidates]
+    by_types = not any(kind.parameters for kinds, _ in choices for kind in kinds)
+    remembered: dict[tuple[type, ...], Callable[..., Any]] = {}
+
+    def call(*values: Any) -> Any:
+        types = tuple(map(type, values))
+        known = remembered.get(types)
+        if known is not None:
+            return known(*values)
+        for kinds, implementation in choices:
+            if all(map(matches, kinds, values)):
+                if by_types and len(remembered) < _MOST_REMEMBERED:
+                    remembered[types] = implementation
+                return implementation(*values)
+        raise no_such_overload(name, values)
+
+    return call, choices[0][1] if choices else None
 
 
 def _implementation(overload: Overload) -> Callable[..., Any]:
@@ -67,31 +104,6 @@ def _implementation(overload: Overload) -> Callable[..., Any]:
     return implementation
 
 
-def _guarded(name: str, overload: Overload) -> Callable[..., Any]:
-    implementation = _implementation(overload)
-    kinds = overload.arguments
-
-    def call(*values: Any) -> Any:
-        for kind, value in zip(kinds, values, strict=True):
-            if not matches(kind, value):
-                raise no_such_overload(name, values)
-        return implementation(*values)
-
-    return call if kinds else implementation
-
-
-def _dispatched(name: str, candidates: list[Overload]) -> Callable[..., Any]:
-    choices = [(overload.arguments, _implementation(overload)) for overload in candidates]
-
-    def call(*values: Any) -> Any:
-        for kinds, implementation in choices:
-            if all(map(matches, kinds, values)):
-                return implementation(*values)
-        raise no_such_overload(name, values)
-
-    return call
-
-
-def no_such_overload(name: str, values: tuple[Any, ...]) -> Exception:
+def no_such_overload(name: str, values: tuple[Any, ...]) -> CelError:
     """Return the error of a call that no overload fits."""
     return runtime_error(f"no such overload: {name}({', '.join(map(type_name, values))})")

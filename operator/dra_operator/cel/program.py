@@ -3,11 +3,13 @@
 text ▶ grammar ▶ tree ▶ types ▶ validators ▶ plan ▶ evaluation; the cost estimate stands beside, for those who ask.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import Semver
 from dra_operator.cel.checker import Checked, check
+from dra_operator.cel.codegen import Compiled, generate
 from dra_operator.cel.cost import estimate
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.environment import STORED_137, Environment
@@ -15,11 +17,15 @@ from dra_operator.cel.errors import CelError, compile_error, runtime_error
 from dra_operator.cel.interpreter import interpret
 from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cel.parser import parse
+from dra_operator.cel.paths import reads
 from dra_operator.cel.planner import plan
 from dra_operator.cel.sizes import Range
-from dra_operator.cel.types import BOOL, DYNAMIC, INT, SEMVER, STRING, Kind, Type
+from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, SEMVER, STRING, Kind, Type
 from dra_operator.cel.validators import validate
 from dra_operator.cel.values import type_name
+
+_UNMETERED: Final = COST_LIMIT // 4
+"""Up to this estimate nothing is counted: upstream's estimates are never exceeded by so much."""
 
 
 class Program:
@@ -37,6 +43,16 @@ class Program:
         """Return the least and the most that one evaluation can cost."""
         return estimate(self._checked)
 
+    def reads(self) -> frozenset[str] | None:
+        """Return which parts of a device it reads; None if that cannot be told."""
+        return reads(self._plan)
+
+    def compiled(self, otherwise: Callable[[PreparedDevice], Any], answer: Type) -> Compiled | None:
+        """Return it as a Python function that asks `otherwise` where it fails; None if its cost must be counted."""
+        if self.estimate().high > _UNMETERED:
+            return None
+        return generate(self._plan, self._checked.types, otherwise, answer=answer)
+
     def evaluate(self, device: PreparedDevice, meter: Meter) -> Any:
         """Return the value on a device; raises CelError. The meter holds the cost afterwards, in either case."""
         if device.broken is not None:
@@ -50,8 +66,12 @@ class Program:
     def _interpreted(self, device: Any, meter: Meter) -> Any:
         try:
             return interpret(self._plan, device, meter)
+        except CelError:
+            raise
         except RecursionError:
             raise runtime_error("expression nests too deep") from None
+        except Exception as error:  # noqa: BLE001 - as upstream: whatever went wrong is an error of this evaluation
+            raise runtime_error(f"internal error: {error}") from None
 
 
 def compile_program(expression: str, environment: Environment = STORED_137) -> Program:
@@ -70,17 +90,24 @@ def checked(expression: str, environment: Environment) -> Checked:
 
 
 class Selector:
-    """A selector: whether a device fits."""
+    """A selector: whether a device fits.
 
-    __slots__ = ("expression", "program", "reads")
+    `match` is a function from devices to bools; it raises CelError where there is no answer. `reads` names what it looks
+    at: `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>`, `capacity/<domain>/<id>`; None means anything.
+    """
+
+    __slots__ = ("expression", "match", "program", "reads")
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.expression = program.expression
-        self.reads: frozenset[str] | None = None
+        self.reads: frozenset[str] | None = program.reads()
+        self.match: Callable[[PreparedDevice], bool] = (
+            program.compiled(self.interpreted, BOOL) or self.interpreted
+        )
 
-    def match(self, device: PreparedDevice) -> bool:
-        """Return whether `device` fits; raises CelError if that cannot be said."""
+    def interpreted(self, device: PreparedDevice) -> bool:
+        """Return the answer of the interpreter, which `match` falls back to."""
         value = self.program.evaluate(device, Meter(COST_LIMIT))
         if type(value) is not bool:
             raise runtime_error(f"CEL result of type {type_name(value)} could not be converted to bool")
@@ -99,15 +126,20 @@ def compile_selector(expression: str, environment: Environment = STORED_137) -> 
 class DerivedAttributeProgram:
     """A derived attribute: a value computed from a device, for constraints."""
 
-    __slots__ = ("expression", "program")
+    __slots__ = ("_value", "expression", "program")
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.expression = program.expression
+        self._value = program.compiled(self.interpreted, DYN) or self.interpreted
 
     def evaluate(self, device: PreparedDevice) -> AttributeValue:
         """Return the value; raises CelError if there is none, or none that an attribute can have."""
-        return _attribute(self.program.evaluate(device, Meter(COST_LIMIT)))
+        return _attribute(self._value(device))
+
+    def interpreted(self, device: PreparedDevice) -> Any:
+        """Return the value that the interpreter gives, before it is an attribute."""
+        return self.program.evaluate(device, Meter(COST_LIMIT))
 
 
 def compile_derived_attribute(

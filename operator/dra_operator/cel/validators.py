@@ -11,7 +11,7 @@ from dra_operator.cel.library import OVERLOADS
 from dra_operator.cel.library.formatting import FormatError, check_literal
 from dra_operator.cel.library.regex import pattern
 from dra_operator.cel.nodes import Call, Expr, ListExpr, Literal, MapExpr, children
-from dra_operator.cel.types import DYNAMIC, Kind, Type, is_equivalent
+from dra_operator.cel.types import Kind, Type, is_equivalent
 
 _READERS = {
     ("duration", str): "string_to_duration",
@@ -28,7 +28,9 @@ def validate(checked: Checked) -> None:
                 _check_time(expr.function, literal)
             case Call(function="matches", args=(Literal() as literal, *_)) if type(literal.value) is str:
                 _check_pattern(literal)
-            case Call(function="format", target=Literal() as literal, args=(ListExpr() as given,)):
+            case Call(function="format", target=Literal() as literal, args=(ListExpr() as given,)) if (
+                type(literal.value) is str
+            ):
                 _check_format(literal, given, expr, checked)
             case ListExpr() if not free:
                 _check_list(expr, checked)
@@ -64,14 +66,19 @@ def _check_pattern(literal: Literal) -> None:
 
 
 def _check_format(text: Literal, given: ListExpr, call: Call, checked: Checked) -> None:
-    types = tuple(checked.type_of(argument) for argument in given.elements)
-    names = tuple(
-        "dyn" if kind.kind in DYNAMIC or kind.kind is Kind.PARAMETER else kind.name for kind in types
-    )
     try:
-        check_literal(text.value, names)
+        check_literal(text.value, [list(_types_within(argument, checked)) for argument in given.elements])
     except FormatError as error:
         raise compile_error(str(error), call.position) from None
+
+
+def _types_within(expr: Expr, checked: Checked) -> Iterator[str]:
+    """Yield the name of the type of an argument of `format`, and of all that it holds if it is a literal."""
+    kind = checked.type_of(expr)
+    yield "dyn" if kind.kind in {Kind.DYN, Kind.PARAMETER} else kind.name
+    if isinstance(expr, ListExpr | MapExpr):
+        for child in children(expr):
+            yield from _types_within(child, checked)
 
 
 def _check_list(expr: ListExpr, checked: Checked) -> None:

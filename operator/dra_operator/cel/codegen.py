@@ -1,0 +1,488 @@
+"""Code: a plan as a Python function.
+
+Selectors are asked for every device of a cluster, so they become Python's own code: operators where the types allow it,
+one dictionary access for a constant path into the device. The function is optimistic: it evaluates from left to right as
+if nothing could fail. Whatever fails, and whatever it does not know how to say, it hands to `otherwise`, the interpreter,
+which evaluates from the start and knows which errors are absorbed. Evaluation has no effects, so twice is as good as once.
+
+The code is built as `ast` nodes. Names in it are chosen here; what a user wrote is in it only as constants.
+"""
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from dra_operator.api.semver import Semver
+from dra_operator.cel import fast, operators
+from dra_operator.cel.library.quantities import Quantity_
+from dra_operator.cel.library.regex import pattern
+from dra_operator.cel.paths import Aliases, bound_way, is_binding, named, way
+from dra_operator.cel.plan import (
+    Attribute,
+    Choice,
+    Const,
+    Equality,
+    Fold,
+    Invoke,
+    Logic,
+    MakeList,
+    MakeMap,
+    Members,
+    Operand,
+    Otherwise,
+    Plan,
+    Qualifier,
+    Step,
+    Variable,
+)
+from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
+from dra_operator.cel.values import MISSING
+
+Compiled: TypeAlias = Callable[[Any], Any]
+
+_LITERALS: Final = frozenset((bool, int, str, bytes, type(None)))
+_PLAIN: Final = {BOOL: bool, INT: int, STRING: str}
+"""The static types whose values Python compares as CEL does, as long as both sides have the same type."""
+_COMPARISONS: Final[dict[str, type[ast.cmpop]]] = {
+    "_<_": ast.Lt, "_<=_": ast.LtE, "_>_": ast.Gt, "_>=_": ast.GtE,
+}  # fmt: skip
+_ORDERINGS: Final[dict[str, type[ast.cmpop]]] = {"isGreaterThan": ast.Gt, "isLessThan": ast.Lt}
+_ORDER_KEYS: Final = {Quantity_: "nano", Semver: "key"}
+_HELPERS: Final = {
+    "truth": fast.truth, "elements": fast.elements, "pairs": fast.pairs, "at": fast.at, "along": fast.along,
+    "tested": fast.tested, "or_value": fast.or_value, "or_optional": fast.or_optional, "member": fast.member,
+    "made_map": fast.made_map, "equal": operators.equal, "not_equal": operators.not_equal, "MISSING": MISSING,
+    "type": type, "all": all, "any": any, "sum": sum, "tuple": tuple, "bool": bool, "int": int, "str": str,
+    "Semver": Semver, "Quantity_": Quantity_, "Exception": Exception,
+}  # fmt: skip
+
+
+class _UnsupportedError(Exception):
+    """The plan has a step that no code is made for."""
+
+
+def generate(plan: Plan, types: Mapping[int, Type], otherwise: Compiled, *, answer: Type) -> Compiled | None:
+    """Return a function from prepared devices to values, or None if the interpreter must do it all.
+
+    `types` are those of the checker, by node; `otherwise` answers where the function does not; with an `answer` of bool,
+    any other value is handed to it as well.
+    """
+    generator = _Generator(types)
+    try:
+        value = generator.expression(plan.step)
+        if answer is BOOL and generator.type_of(plan.step) is not BOOL:
+            value = _call("truth", value)
+        return _compiled(value, generator.constants, otherwise)
+    except (_UnsupportedError, RecursionError, MemoryError, SyntaxError):
+        return None
+
+
+def _compiled(value: ast.expr, constants: dict[str, Any], otherwise: Compiled) -> Compiled:
+    device = ast.arg("d")
+    broken = ast.Attribute(_name("d"), "broken", ast.Load())
+    body: list[ast.stmt] = [
+        ast.If(ast.Compare(broken, [ast.IsNot()], [ast.Constant(None)]), [ast.Raise(broken)], []),
+        ast.Try(
+            body=[ast.Return(value)],
+            handlers=[
+                ast.ExceptHandler(_name("Exception"), None, [ast.Return(_call("otherwise", _name("d")))])
+            ],
+            orelse=[],
+            finalbody=[],
+        ),
+    ]
+    arguments = ast.arguments([], [device], None, [], [], None, [])
+    function = ast.FunctionDef("evaluate", arguments, body, [], None)
+    module = ast.fix_missing_locations(ast.Module([function], []))
+    scope = {"__builtins__": {}, **_HELPERS, **constants, "otherwise": otherwise}
+    exec(compile(module, "<selector>", "exec"), scope)  # noqa: S102 - the tree above is all there is in it
+    return scope["evaluate"]  # type: ignore[return-value]
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _call(helper: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(_name(helper), list(arguments), [])
+
+
+def _is(kind: str, value: ast.expr) -> ast.expr:
+    """Return the question whether a value is exactly of a type."""
+    return ast.Compare(ast.Call(_name("type"), [value], []), [ast.Is()], [_name(kind)])
+
+
+def _compare(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> ast.expr:
+    return ast.Compare(left, [operator], [right])
+
+
+def _lambda(body: ast.expr, *names: str) -> ast.expr:
+    return ast.Lambda(ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, []), body)
+
+
+@dataclass(slots=True)
+class _Generator:
+    types: Mapping[int, Type]
+    constants: dict[str, Any] = field(default_factory=dict)
+    aliases: Aliases = field(default_factory=dict)
+    names: int = 0
+    nested: int = 0
+    """How many folds we are inside of; there, names must not be assigned in expressions."""
+
+    def expression(self, step: Step) -> ast.expr:
+        """Return an expression that gives the value of a step, to be evaluated once."""
+        return _EXPRESSIONS.get(type(step), _unsupported)(self, step)  # type: ignore[no-any-return]
+
+    def type_of(self, step: Step) -> Type:
+        """Return the static type of a step; dyn if it is not known."""
+        if isinstance(step, Attribute) and step.test_id is not None:
+            return BOOL
+        return self.types.get(step.id, DYN)
+
+    def condition(self, step: Step) -> ast.expr:
+        """Return an expression that gives a bool or raises."""
+        value = self.expression(step)
+        return value if self.type_of(step) is BOOL else _call("truth", value)
+
+    def constant(self, value: Any) -> ast.expr:
+        """Return a constant as a literal of Python, or as a name for it."""
+        if type(value) in _LITERALS:
+            return ast.Constant(value)
+        name = f"k{len(self.constants)}"
+        self.constants[name] = value
+        return _name(name)
+
+    def _const(self, step: Const) -> ast.expr:
+        return self.constant(step.value)
+
+    # --- attributes ---------------------------------------------------------------------------------------------
+
+    def _attribute(self, step: Attribute) -> ast.expr:
+        root = step.root
+        if isinstance(root, Choice):
+            if step.test_id is not None:
+                raise _UnsupportedError
+            chosen, other = self.expression(root.chosen), self.expression(root.other)
+            return ast.IfExp(self.condition(root.condition), chosen, other)
+        qualifiers = way(step, self.aliases)
+        if qualifiers is not None:
+            return self._of_device(qualifiers, tested=step.test_id is not None)
+        if isinstance(root, Variable):
+            value: ast.expr = _name(f"s{root.slot}")
+        else:
+            assert isinstance(root, Operand)
+            value = self.expression(root.step)
+        return self._along(value, tuple(step.qualifiers), tested=step.test_id is not None)
+
+    def _of_device(self, qualifiers: tuple[Qualifier, ...], *, tested: bool) -> ast.expr:
+        """Return the expression of a part of the device, by the shortest way there is."""
+        table = self._table(qualifiers)
+        if table is not None:
+            plain, key = table
+            last = qualifiers[2]
+            if last.test_only:
+                return _compare(key, ast.In(), plain)
+            if not last.optional:
+                value = ast.Subscript(plain, key, ast.Load())
+                return self._along(value, qualifiers[3:], tested=tested)
+        first = qualifiers[0] if qualifiers else None
+        if first is not None and not (first.test_only or first.optional or first.step is not None):
+            names = {"driver": "driver", "allowMultipleAllocations": "multiple"}
+            plain_name = names.get(first.key)
+            if plain_name is not None:
+                field_value = ast.Attribute(_name("d"), plain_name, ast.Load())
+                return self._along(field_value, qualifiers[1:], tested=tested)
+        return self._along(ast.Attribute(_name("d"), "root", ast.Load()), qualifiers, tested=tested)
+
+    def _table(self, qualifiers: tuple[Qualifier, ...]) -> tuple[ast.expr, ast.expr] | None:
+        """Return the flat table and the key in it of what lies at a constant path, or None for other ways."""
+        if len(qualifiers) < 3 or any(part.optional or part.test_only for part in qualifiers[:2]):
+            return None
+        keys = named(qualifiers[:3])
+        if keys is None or keys[0] not in ("attributes", "capacity"):
+            return None
+        return ast.Attribute(_name("d"), keys[0], ast.Load()), ast.Constant(f"{keys[1]}/{keys[2]}")
+
+    def _along(self, value: ast.expr, qualifiers: tuple[Qualifier, ...], *, tested: bool) -> ast.expr:
+        if not qualifiers:
+            return value
+        plain = not any(part.optional or part.test_only for part in qualifiers)
+        if plain and not tested:
+            for part in qualifiers:
+                value = _call("at", value, self._key(part))
+            # A value that is optional makes everything after it optional; `at` finds nothing in it and raises.
+            return value
+        steps = [
+            ast.Tuple(
+                [self._key(part), ast.Constant(part.optional), ast.Constant(part.test_only)], ast.Load()
+            )
+            for part in qualifiers
+        ]
+        found = _call("along", value, *steps)
+        return _call("tested", found) if tested else found
+
+    def _key(self, qualifier: Qualifier) -> ast.expr:
+        return self.constant(qualifier.key) if qualifier.step is None else self.expression(qualifier.step)
+
+    # --- logic and comparison -----------------------------------------------------------------------------------
+
+    def _logic(self, step: Logic) -> ast.expr:
+        operator = ast.Or() if step.absorbing else ast.And()
+        return ast.BoolOp(operator, [self.condition(term) for term in step.terms])
+
+    def _equality(self, step: Equality) -> ast.expr:
+        operator = ast.NotEq() if step.negated else ast.Eq()
+        helper = "not_equal" if step.negated else "equal"
+        return self._plainly(operator, helper, *step.arguments)
+
+    def _plainly(self, operator: ast.cmpop, helper: str, left: Step, right: Step) -> ast.expr:
+        """Return a comparison: Python's own where both sides are of one plain type, known or looked at first."""
+        kinds = self.type_of(left), self.type_of(right)
+        if kinds[0] == kinds[1] and kinds[0] in _PLAIN:
+            return _compare(self.expression(left), operator, self.expression(right))
+        for one, other, kind in ((left, right, kinds[1]), (right, left, kinds[0])):
+            if kind in _PLAIN and isinstance(other, Const) and not self.nested:
+                value, again = self._twice(one)
+                constant = self.expression(other)
+                sides = (again, constant) if one is left else (constant, again)
+                return ast.IfExp(
+                    _is(_PLAIN[kind].__name__, value),
+                    _compare(sides[0], operator, sides[1]),
+                    _call(helper, *sides),
+                )
+        return _call(helper, self.expression(left), self.expression(right))
+
+    def _twice(self, step: Step) -> tuple[ast.expr, ast.expr]:
+        """Return an expression that gives a value and keeps it, and one that gives it again."""
+        self.names += 1
+        name = f"v{self.names}"
+        return ast.NamedExpr(ast.Name(name, ast.Store()), self.expression(step)), _name(name)
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    def _invoke(self, step: Invoke) -> ast.expr:
+        name, arguments = step.function.name, step.arguments
+        if all(isinstance(argument, Const) for argument in arguments):
+            return self._folded(step)
+        if name in _COMPARISONS:
+            ordered = self._compared_to(name, arguments)
+            return ordered or self._plainly(_COMPARISONS[name](), self._helper(step), *arguments)
+        if name in _ORDERINGS:
+            ordered = self._ordered(_ORDERINGS[name](), arguments[0], arguments[1])
+            if ordered is not None:
+                return ordered
+        if name == "@in":
+            found = self._has_key(arguments)
+            if found is not None:
+                return found
+        if name == "!_":
+            return ast.UnaryOp(ast.Not(), self.condition(arguments[0]))
+        if name == "matches" and isinstance(arguments[1], Const) and self.type_of(arguments[0]) == STRING:
+            return ast.Call(
+                self.constant(pattern(arguments[1].value).matches), [self.expression(arguments[0])], []
+            )
+        return ast.Call(self.constant(self._callee(step)), [self.expression(part) for part in arguments], [])
+
+    def _callee(self, step: Invoke) -> Callable[..., Any]:
+        """Return what to call: without a look at the types where those are known for sure."""
+        direct = step.function.direct
+        if direct is not None and all(self.type_of(part) in step.function.plain for part in step.arguments):
+            return direct
+        return step.function.call
+
+    def _helper(self, step: Invoke) -> str:
+        name = f"f{len(self.constants)}"
+        self.constants[name] = step.function.call
+        return name
+
+    def _folded(self, step: Invoke) -> ast.expr:
+        try:
+            value = step.function.call(*(part.value for part in step.arguments if isinstance(part, Const)))
+        except Exception:  # noqa: BLE001 - whatever it is, the interpreter says it in its place
+            raise _UnsupportedError from None
+        return self.constant(value)
+
+    def _compared_to(self, name: str, arguments: tuple[Step, ...]) -> ast.expr | None:
+        """Return `a.compareTo(b) >= 0` as a comparison of the two."""
+        left, right = arguments
+        zero = isinstance(right, Const) and type(right.value) is int and right.value == 0
+        if zero and isinstance(left, Invoke) and left.function.name == "compareTo":
+            return self._ordered(_COMPARISONS[name](), *left.arguments)
+        return None
+
+    def _ordered(self, operator: ast.cmpop, left: Step, right: Step) -> ast.expr | None:
+        """Return the comparison of a quantity or version with a constant one; another type on the left raises."""
+        if self.nested or not isinstance(right, Invoke):
+            return None
+        try:
+            constant = self._constant_of(right)
+        except _UnsupportedError:
+            return None
+        kind = type(constant)
+        key = _ORDER_KEYS.get(kind)
+        if key is None:
+            return None
+        other = self.constant(getattr(constant, key))
+        if self.type_of(left).name == getattr(kind, "type_name", "kubernetes.Semver"):
+            return _compare(ast.Attribute(self.expression(left), key, ast.Load()), operator, other)
+        value, again = self._twice(left)
+        compared = _compare(ast.Attribute(again, key, ast.Load()), operator, other)
+        return ast.IfExp(_is(kind.__name__, value), compared, _call("truth", ast.Constant(None)))
+
+    @staticmethod
+    def _constant_of(step: Invoke) -> Any:
+        if not all(isinstance(part, Const) for part in step.arguments):
+            raise _UnsupportedError
+        try:
+            return step.function.call(*(part.value for part in step.arguments if isinstance(part, Const)))
+        except Exception:  # noqa: BLE001
+            raise _UnsupportedError from None
+
+    def _has_key(self, arguments: tuple[Step, ...]) -> ast.expr | None:
+        key, collection = arguments
+        if not (isinstance(key, Const) and type(key.value) is str and isinstance(collection, Attribute)):
+            return None
+        qualifiers = way(collection, self.aliases)
+        if qualifiers is None or len(qualifiers) != 2:
+            return None
+        table = self._table((*qualifiers, Qualifier(0, key.value)))
+        return None if table is None else _compare(table[1], ast.In(), table[0])
+
+    def _members(self, step: Members) -> ast.expr:
+        keys = self.constant(step.keys)
+        kind = self.type_of(step.argument)
+        if kind in (STRING, INT):
+            return _compare(self.expression(step.argument), ast.In(), keys)
+        if self.nested:
+            return _call("member", self.expression(step.argument), keys)
+        value, again = self._twice(step.argument)
+        return ast.IfExp(_is("str", value), _compare(again, ast.In(), keys), _call("member", again, keys))
+
+    def _otherwise(self, step: Otherwise) -> ast.expr:
+        found = self._optional_entry(step.left) if step.unwrap else None
+        if found is not None and isinstance(step.right, Const):
+            plain, key = found
+            return ast.Call(ast.Attribute(plain, "get", ast.Load()), [key, self.expression(step.right)], [])
+        helper = "or_value" if step.unwrap else "or_optional"
+        self.nested += 1
+        other = _lambda(self.expression(step.right))
+        self.nested -= 1
+        return _call(helper, self.expression(step.left), other)
+
+    def _optional_entry(self, step: Step) -> tuple[ast.expr, ast.expr] | None:
+        if not isinstance(step, Attribute) or step.test_id is not None:
+            return None
+        qualifiers = way(step, self.aliases)
+        if qualifiers is None or len(qualifiers) != 3 or not qualifiers[2].optional:
+            return None
+        return self._table(qualifiers)
+
+    # --- aggregates and folds -----------------------------------------------------------------------------------
+
+    def _list(self, step: MakeList) -> ast.expr:
+        if step.optional:
+            raise _UnsupportedError
+        return ast.Tuple([self.expression(element) for element in step.elements], ast.Load())
+
+    def _map(self, step: MakeMap) -> ast.expr:
+        if any(optional for _, _, optional in step.entries):
+            raise _UnsupportedError
+        entries = [
+            ast.Tuple([self.expression(key), self.expression(value)], ast.Load())
+            for key, value, _ in step.entries
+        ]
+        return _call("made_map", *entries)
+
+    def _fold(self, step: Fold) -> ast.expr:
+        if is_binding(step):
+            return self._binding(step)
+        pieces = _pieces(step)
+        if pieces is None:
+            raise _UnsupportedError
+        helper = "elements" if step.second is None else "pairs"
+        self.nested += 1
+        target: ast.expr = ast.Name(f"s{step.first}", ast.Store())
+        if step.second is not None:
+            target = ast.Tuple([target, ast.Name(f"s{step.second}", ast.Store())], ast.Store())
+        over = _call(helper, self.expression(step.range))
+        tests = [self.condition(test) for test in pieces.tests]
+        if pieces.kind in ("all", "any"):
+            element = self.condition(pieces.element)
+        elif pieces.kind == "sum":
+            element = ast.Constant(1)
+        else:
+            element = self.expression(pieces.element)
+        self.nested -= 1
+        generator = ast.GeneratorExp(element, [ast.comprehension(target, over, tests, 0)])
+        value = _call(pieces.kind, generator)
+        return _compare(value, ast.Eq(), ast.Constant(1)) if pieces.kind == "sum" else value
+
+    def _binding(self, step: Fold) -> ast.expr:
+        bound = bound_way(step, self.aliases)
+        if bound is not None:
+            self.aliases[step.accumulator] = bound
+            return self.expression(step.result)
+        init = self.expression(step.init)
+        self.nested += 1
+        result = _lambda(self.expression(step.result), f"s{step.accumulator}")
+        self.nested -= 1
+        return ast.Call(result, [init], [])
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """A fold as what it was written as: all, any (exists), sum (exists_one) or tuple (map, filter)."""
+
+    kind: str
+    element: Step
+    tests: tuple[Step, ...] = ()
+
+
+def _pieces(fold: Fold) -> _Pieces | None:
+    step = fold.step
+    if isinstance(step, Logic) and _is_accumulator(step.terms[0], fold):
+        return _Pieces("any" if step.absorbing else "all", step.terms[1])
+    tests: tuple[Step, ...] = ()
+    if isinstance(step, Attribute) and isinstance(step.root, Choice):
+        tests = (step.root.condition,)
+        chosen = step.root.chosen
+        if chosen.qualifiers or not isinstance(chosen.root, Operand):
+            return None
+        step = chosen.root.step
+    if not (
+        isinstance(step, Invoke) and step.function.name == "_+_" and _is_accumulator(step.arguments[0], fold)
+    ):
+        return None
+    added = step.arguments[1]
+    if isinstance(added, MakeList) and not added.optional and len(added.elements) == 1:
+        return _Pieces("tuple", added.elements[0], tests)
+    if isinstance(added, Const) and type(added.value) is tuple:
+        return _Pieces("tuple", Const(added.id, added.value[0]), tests)
+    if isinstance(added, Const) and isinstance(fold.result, Equality) and tests:
+        return _Pieces("sum", added, tests)
+    return None
+
+
+def _is_accumulator(step: Step, fold: Fold) -> bool:
+    return (
+        isinstance(step, Attribute) and isinstance(step.root, Variable) and step.root.slot == fold.accumulator
+    )
+
+
+def _unsupported(_generator: _Generator, _step: Step) -> ast.expr:
+    raise _UnsupportedError
+
+
+_EXPRESSIONS: Final[dict[type, Any]] = {
+    Const: _Generator._const,
+    Attribute: _Generator._attribute,
+    Logic: _Generator._logic,
+    Equality: _Generator._equality,
+    Invoke: _Generator._invoke,
+    Members: _Generator._members,
+    Otherwise: _Generator._otherwise,
+    MakeList: _Generator._list,
+    MakeMap: _Generator._map,
+    Fold: _Generator._fold,
+}

@@ -1,0 +1,150 @@
+"""Paths: which parts of a device an expression reads, where that is plain from its plan.
+
+`device.attributes["d"].x` is a path, and so is `dra.x` where `dra` is bound to `device.attributes["d"]`. An expression
+that reads by paths alone gives the same answer on all devices that agree in them, which is what lets one evaluation
+answer for thousands of equal devices.
+"""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from dra_operator.cel.plan import (
+    Attribute,
+    Choice,
+    Const,
+    Equality,
+    Fold,
+    Invoke,
+    Logic,
+    MakeList,
+    MakeMap,
+    MakeMessage,
+    Members,
+    Operand,
+    Otherwise,
+    Plan,
+    Qualifier,
+    Step,
+    Variable,
+)
+
+Aliases: TypeAlias = dict[int, tuple[Qualifier, ...]]
+"""The slots of variables that are bound to a part of the device, with the way to it."""
+_MAPS = ("attributes", "capacity")
+_FIELDS = ("driver", "allowMultipleAllocations")
+
+
+def way(attribute: Attribute, aliases: Aliases) -> tuple[Qualifier, ...] | None:
+    """Return the qualifiers from the device to what an attribute means, or None if it does not start at the device."""
+    root = attribute.root
+    if not isinstance(root, Variable):
+        return None
+    if root.slot == 0:
+        return tuple(attribute.qualifiers)
+    before = aliases.get(root.slot)
+    return None if before is None else (*before, *attribute.qualifiers)
+
+
+def bound_way(fold: Fold, aliases: Aliases) -> tuple[Qualifier, ...] | None:
+    """Return the way of what a `cel.bind` binds, or None if the fold is none, or binds something else."""
+    if not is_binding(fold) or not isinstance(fold.init, Attribute) or fold.init.test_id is not None:
+        return None
+    found = way(fold.init, aliases)
+    if found is None or any(qualifier.step is not None or qualifier.optional for qualifier in found):
+        return None
+    return found
+
+
+def is_binding(fold: Fold) -> bool:
+    """Return whether a fold is a `cel.bind`: over nothing, with a condition that never holds."""
+    return (
+        isinstance(fold.range, Const)
+        and fold.range.value == ()
+        and isinstance(fold.condition, Const)
+        and fold.condition.value is False
+    )
+
+
+def named(qualifiers: tuple[Qualifier, ...]) -> tuple[str, ...] | None:
+    """Return the keys of a way, or None if one is not a constant text or stands for two levels."""
+    keys = [qualifier.key for qualifier in qualifiers]
+    if any(qualifier.step is not None or type(qualifier.key) is not str for qualifier in qualifiers):
+        return None
+    return None if len(keys) >= 2 and "/" in keys[1] else tuple(keys)
+
+
+def reads(plan: Plan) -> frozenset[str] | None:
+    """Return what a plan reads: `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>`, `capacity/<domain>/<id>`.
+
+    None if it reads more than such parts: a map as a whole, or by a key that is computed.
+    """
+    found: set[str] = set()
+    for part in _parts(plan.step, {}):
+        if part is None:
+            return None
+        found.add(part)
+    return frozenset(found)
+
+
+def _parts(step: Step, aliases: Aliases) -> Iterator[str | None]:
+    match step:
+        case Attribute():
+            yield from _attribute_parts(step, aliases)
+        case Invoke(arguments=(Const(value=str() as key), Attribute() as attribute)) if (
+            step.function.name == "@in" and (found := way(attribute, aliases)) is not None
+        ):
+            yield _part((*found, Qualifier(0, key)))
+        case Fold():
+            bound = bound_way(step, aliases)
+            if bound is not None:
+                yield from _parts(step.result, {**aliases, step.accumulator: bound})
+            else:
+                for inner in (step.range, step.init, step.condition, step.step, step.result):
+                    yield from _parts(inner, aliases)
+        case _:
+            for inner in _inside(step):
+                yield from _parts(inner, aliases)
+
+
+def _attribute_parts(attribute: Attribute, aliases: Aliases) -> Iterator[str | None]:
+    root = attribute.root
+    found = way(attribute, aliases)
+    if found is not None:
+        yield _part(found)
+    for qualifier in attribute.qualifiers:
+        if qualifier.step is not None:
+            yield from _parts(qualifier.step, aliases)
+    if isinstance(root, Operand):
+        yield from _parts(root.step, aliases)
+    elif isinstance(root, Choice):
+        for inner in (root.condition, root.chosen, root.other):
+            yield from _parts(inner, aliases)
+
+
+def _part(qualifiers: tuple[Qualifier, ...]) -> str | None:
+    keys = named(qualifiers[:3])
+    if not keys:
+        return None
+    if keys[0] in _FIELDS:
+        return keys[0]
+    return "/".join(keys) if keys[0] in _MAPS and len(keys) == 3 else None
+
+
+def _inside(step: Step) -> tuple[Step, ...]:
+    match step:
+        case Logic():
+            return step.terms
+        case Equality() | Invoke():
+            return step.arguments
+        case Members():
+            return (step.argument,)
+        case Otherwise():
+            return (step.left, step.right)
+        case MakeList():
+            return step.elements
+        case MakeMap():
+            return tuple(part for key, value, _ in step.entries for part in (key, value))
+        case MakeMessage():
+            return tuple(value for _, value, _ in step.fields)
+        case _:
+            return ()
