@@ -113,7 +113,9 @@ class Cluster:
         """Create objects, or replace them."""
         self.server.load(copy.deepcopy(body) for body in bodies)
 
-    def change(self, kind: str, name: str, change: Callable[[dict[str, Any]], Any], namespace: str = "") -> None:
+    def change(
+        self, kind: str, name: str, change: Callable[[dict[str, Any]], Any], namespace: str = ""
+    ) -> None:
         """Change an object as a test wants it."""
         body = self.server.get(kind, name, namespace)
         assert body is not None
@@ -151,9 +153,7 @@ class Cluster:
 
     async def delete(self, name: str = "claim", namespace: str = "default") -> None:
         """Delete a claim as kubectl does: its finalizers hold it."""
-        await self.session.request(
-            "DELETE", f"/apis/{V1}/namespaces/{namespace}/resourceclaims/{name}"
-        )
+        await self.session.request("DELETE", f"/apis/{V1}/namespaces/{namespace}/resourceclaims/{name}")
 
     async def until(self, condition: Callable[[], Any], what: str = "it", seconds: float = 5.0) -> None:
         """Wait until a condition holds, and fail if it does not in time."""
@@ -185,9 +185,7 @@ class Operator:
 
     def __init__(self, url: str) -> None:
         self.crashed = False
-        settings = Settings(
-            listen="127.0.0.1:0", quiet_seconds=0.005, latest_seconds=0.05, drain_seconds=2
-        )
+        settings = Settings(listen="127.0.0.1:0", quiet_seconds=0.005, latest_seconds=0.05, drain_seconds=2)
         self.runtime = Runtime(settings, access_to(url), on_crash=self._crash)
 
     def _crash(self) -> None:
@@ -205,6 +203,10 @@ class Operator:
                 return self
             await asyncio.sleep(0.01)
         raise AssertionError(f"not ready: {self.runtime.unready()}")
+
+    async def settled(self) -> None:
+        """Wait until what was put so far has been taken in: the watches are quick, and passes short."""
+        await asyncio.sleep(0.1)
 
     async def kill(self) -> None:
         """End it as SIGKILL would: nothing that is under way is finished."""
