@@ -30,6 +30,9 @@ from dra_operator.cel.values import CelMap, Duration, Timestamp, TypeValue, Uint
         ("%s", (("a", 1.5, None, b"b", Duration(10**9)),), '["a", 1.500000, null, b"b", duration("1s")]'),
         ("%s", (CelMap([("b", 1), ("a", (float("nan"),))]),), '{"a":["NaN"], "b":1}'),
         ("%s", (CelMap([(True, 1), (2, 2)]),), "{2:2, true:1}"),
+        ("%s", (("\u200b\x00",),), '["\\u200b\\x00"]'),
+        ("%f", ("NaN",), "NaN"),
+        ("%.14e", (1.5,), " 1.500000\u00d710\u2070\u2070"),
     ],
 )
 def test_a_clause_writes_its_argument(text, arguments, expected):
@@ -47,6 +50,11 @@ def test_a_clause_writes_its_argument(text, arguments, expected):
         ),
         ("%s %s", ("a",), "index 1 out of range"),
         ("%", ("a",), "unexpected end of string"),
+        (
+            "%d %z",
+            ("a", 1),
+            "error during formatting: decimal clause can only be used on integers, was given string",
+        ),
         ("%5d", (1,), 'could not parse formatting clause: unrecognized formatting clause "5"'),
     ],
 )
@@ -68,9 +76,15 @@ def test_a_value_without_a_text_form_is_an_error(error):
 
 def test_a_literal_is_checked_by_types_alone():
     """What is wrong whatever the values are is found while compiling; dyn may be anything."""
-    check_literal("%d %s", ("int", "dyn"))
+    check_literal("%d %s %f", [["int"], ["dyn"], ["string"]])
     with pytest.raises(FormatError, match="fixed-point clause can only be used on doubles, was given int"):
-        check_literal("%f", ("int",))
+        check_literal("%f", [["int"]])
+    with pytest.raises(FormatError, match=r"was given kubernetes\.Quantity"):
+        check_literal("%s", [["list", "int", "kubernetes.Quantity"]])
+    with pytest.raises(
+        FormatError, match=r"too many arguments supplied to string.format \(expected 1, got 2\)"
+    ):
+        check_literal("%d", [["int"], ["int"]])
 
 
 @pytest.mark.parametrize("text", ["%.999999999f", "%.2000e"])

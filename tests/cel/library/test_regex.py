@@ -62,6 +62,13 @@ def test_a_wrong_pattern_is_refused_in_gos_words(error, expression, words):
     assert error("matches", "a", expression) == f"error parsing regexp: {words}"
 
 
+def test_the_functions_of_kubernetes_call_a_wrong_pattern_illegal(error):
+    """`find` and `findAll` put two words before the error."""
+    assert (
+        error("string_find_string", "a", "(") == "Illegal regex: error parsing regexp: missing closing ): `(`"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "expression"),
     [

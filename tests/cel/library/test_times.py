@@ -180,6 +180,7 @@ def test_a_zone_is_an_offset_or_a_name(call, zone, hours):
         ("../UTC", "time: invalid location name"),
         ("/etc/localtime", "time: invalid location name"),
         ("a:b", 'strconv.Atoi: parsing "a": invalid syntax'),
+        ("01:60", "timezone offset minutes out of range [0, 59]: 01:60"),
     ],
 )
 def test_another_zone_is_an_error(error, zone, message):

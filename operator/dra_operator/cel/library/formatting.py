@@ -5,7 +5,7 @@ grouped by commas in `%f`, and the number in `%.3e` is a width. Source: cel-go `
 golang.org/x/text/message.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any, Final, TypeAlias
@@ -14,7 +14,6 @@ from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.conversions import bytes_to_string
 from dra_operator.cel.library.golang import format_double, quote
 from dra_operator.cel.library.limits import LONGEST_TEXT, cost_exceeded
-from dra_operator.cel.library.strings import quote as quote_for_cel
 from dra_operator.cel.library.times import duration_to_string, timestamp_to_string
 from dra_operator.cel.values import CelMap, Duration, Timestamp, TypeValue, Uint, type_name
 
@@ -44,18 +43,18 @@ class FormatError(Exception):
     """What is wrong with a format or an argument, in upstream's words."""
 
 
-def parse_format(text: str, arguments: int) -> list[Piece]:
-    """Return the pieces of a format: texts, and clauses for its arguments, of which there are so many.
+def parse_format(text: str, arguments: int) -> Iterator[Piece]:
+    """Yield the pieces of a format: texts, and clauses for its arguments, of which there are so many.
 
-    Raises FormatError; an argument that is missing counts before what is wrong with its clause.
+    Raises FormatError where it gets to what is wrong, so that an argument that cannot be written counts
+    before a wrong clause behind it; a missing argument counts before what is wrong with its clause.
     """
-    pieces: list[Piece] = []
     clauses = 0
     position = 0
     while (percent := text.find("%", position)) >= 0:
-        pieces.append(text[position:percent])
+        yield text[position:percent]
         if text[percent + 1 : percent + 2] == "%":
-            pieces.append("%")
+            yield "%"
             position = percent + 2
             continue
         if clauses >= arguments:
@@ -63,10 +62,9 @@ def parse_format(text: str, arguments: int) -> list[Piece]:
         if percent + 1 >= len(text):
             raise FormatError("unexpected end of string")
         clause, position = _parse_clause(text, percent + 1)
-        pieces.append(clause)
+        yield clause
         clauses += 1
-    pieces.append(text[position:])
-    return pieces
+    yield text[position:]
 
 
 def _parse_clause(text: str, start: int) -> tuple[Clause, int]:
@@ -140,27 +138,38 @@ _REFUSALS: Final = {
 }
 
 
-def check_literal(text: str, argument_types: tuple[str, ...]) -> None:
-    """Raise FormatError if a format written as a literal cannot write arguments of these types, clause by clause.
+def check_literal(text: str, arguments: Sequence[Sequence[str]]) -> None:
+    """Raise FormatError if a format written as a literal cannot write a literal list of arguments.
 
-    A type that is known only at run time is given as `dyn`, and passes.
+    Each argument is given by the name of its type, followed, if it is a literal list or map itself, by those
+    of what it holds. A type that is known only at run time is `dyn`, and passes.
+    Source: cel-go `stringFormatValidator`.
     """
-    clauses = [piece for piece in parse_format(text, len(argument_types)) if isinstance(piece, Clause)]
-    for clause, argument_type in zip(clauses, argument_types, strict=False):
-        if argument_type != "dyn":
-            check_type(clause, argument_type)
+    seen = 0
+    for piece in parse_format(text, len(arguments)):
+        if isinstance(piece, str):
+            continue
+        names = arguments[seen] if piece.letter == "s" else arguments[seen][:1]
+        seen += 1
+        for name in names:
+            # A string can be written as a double if it says NaN or Infinity, which shows at run time.
+            if name != "dyn" and not (name == "string" and piece.letter in "fe"):
+                check_type(piece, name)
+    if seen < len(arguments):
+        raise FormatError(
+            f"too many arguments supplied to string.format (expected {seen}, got {len(arguments)})"
+        )
 
 
 def format_text(text: str, arguments: tuple[Any, ...]) -> str:
     """Return `text` with its clauses replaced by the arguments. Raises CelError."""
     try:
-        pieces = parse_format(text, len(arguments))
-        return _written(pieces, arguments)
+        return _written(parse_format(text, len(arguments)), arguments)
     except FormatError as error:
         raise runtime_error(str(error)) from None
 
 
-def _written(pieces: list[Piece], arguments: tuple[Any, ...]) -> str:
+def _written(pieces: Iterator[Piece], arguments: tuple[Any, ...]) -> str:
     remaining = iter(arguments)
     result: list[str] = []
     length = 0
@@ -198,7 +207,7 @@ def _string(value: Any, depth: int) -> str:
     if isinstance(value, CelMap):
         pairs = sorted((_key(key), _element(item, depth + 1)) for key, item in _ordered(value))
         return f"{{{', '.join(_limited(f'{key}:{item}' for key, item in pairs))}}}"
-    raise FormatError(f"error during formatting: no formatting function for type {type_name(value)}")
+    raise FormatError(f"error during formatting: no formatting function for {type_name(value)}")
 
 
 def _ordered(value: CelMap) -> list[tuple[Any, Any]]:
@@ -223,9 +232,9 @@ def _element(value: Any, depth: int) -> str:
         text = f"{value:.6f}" if abs(value) < float("inf") else format_double(value)
         return text if text[-1].isdigit() else f'"{text}"'
     if kind is str:
-        return quote_for_cel(value)
+        return quote(value)
     if kind is bytes:
-        return f"b{quote_for_cel(bytes_to_string(value))}"
+        return f"b{quote(bytes_to_string(value))}"
     if kind is Duration:
         return f'duration("{duration_to_string(value)}")'
     if kind is Timestamp:

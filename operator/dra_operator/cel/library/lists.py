@@ -44,8 +44,20 @@ def only_type(*lists: tuple[Any, ...]) -> type | None:
 
 
 def is_sorted(items: tuple[Any, ...]) -> bool:
-    """Return whether no element is greater than the next. Raises CelError for elements without an order."""
-    return all(cel_compare(items[i], items[i + 1]) <= 0 for i in range(len(items) - 1))
+    """Return whether no element is greater than the next; neighbours that cannot be compared are passed over."""
+    for i, item in enumerate(items):
+        if type(item) not in _COMPARABLE:
+            raise runtime_error("no such overload")
+        if i and _compares_as(items[i - 1], item, 1):
+            return False
+    return True
+
+
+def _compares_as(left: Any, right: Any, expected: int) -> bool:
+    try:
+        return cel_compare(left, right) == expected
+    except CelError:
+        return False
 
 
 def minimum(items: tuple[Any, ...]) -> Any:
@@ -65,11 +77,9 @@ def _extreme(name: str, items: tuple[Any, ...], worse: int) -> Any:
     for item in items:
         if type(item) not in _COMPARABLE:
             raise runtime_error("no such overload")
-        try:
-            if cel_compare(best, item) == worse:
-                best = item
-        except CelError:
-            continue  # an element that cannot be compared is passed over, as upstream does
+        # An element that cannot be compared is passed over, as upstream does.
+        if _compares_as(best, item, worse):
+            best = item
     return best
 
 
@@ -170,7 +180,7 @@ def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
     kept: list[Any] = []
     for item in items:
         check_comparisons(len(kept) * len(items))
-        if not any(surely_equal(each, item) for each in kept):
+        if not any(surely_equal(item, each) for each in kept):
             kept.append(item)
     return tuple(kept)
 
@@ -185,7 +195,7 @@ def numbers_below(size: int) -> tuple[int, ...]:
     if size < 0:
         raise runtime_error(f"lists.range: size must be non-negative, got {size}")
     if size > _LONGEST_RANGE:
-        raise runtime_error(f"lists.range: size must not exceed {_LONGEST_RANGE}, got {size}")
+        raise runtime_error(f"lists.range: size {size} exceeds maximum allowed ({_LONGEST_RANGE})")
     return tuple(range(size))
 
 
@@ -199,7 +209,7 @@ def sort_by_keys(items: tuple[Any, ...], keys: tuple[Any, ...]) -> tuple[Any, ..
     if len(items) != len(keys):
         raise runtime_error(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, "
-            f"but got {len(items)} and {len(keys)} elements respectively."
+            f"but got {len(items)} and {len(keys)} elements respectively"
         )
     if not items:
         return items

@@ -21,7 +21,8 @@ _LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE: Final = f"({_NAME})?"
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
-_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
+_CLOCK: Final = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
 
 _LABEL_WORDS: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
@@ -67,18 +68,19 @@ class Format(Opaque):
 class _Rule:
     """A longest length and a pattern; the patterns match from each place in one way, so they backtrack little."""
 
-    __slots__ = ("_examples", "_longest", "_pattern", "_source", "_words")
+    __slots__ = ("_examples", "_longest", "_pattern", "_source", "_unit", "_words")
 
-    def __init__(self, pattern: str, longest: int, words: str, *examples: str) -> None:
+    def __init__(self, pattern: str, longest: int, words: str, *examples: str, unit: str = "bytes") -> None:
         self._pattern = re.compile(pattern)
         self._source = pattern
         self._longest = longest
+        self._unit = unit
         self._words = words
         self._examples = examples
 
     def __call__(self, text: str) -> tuple[str, ...]:
         size = len(text.encode())
-        problems = [f"must be no more than {self._longest} bytes"] if size > self._longest else []
+        problems = [f"must be no more than {self._longest} {self._unit}"] if size > self._longest else []
         # A text too long for the rule is not worth a match: no text of that length passes.
         if len(text) > _LONGEST:
             raise cost_exceeded()
@@ -92,12 +94,20 @@ class _Rule:
         return f"{self._words} (e.g. {examples}regex used for validation is '{self._source}')"
 
 
-_label = _Rule(_LABEL, 63, _LABEL_WORDS, "my-name", "123-abc")
+_plain_label = _Rule(_LABEL, 63, _LABEL_WORDS, "my-name", "123-abc")
 _subdomain = _Rule(_SUBDOMAIN, 253, _SUBDOMAIN_WORDS, "example.com")
-_label_1035 = _Rule(_LABEL_1035, 63, _LABEL_1035_WORDS, "my-name", "abc-123")
+_label_1035 = _Rule(_LABEL_1035, 63, _LABEL_1035_WORDS, "my-name", "abc-123", unit="characters")
 _value = _Rule(_VALUE, 63, _VALUE_WORDS, "MyValue", "my_value", "12345")
 _name = _Rule(_NAME, 63, _NAME_WORDS, "MyName", "my.name", "123-abc")
-_qualified = _Rule(_NAME, 63, f"a qualified name {_NAME_WORDS}", "MyName", "my.name", "123-abc")
+_qualified = _Rule(_NAME, 63, f"a valid label key {_NAME_WORDS}", "MyName", "my.name", "123-abc")
+
+
+def _label(text: str) -> tuple[str, ...]:
+    problems = _plain_label(text)
+    # What would be a subdomain is told the difference, instead of the whole rule.
+    if problems and problems[-1] == _plain_label.explained() and re.fullmatch(_SUBDOMAIN, text):
+        return (*problems[:-1], "must not contain dots")
+    return problems
 
 
 def _qualified_name(text: str) -> tuple[str, ...]:
@@ -138,7 +148,7 @@ def _uuid(text: str) -> tuple[str, ...]:
 
 
 def _byte(text: str) -> tuple[str, ...]:
-    return () if _BASE64.fullmatch(text.replace("\r", "").replace("\n", "")) else ("invalid base64",)
+    return () if _BASE64.fullmatch(text) else ("invalid base64",)
 
 
 def _date(text: str) -> tuple[str, ...]:
@@ -146,7 +156,17 @@ def _date(text: str) -> tuple[str, ...]:
 
 
 def _datetime(text: str) -> tuple[str, ...]:
-    return () if scan_timestamp(text) else ("invalid datetime",)
+    return () if _is_datetime(text) else ("invalid datetime",)
+
+
+def _is_datetime(text: str) -> bool:
+    # The format of OpenAPI, which is laxer than RFC 3339: case, the sign before a fraction, and offsets do
+    # not matter.
+    date, _, rest = text.lower().partition("t")
+    clock = _CLOCK.fullmatch(rest.partition("t")[0])
+    if _date(date) or clock is None:
+        return False
+    return clock[1] <= "23" and clock[2] <= "59" and clock[3] <= "59"
 
 
 FORMATS: Final = {

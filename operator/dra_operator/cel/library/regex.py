@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import re2
 
-from dra_operator.cel.errors import runtime_error
+from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
 
 _LONGEST_PATTERN: Final = 10_240
@@ -150,12 +150,22 @@ def matches(text: str, expression: str) -> bool:
 
 def find(text: str, expression: str) -> str:
     """Return the first match, or nothing."""
-    return pattern(expression).find(text)
+    return _legal(expression).find(text)
 
 
 def find_all(text: str, expression: str, limit: int = -1) -> tuple[str, ...]:
     """Return the matches that do not overlap."""
-    return pattern(expression).find_all(text, limit)
+    return _legal(expression).find_all(text, limit)
+
+
+def _legal(expression: str) -> Pattern:
+    """Return the pattern; the functions of Kubernetes put two words before what is wrong with one."""
+    try:
+        return pattern(expression)
+    except Abort:
+        raise
+    except CelError as error:
+        raise runtime_error(f"Illegal regex: {error.message}") from None
 
 
 OVERLOADS: Final[dict[str, Callable[..., Any]]] = {

@@ -48,11 +48,11 @@ def index_of(text: str, part: str) -> int:
 
 
 def index_of_from(text: str, part: str, start: int) -> int:
-    """Return where `part` first occurs at or behind `start`, or -1. Nothing is found everywhere, even out of range."""
-    if not part:
-        return start
+    """Return where `part` first occurs at or behind `start`, or -1; nothing is found at `start`, or at the end."""
     if start < 0:
         raise _out_of_range(start)
+    if not part:
+        return min(start, len(text))
     return text.find(part, start)
 
 
@@ -63,10 +63,10 @@ def last_index_of(text: str, part: str) -> int:
 
 def last_index_of_until(text: str, part: str, last: int) -> int:
     """Return where `part` last occurs at or before `last`, or -1; a `last` behind the text finds nothing."""
-    if not part:
-        return last
     if last < 0:
         raise _out_of_range(last)
+    if not part:
+        return min(last, len(text))
     if last >= len(text):
         return -1
     return text.rfind(part, 0, last + len(part))

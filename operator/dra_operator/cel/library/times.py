@@ -266,9 +266,10 @@ def _zone_offset(name: str, seconds: int) -> int:
     hours, colon, minutes = name.partition(":")
     if not colon:
         return _named_offset(name, seconds)
-    parts = [_whole_number(hours), _whole_number(minutes)]
-    offset = parts[0] * 60 - parts[1] if name.startswith("-") else parts[0] * 60 + parts[1]
-    return offset * 60
+    hour, minute = _whole_number(hours), _whole_number(minutes)
+    if not 0 <= minute <= 59:
+        raise runtime_error(f"timezone offset minutes out of range [0, 59]: {name}")
+    return (hour * 60 - minute if name.startswith("-") else hour * 60 + minute) * 60
 
 
 def _whole_number(text: str) -> int:
