@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.reflector import Reflector
 
 from .conftest import CLAIMS, CLASSES, cut, event, lines, listed, status, thing
@@ -428,15 +427,6 @@ async def test_retry_after_is_obeyed(script, mirror):
     await watching.reflector.synced.wait()
 
     assert watching.waits == [17.0]
-
-
-def test_pauses_are_spread_at_random():
-    """The pause is between half of its length and all of it, and never above the cap."""
-    backoff = Backoff(base=1.0, cap=8.0)
-
-    assert backoff.delay(1, lambda: 0.0) == 0.5
-    assert backoff.delay(1, lambda: 1.0) == 1.0
-    assert backoff.delay(5000, lambda: 1.0) == 8.0
 
 
 async def test_forbidden_is_reported_and_forgotten(script, mirror):

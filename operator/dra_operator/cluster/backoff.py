@@ -8,6 +8,9 @@ comes in as arguments.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+LONGEST_ASKED = 60.0
+"""A server, or a proxy that speaks for it, is obeyed for at most so many seconds; they ask for one to ten."""
+
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
@@ -16,15 +19,15 @@ class Backoff:
     base: float = 0.25
     cap: float = 30.0
 
-    def delay(self, failures: int, random: Callable[[], float], at_least: float | None = None) -> float:
-        """Return the seconds to wait after `failures` in a row (from 1), not less than the server asked for.
+    def delay(self, failures: int, random: Callable[[], float], asked: float | None = None) -> float:
+        """Return the seconds to wait after `failures` in a row (from 1), or as long as the server `asked` for.
 
         `random` gives a number from 0 up to 1.
         """
         # 2**30 quarters of a second are eight years: beyond that only the cap counts, and floats would
         # overflow.
-        full: float = min(self.cap, self.base * 2.0 ** min(failures - 1, 30))
-        return max(full * (0.5 + random() / 2), at_least or 0.0)
+        full = min(self.cap, self.base * 2.0 ** min(failures - 1, 30))
+        return max(full * (0.5 + random() / 2), min(asked or 0.0, LONGEST_ASKED))
 
 
 DEFAULT_BACKOFF = Backoff()

@@ -1,0 +1,35 @@
+"""Back-off: pauses that grow, are spread, and end."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_operator.cluster.backoff import Backoff
+
+BACKOFF = Backoff(base=1.0, cap=8.0)
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 8.0), (10**6, 8.0)]
+)
+def test_pauses_double_up_to_the_cap(failures, seconds):
+    """Each failure doubles the pause until the cap, however many there are."""
+    assert BACKOFF.delay(failures, lambda: 1.0) == seconds
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True))
+def test_pauses_are_spread_over_their_upper_half(failures, chance):
+    """A pause is between half of its length and all of it."""
+    longest = BACKOFF.delay(failures, lambda: 1.0)
+
+    assert longest / 2 <= BACKOFF.delay(failures, lambda: chance) <= longest
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [(None, 1.0), (0.5, 1.0), (17.0, 17.0), (86400.0, 60.0)],
+    ids=["no", "less", "more", "a day"],
+)
+def test_server_is_obeyed_within_reason(asked, seconds):
+    """What the server asks for counts if it is longer, up to a minute."""
+    assert BACKOFF.delay(1, lambda: 1.0, asked) == seconds
