@@ -47,8 +47,13 @@ def tune(settings: kopf.OperatorSettings) -> None:
     settings.execution.default_backoff = 10
 
 
-def build_registry(runtime: Runtime, access: Access) -> kopf.OperatorRegistry:
-    """Return Kopf's handlers: start-up, clean-up, login and probe, and none for any resource."""
+def build_registry(
+    runtime: Runtime, access: Access, stopped: Callable[[], None] = lambda: None
+) -> kopf.OperatorRegistry:
+    """Return Kopf's handlers: start-up, clean-up, login and probe, and none for any resource.
+
+    `stopped` is called when the runtime has stopped.
+    """
     registry = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=registry, id="runtime")
@@ -62,6 +67,7 @@ def build_registry(runtime: Runtime, access: Access) -> kopf.OperatorRegistry:
     @kopf.on.cleanup(registry=registry, id="runtime")
     async def stop(**_: Any) -> None:
         await runtime.close()
+        stopped()
 
     @kopf.on.login(registry=registry, id="access")
     async def login(**_: Any) -> kopf.ConnectionInfo:
@@ -104,7 +110,9 @@ async def serve(
     tune(kopf_settings)
     try:
         await kopf.operator(
-            registry=build_registry(runtime, access),
+            # A task of Kopf's waits for the stop flag. After a signal nobody else raises it, and Kopf waits
+            # five seconds for the end of that task.
+            registry=build_registry(runtime, access, stop.set),
             settings=kopf_settings,
             clusterwide=True,
             standalone=True,
