@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 import pytest
@@ -79,7 +79,7 @@ class WatchClient:
     def __init__(self, session: aiohttp.ClientSession, path: str, parameters: Mapping[str, str]) -> None:
         self._request = session.get(path, params={"watch": "true", **parameters})
 
-    async def __aenter__(self) -> "WatchClient":
+    async def __aenter__(self) -> Self:
         self._response = await self._request.__aenter__()
         return self
 

@@ -77,23 +77,31 @@ def test_quantities_come_back_canonical(written: Any, canonical: str) -> None:
     [
         (
             {"count": "two"},
-            "json: cannot unmarshal string into Go struct field "
-            "ExactDeviceRequest.spec.devices.requests.exactly.count of type int64",
+            (
+                "json: cannot unmarshal string into Go struct field "
+                "ExactDeviceRequest.spec.devices.requests.exactly.count of type int64"
+            ),
         ),
         (
             {"count": 1.5},
-            "json: cannot unmarshal number 1.5 into Go struct field "
-            "ExactDeviceRequest.spec.devices.requests.exactly.count of type int64",
+            (
+                "json: cannot unmarshal number 1.5 into Go struct field "
+                "ExactDeviceRequest.spec.devices.requests.exactly.count of type int64"
+            ),
         ),
         (
             {"selectors": {}},
-            "json: cannot unmarshal object into Go struct field "
-            "ExactDeviceRequest.spec.devices.requests.exactly.selectors of type []v1.DeviceSelector",
+            (
+                "json: cannot unmarshal object into Go struct field "
+                "ExactDeviceRequest.spec.devices.requests.exactly.selectors of type []v1.DeviceSelector"
+            ),
         ),
         (
             {"adminAccess": "yes"},
-            "json: cannot unmarshal string into Go struct field "
-            "ExactDeviceRequest.spec.devices.requests.exactly.adminAccess of type bool",
+            (
+                "json: cannot unmarshal string into Go struct field "
+                "ExactDeviceRequest.spec.devices.requests.exactly.adminAccess of type bool"
+            ),
         ),
     ],
 )

@@ -192,13 +192,12 @@ class Handler:
             self._faults,
             presenter.one,
             cut_after=fault.events if fault is not None else None,
+            stopping=lambda: self.stopping,
         )
         response = await _start_stream(request, target)
         chunks = watching.chunks()
         try:
             async for chunk in chunks:
-                if self.stopping:
-                    break
                 await response.write(chunk)
             await response.write_eof()
         except watch.WatchBrokenError:

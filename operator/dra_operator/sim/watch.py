@@ -65,7 +65,10 @@ def check(options: WatchOptions) -> None:
 
 
 class Watch:
-    """One watch of a store. `cut_after` is the number of events after which a fault breaks the stream."""
+    """One watch of a store.
+
+    `cut_after` is the number of events after which a fault breaks the stream; `stopping` says that the server ends.
+    """
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Watch:
         show: Show,
         *,
         cut_after: int | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._table = store.table(target.resource)
@@ -84,6 +88,7 @@ class Watch:
         self._faults = faults
         self._show = show
         self._left = cut_after
+        self._stopping = stopping
         self._cuts = faults.cuts
         self._revision = parse_revision(options.resource_version)
 
@@ -99,7 +104,7 @@ class Watch:
                 yield chunk
         loop = asyncio.get_running_loop()
         deadline, next_bookmark = loop.time() + options.seconds, loop.time() + options.bookmark_seconds
-        while (now := loop.time()) < deadline:
+        while not self._stopping() and (now := loop.time()) < deadline:
             if self._faults.is_cut(self._target.resource.kind, self._cuts):
                 raise WatchBrokenError
             stalled = self._faults.is_stalled(self._target.resource.kind)
