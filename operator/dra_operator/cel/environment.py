@@ -50,6 +50,10 @@ class Environment:
         """Return the overloads of a function, or None if there is no such function."""
         return _functions(self).get(function)
 
+    def function_names(self) -> tuple[str, ...]:
+        """Return the names of all functions that can be written."""
+        return tuple(name for name in _functions(self) if name[0].isalpha() and "@" not in name)
+
 
 @cache
 def _device_fields(environment: Environment) -> dict[str, Type]:

@@ -46,7 +46,10 @@ class _Unset:
 
 
 def interpret(plan: Plan, device: Any, meter: Meter) -> Any:
-    """Return the value of a plan on a device; raises CelError. The meter holds the cost afterwards in either case."""
+    """Return the value of a plan on a device. The meter holds the cost afterwards, also if it fails.
+
+    Raises CelError; its position is the id of the node that failed.
+    """
     value = _Evaluation(plan.slots, device, meter).value(plan.step)
     if isinstance(value, CelError):
         raise value
@@ -66,6 +69,8 @@ class _Evaluation:
     def value(self, step: Step) -> Any:
         """Return the value of a step, observed by the meter."""
         value: Any = _VALUES[type(step)](self, step)
+        if isinstance(value, CelError) and value.position is None:
+            value.position = step.id
         self.meter.observe(step, value)
         return value
 
@@ -135,6 +140,8 @@ class _Evaluation:
         except Abort:
             raise
         except CelError as error:
+            if error.position is None:
+                error.position = qualifier.id
             if not optional:
                 self.meter.observe_qualifier(qualifier, error)
             raise

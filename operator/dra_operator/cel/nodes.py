@@ -147,3 +147,14 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (expr.range, expr.init, expr.condition, expr.step, expr.result)
         case _:
             return ()
+
+
+def position_of(root: Expr, identity: int) -> int | None:
+    """Return the position of the node with an id, or None if there is none in the tree."""
+    waiting = [root]
+    while waiting:
+        expr = waiting.pop()
+        if expr.id == identity:
+            return expr.position
+        waiting.extend(children(expr))
+    return None

@@ -16,6 +16,7 @@ from dra_operator.cel.environment import STORED_137, Environment
 from dra_operator.cel.errors import CelError, compile_error, runtime_error
 from dra_operator.cel.interpreter import interpret
 from dra_operator.cel.meter import COST_LIMIT, Meter
+from dra_operator.cel.nodes import position_of
 from dra_operator.cel.parser import parse
 from dra_operator.cel.paths import reads
 from dra_operator.cel.planner import plan
@@ -37,7 +38,10 @@ class Program:
         self.expression = expression
         self.type: Type = checked.result_type
         self._checked = checked
-        self._plan = plan(checked, environment)
+        try:
+            self._plan = plan(checked, environment)
+        except CelError as error:
+            raise _placed(error, expression) from None
 
     def estimate(self) -> Range:
         """Return the least and the most that one evaluation can cost."""
@@ -66,8 +70,9 @@ class Program:
     def _interpreted(self, device: Any, meter: Meter) -> Any:
         try:
             return interpret(self._plan, device, meter)
-        except CelError:
-            raise
+        except CelError as error:
+            position = None if error.position is None else position_of(self._checked.expr, error.position)
+            raise _placed(CelError("runtime", error.message, position), self.expression) from None
         except RecursionError:
             raise runtime_error("expression nests too deep") from None
         except Exception as error:  # noqa: BLE001 - as upstream: whatever went wrong is an error of this evaluation
@@ -83,10 +88,21 @@ def checked(expression: str, environment: Environment) -> Checked:
     """Return an expression with its types; raises CelError if it has none."""
     try:
         tree = check(parse(expression, environment), environment)
+        validate(tree)
+    except CelError as error:
+        raise _placed(error, expression) from None
     except RecursionError:
         raise compile_error("expression recursion limit exceeded: 250") from None
-    validate(tree)
     return tree
+
+
+def _placed(error: CelError, expression: str) -> CelError:
+    """Return an error of a stage, which counts characters, with its position in bytes."""
+    if error.position is None or expression.isascii():
+        return error
+    return CelError(
+        error.kind, error.message, len(expression[: error.position].encode(errors="surrogatepass"))
+    )
 
 
 class Selector:
