@@ -49,7 +49,7 @@ def test_any_text_is_an_address_or_an_error(text):
         ("1.2.3.04", "IPv4 field has octet with leading zero"),
         ("1..2.3", 'IPv4 field must have at least one digit (at ".2.3")'),
         ("1.2.3.a", 'unexpected character (at "a")'),
-        ("12345::", 'each group must have 4 or fewer digits (at "12345::")'),
+        ("12345::", 'each group must have 4 or less digits (at "12345::")'),
         ("1:2", "address string too short"),
         ("1::2::3", 'multiple :: in address (at ":3")'),
         ("1:2:3:4:5:6:7:8:9", 'trailing garbage after address (at "9")'),

@@ -7,7 +7,6 @@ golang.org/x/text/message.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any, Final, TypeAlias
 
 from dra_operator.cel.errors import runtime_error
@@ -23,7 +22,6 @@ _CLAUSES: Final = frozenset("sdfebxXo")
 _SUPERSCRIPTS: Final = str.maketrans(
     "0123456789-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b"
 )
-_EXACT: Final = Context(prec=1400, rounding=ROUND_HALF_EVEN)
 _DEEPEST: Final = 100
 _WHOLE: Final = (int, Uint)
 
@@ -271,8 +269,7 @@ def _as_fixed(value: float, precision: int) -> str:
         return _without_digits(value)
     if precision > _LARGEST_PRECISION:
         raise cost_exceeded()
-    rounded = Decimal(repr(value)).quantize(Decimal(1).scaleb(-precision), context=_EXACT)
-    return f"{rounded:,f}"
+    return f"{value or 0.0:,.{precision}f}"  # zero has no sign here
 
 
 def _as_scientific(value: float, precision: int) -> str:
@@ -280,7 +277,7 @@ def _as_scientific(value: float, precision: int) -> str:
         raise cost_exceeded()
     if abs(value) == float("inf") or value != value:  # noqa: PLR0124 - NaN
         return _without_digits(value).rjust(precision)
-    digits, _, exponent = f"{Decimal(repr(value)):.6e}".partition("e")
+    digits, _, exponent = f"{value or 0.0:.6e}".partition("e")
     power = int(exponent)
     sign = "-" if power < 0 else ""
     return f"{digits}\u00d710{f'{sign}{abs(power):02d}'.translate(_SUPERSCRIPTS)}".rjust(precision)

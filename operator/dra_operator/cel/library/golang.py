@@ -10,7 +10,10 @@ from typing import Final
 _FLOAT: Final = re.compile(
     r"[+-]?(?:[0-9](?:_?[0-9])*(?:\.(?:[0-9](?:_?[0-9])*)?)?|\.[0-9](?:_?[0-9])*)(?:[eE][+-]?[0-9](?:_?[0-9])*)?"
 )
-_HEX_FLOAT: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]{1,6}")
+_HEX_FLOAT: Final = re.compile(
+    r"[+-]?0[xX](?:(?:_?[0-9a-fA-F])+(?:\.(?:[0-9a-fA-F](?:_?[0-9a-fA-F])*)?)?|\.[0-9a-fA-F](?:_?[0-9a-fA-F])*)"
+    r"[pP][+-]?[0-9]{1,6}"
+)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _SPECIAL: Final = {"inf": "inf", "infinity": "inf", "nan": "nan"}
 _ESCAPES: Final = {
@@ -77,7 +80,7 @@ def parse_double(text: str) -> float | None:
         value = float(text)
     elif len(text) <= _LONGEST_NUMBER and _HEX_FLOAT.fullmatch(text):
         try:
-            value = float.fromhex(text)
+            value = float.fromhex(text.replace("_", ""))
         except OverflowError:
             return None
     else:

@@ -199,7 +199,7 @@ def _group_length(text: str, rest: str) -> int:
     while length < len(rest) and rest[length] in _HEX:
         length += 1
         if length > 4:
-            raise _refused(text, "each group must have 4 or fewer digits", rest)
+            raise _refused(text, "each group must have 4 or less digits", rest)
     if length == 0:
         raise _refused(text, "each colon-separated field must have at least one digit", rest)
     return length
@@ -228,12 +228,12 @@ def _joined(text: str, groups: list[int], ellipsis: int) -> int:
     return value
 
 
-def is_ip_v6(text: str) -> bool:
-    """Return whether `text` is an address of version 6, with or without a zone."""
+def version_of(text: str) -> int:
+    """Return the version of an address, with or without a zone. Raises ValueError with Go's complaint."""
     try:
-        return _parse_address(text)[0] == 6
-    except _ParseError:
-        return False
+        return _parse_address(text)[0]
+    except _ParseError as error:
+        raise ValueError(str(error)) from None
 
 
 # --- functions

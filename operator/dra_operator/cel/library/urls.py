@@ -5,13 +5,13 @@ Kubernetes asks for an absolute URL or an absolute path. Source: k8s.io/apiserve
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeVar
 
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.golang import quote
-from dra_operator.cel.library.network import is_ip_v6
+from dra_operator.cel.library.network import version_of
 from dra_operator.cel.values import CelMap, Opaque
 
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
@@ -28,6 +28,7 @@ _SAFE: Final = {
     "fragment": frozenset("$&+,/:;=?@!()*"),
 }
 _PATH_AS_WRITTEN: Final = frozenset("!'()*$&+,;=:@[]/%") | _UNRESERVED
+_FRAGMENT_AS_WRITTEN: Final = _PATH_AS_WRITTEN | frozenset("?")
 _USERINFO: Final = _UNRESERVED | frozenset("!$&'()*+,;=:%@")
 
 
@@ -40,7 +41,7 @@ class UrlError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class URL(Opaque):
-    """A URL in its parts. `path` is decoded, `escaped_path` as it is written; `host` has the port."""
+    """A URL in its parts. `path` is decoded, `escaped_path` and `fragment` are not; `host` has the port."""
 
     type_name: ClassVar[str] = "kubernetes.URL"
     scheme: str = ""
@@ -64,14 +65,14 @@ class URL(Opaque):
         if self.opaque:
             text += self.opaque
         else:
-            if self.host or self.user is not None or (self.scheme and self.has_authority):
+            if self.host or self.user is not None or (self.has_authority and self.path):
                 text += "//" + (f"{self.user}@" if self.user is not None else "") + _escape(self.host, "host")
             if self.escaped_path and not self.escaped_path.startswith("/") and self.host:
                 text += "/"
             text += self.escaped_path
         if self.query is not None:
             text += f"?{self.query}"
-        return text + (f"#{_escape(self.fragment, 'fragment')}" if self.fragment else "")
+        return text + (f"#{self.fragment}" if self.fragment else "")
 
 
 @lru_cache(maxsize=1024)
@@ -104,8 +105,8 @@ def _parse_with_fragment(text: str) -> URL:
     if not fragment:
         return url
     decoded = _named(text, lambda: _unescape(fragment, "fragment"))
-    parts = {name: getattr(url, name) for name in URL.__slots__}
-    return URL(**{**parts, "fragment": decoded})
+    written = fragment if _FRAGMENT_AS_WRITTEN.issuperset(fragment) else _escape(decoded, "fragment")
+    return replace(url, fragment=written)
 
 
 def _named(text: str, parse: Callable[[], _T]) -> _T:
@@ -139,7 +140,7 @@ def _parse(text: str, *, via_request: bool) -> URL:
     if (scheme or (not via_request and not rest.startswith("///"))) and rest.startswith("//"):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
-        user, host = _parse_authority(authority)
+        user, host = _parse_authority(authority, scheme)
         has_authority = True
     path = _unescape(rest, "path")
     return URL(scheme, "", user, host, path, _escaped_path(rest, path), query, "", has_authority)
@@ -161,9 +162,9 @@ def _split_scheme(text: str) -> tuple[str, str]:
     return "", text
 
 
-def _parse_authority(authority: str) -> tuple[str | None, str]:
+def _parse_authority(authority: str, scheme: str) -> tuple[str | None, str]:
     userinfo, at, host_text = authority.rpartition("@")
-    host = _parse_host(host_text)
+    host = _parse_host(host_text, scheme)
     if not at:
         return None, host
     if not _USERINFO.issuperset(userinfo):
@@ -173,12 +174,13 @@ def _parse_authority(authority: str) -> tuple[str | None, str]:
     return parts[0] + (f":{parts[1]}" if colon else ""), host
 
 
-def _parse_host(host: str) -> str:
+def _parse_host(host: str, scheme: str) -> str:
     if host.startswith("["):
         return _parse_bracketed(host)
     if "[" in host:
         raise UrlError("invalid IP-literal")
-    position = host.rfind(":")
+    # In a URL of the web a host has one colon; elsewhere Go lets more of them pass, for old times' sake.
+    position = host.find(":") if scheme in ("http", "https") else host.rfind(":")
     if position >= 0 and not _is_port(host[position:]):
         raise UrlError(f"invalid port {quote(host[position:])} after host")
     return _unescape(host, "host")
@@ -186,6 +188,8 @@ def _parse_host(host: str) -> str:
 
 def _parse_bracketed(host: str) -> str:
     end = host.rfind("]")
+    if "[" in host[1:]:
+        raise UrlError("invalid IP-literal")
     if end < 0:
         raise UrlError("missing ']' in host")
     port = host[end + 1 :]
@@ -196,8 +200,12 @@ def _parse_bracketed(host: str) -> str:
         address = _unescape(host[1:zone], "host") + _unescape(host[zone:end], "zone")
     else:
         address = _unescape(host[1:end], "host")
-    if not is_ip_v6(address):
-        raise UrlError(f"invalid host: {quote(address)}" if address else "invalid IP-literal")
+    try:
+        version = version_of(address)
+    except ValueError as error:
+        raise UrlError(f"invalid host: {error}") from None
+    if version == 4:
+        raise UrlError("invalid IP-literal")
     return f"[{address}]{_unescape(port, 'host')}"
 
 
@@ -207,17 +215,16 @@ def _is_port(text: str) -> bool:
 
 def _unescape(text: str, part: str) -> str:
     """Return `text` without its percent escapes. Raises UrlError for a wrong one."""
-    if part in ("host", "zone"):
-        for character in text:
-            if character < "\x80" and character not in _UNRESERVED | _SAFE[part] | {"%"}:
-                raise UrlError(f"invalid character {quote(character)} in host name")
-    if "%" not in text:
+    strict = part in ("host", "zone")
+    if "%" not in text and not strict:
         return text.replace("+", " ") if part == "query" else text
     data = bytearray()
     position = 0
     while position < len(text):
         character = text[position]
         if character != "%":
+            if strict and character < "\x80" and character not in _UNRESERVED | _SAFE[part]:
+                raise UrlError(f"invalid character {quote(character)} in host name")
             data += b" " if character == "+" and part == "query" else character.encode()
             position += 1
             continue
