@@ -456,6 +456,17 @@ async def test_trouble_is_one_line_while_it_lasts(script, mirror):
     assert watching.reflector.trouble == "list resourceclaims: 503 ServiceUnavailable: etcd is away"
 
 
+async def test_trouble_ends_when_a_watch_is_accepted(script, mirror):
+    """A quiet kind is well again as soon as its watch is open, not only with the next event."""
+    script.then(*GOOD, status(503), lines(then="stall"))
+    watching = mirror()
+
+    await watching.until(lambda: watching.reflector.trouble is not None)
+    await watching.until(lambda: watching.reflector.trouble is None)
+
+    assert watching.reflector.counters.events == 0
+
+
 async def test_last_contact_follows_the_clock(script, mirror):
     """Each list and each line of a watch counts as contact."""
     script.then(*GOOD, QUIET)

@@ -230,6 +230,8 @@ class Reflector:
         ) as lines:
             self._touch()
             self.forbidden = None
+            # A quiet kind may have to say nothing for a minute; that it is heard is enough to be well.
+            self.trouble = None
             self._fruitless += 1
             async for line in lines:
                 if line.strip():
