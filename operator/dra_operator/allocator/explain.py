@@ -54,7 +54,7 @@ class Explainer:
         try:
             found = self._explain(plans, plan, budget)
         except FatalError as error:
-            return Explanation(error.reason, error.message, error.request)
+            return explain_failure(error.failed())
         except AbortedError as error:
             return Explanation(Reason.SEARCH_ABORTED, str(error))
         self._known[key] = found
@@ -202,5 +202,5 @@ def _without(plan: ClaimPlan, number: int) -> ClaimPlan:
 
 
 def explain_failure(failed: Failed) -> Explanation:
-    """Return the explanation of an attempt that ended with an error: the error says it."""
-    return Explanation(failed.reason, failed.message, failed.request)
+    """Return the explanation of an attempt that ended with an error: the error says it, here in one line."""
+    return Explanation(failed.reason, " ".join(failed.message.split()), failed.request)

@@ -1,0 +1,186 @@
+"""What a use of a device consumes."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_operator.allocator.capacity import CapacityError, Consumed, consume, has_room, written
+from dra_operator.api.quantity import NANO, Quantity, parse_quantity
+from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
+
+
+def q(text: str | None) -> Quantity | None:
+    """Return a quantity, or None."""
+    return None if text is None else parse_quantity(text)
+
+
+def capacity(value: str, default: str | None = None, values: str = "", span: str = "") -> DeviceCapacity:
+    """Return a capacity; `values` and `span` (min, max, step) are written with blanks between, - for absent."""
+    policy = None
+    if default or values or span:
+        ends = [None if text == "-" else parse_quantity(text) for text in span.split()]
+        policy = CapacityRequestPolicy(
+            default=q(default),
+            valid_values=tuple(parse_quantity(text) for text in values.split()),
+            valid_range=CapacityRequestPolicyRange(*ends) if ends else None,
+        )
+    return DeviceCapacity(parse_quantity(value), policy)
+
+
+def result(request: str | None, of: DeviceCapacity, *, fractional: bool = True) -> str:
+    """Return the text of what is consumed, `refused`, or `fatal`."""
+    requests = {} if request is None else {"memory": parse_quantity(request)}
+    try:
+        consumed = consume(requests, {"memory": of}, fractional=fractional)
+    except CapacityError:
+        return "fatal"
+    return "refused" if consumed is None else consumed.amounts[0][1].text
+
+
+GIB = capacity("100Gi", span="1Gi 8Gi 1Gi")
+TWO_VALUES = capacity("100Gi", values="1Gi 4Gi")
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        ("0", "1Gi"),
+        ("1", "1Gi"),
+        ("1536Mi", "2Gi"),
+        ("3Gi", "3Gi"),
+        ("8Gi", "8Gi"),
+        ("8193Mi", "refused"),
+        ("9Gi", "refused"),
+        ("-1Gi", "1Gi"),
+        ("10Pi", "fatal"),
+        ("500100u", "1Gi"),
+    ],
+)
+def test_a_range_rounds_up_to_its_steps(request_: str, expected: str) -> None:
+    """Measured with upstream: below the minimum it is the minimum, above the maximum nothing."""
+    assert result(request_, GIB) == expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"), [("0", "1Gi"), ("1Gi", "1Gi"), ("2Gi", "4Gi"), ("5Gi", "refused")]
+)
+def test_values_round_up_to_the_next_one(request_: str, expected: str) -> None:
+    """The first listed value that is large enough; none is a refusal."""
+    assert result(request_, TWO_VALUES) == expected
+
+
+@pytest.mark.parametrize(
+    ("span", "request_", "on", "off"),
+    [
+        ("500m - 1", "200m", "500m", "500m"),
+        ("500m - 1", "500m", "500m", "1"),
+        ("500m - 1", "501m", "1500m", "1"),
+        ("500m - 1", "1", "1500m", "1"),
+        ("500m - 1", "1500m", "1500m", "2"),
+        ("500m - 1", "2", "2500m", "2"),
+        ("200m 1 100m", "250m", "300m", "1"),
+        ("200m 1 100m", "950m", "1", "1"),
+        ("200m 1 100m", "1001m", "refused", "refused"),
+        ("1 - 1", "1500m", "2", "2"),
+        ("1 - 1", "1000500u", "fatal", "2"),
+    ],
+)
+def test_fractions_depend_on_the_feature(span: str, request_: str, on: str, off: str) -> None:
+    """With the feature a range is computed in thousandths, without it in whole units. Measured with upstream."""
+    of = capacity("100", span=span)
+
+    assert (result(request_, of), result(request_, of, fractional=False)) == (on, off)
+
+
+@pytest.mark.parametrize(
+    ("of", "request_", "expected"),
+    [
+        pytest.param(capacity("10Gi"), None, "10Gi", id="no request takes all"),
+        pytest.param(capacity("10Gi", default="2Gi"), None, "2Gi", id="no request takes the default"),
+        pytest.param(capacity("10Gi", default="2Gi"), "3Gi", "3Gi", id="a default alone restricts nothing"),
+        pytest.param(capacity("10Gi"), "1024Mi", "1024Mi", id="as written"),
+        pytest.param(capacity("10Gi"), "11Gi", "refused", id="more than there is"),
+        pytest.param(capacity("10Gi"), "-1", "fatal", id="negative request"),
+        pytest.param(capacity("-10Gi"), None, "fatal", id="negative value"),
+        pytest.param(capacity("10Gi", default="-1Gi"), None, "fatal", id="negative default"),
+        pytest.param(capacity("10Gi", span="1Gi 8Gi 0"), "2Gi", "refused", id="a step of nothing"),
+        pytest.param(capacity("10Gi", span="- 8Gi 1Gi"), "2Gi", "refused", id="a step without start"),
+        pytest.param(
+            capacity("10Gi", default="1Gi", span="1Gi 8Gi 0"), None, "1Gi", id="a default needs no step"
+        ),
+        pytest.param(capacity("10Gi", span="1Gi 8Gi"), "1500Mi", "1500Mi", id="a range without steps"),
+        pytest.param(capacity("100k", span="1k 100k 1k"), "2500", "3k", id="decimal"),
+        pytest.param(capacity("100e3", span="1e3 100e3 1e3"), "2500", "3e3", id="exponent"),
+    ],
+)
+def test_policies(of: DeviceCapacity, request_: str | None, expected: str) -> None:
+    """One row of the rules each."""
+    assert result(request_, of) == expected
+
+
+def test_a_capacity_that_the_device_lacks_makes_it_unfit() -> None:
+    """Whatever else the device has; the key must be equal to the letter."""
+    requests = {"gpu.example.com/memory": parse_quantity("1")}
+
+    assert consume(requests, {"memory": capacity("10")}, fractional=True) is None
+
+
+def test_an_impossible_amount_is_an_error_although_another_is_unfit() -> None:
+    """All amounts are computed before the first is judged."""
+    of = {"a": capacity("1Gi", values="1Gi"), "b": capacity("-1")}
+
+    with pytest.raises(CapacityError, match='capacity "b"'):
+        consume({"a": parse_quantity("2Gi")}, of, fractional=True)
+
+
+@given(
+    wanted=st.integers(0, 10**6),
+    least=st.integers(0, 1000),
+    step=st.integers(1, 1000),
+    fractional=st.booleans(),
+)
+def test_a_rounded_amount_is_the_least_on_the_grid(
+    wanted: int, least: int, step: int, *, fractional: bool
+) -> None:
+    """Not below what is requested, on the grid, and less than a step above."""
+    of = capacity("10000000", span=f"{least} - {step}")
+    consumed = consume(
+        {"memory": Quantity(wanted * NANO, str(wanted))}, {"memory": of}, fractional=fractional
+    )
+
+    assert consumed is not None
+    amount = consumed.amounts[0][1]
+    assert amount.nano % NANO == 0
+    units = amount.nano // NANO
+    assert units >= wanted
+    assert (units - least) % step == 0
+    assert units == least or units - step < wanted
+    assert parse_quantity(amount.text) == amount
+
+
+@given(st.integers(0, 10**30), st.sampled_from(["1", "1k", "1Ki", "2Gi", "1e3", "5m"]))
+def test_an_amount_is_written_as_it_can_be_read(milli: int, like: str) -> None:
+    """In whatever family: reading the text gives the amount."""
+    nano = milli * 10**6
+    text = written(nano, parse_quantity(like))
+
+    # Binary text is capped by Kubernetes; the search never writes amounts that large.
+    assert text.endswith("i") or parse_quantity(text).nano == nano
+
+
+def test_shares_fill_a_device_exactly() -> None:
+    """What is committed, in flight and wanted may be all there is, and no more."""
+    consumed = Consumed((("memory", parse_quantity("4"), 10 * NANO),))
+
+    assert has_room(consumed, {"memory": 3 * NANO}, {"memory": 3 * NANO})
+    assert not has_room(consumed, {"memory": 3 * NANO}, {"memory": 4 * NANO})
+
+
+def test_other_capacities_do_not_matter() -> None:
+    """Amounts are compared by name."""
+    consumed = Consumed((("memory", parse_quantity("4"), 10 * NANO),))
+    others: dict[str, Any] = {"cores": 100 * NANO}
+
+    assert has_room(consumed, others, others)

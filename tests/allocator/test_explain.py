@@ -1,0 +1,274 @@
+"""Why a claim waits, in one line."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Reason, Unsatisfied
+
+MEMORY = 'device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0'
+MODEL = "gpu.example.com/model"
+
+
+def gpu(name: str, memory: str = "40Gi", **more: Any) -> dict[str, Any]:
+    """Return a device with memory."""
+    return {"name": name, "capacity": {"memory": {"value": memory}}, **more}
+
+
+@pytest.fixture
+def gpus(scene: Any) -> Any:
+    """Two nodes with four devices each, and a driver that nobody asks for."""
+    scene.nodes("n1", "n2")
+    scene.device_class("gpu", 'device.driver == "gpu.example.com"')
+    for node in ("n1", "n2"):
+        scene.slice(node, *(gpu(f"d{number}") for number in range(4)), nodeName=node)
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        others = [{"name": f"e{number}"} for number in range(4)]
+        scene.put(
+            "ResourceSlice",
+            f"nic-{node}",
+            spec={"driver": "nic", "pool": pool, "nodeName": node, "devices": others},
+        )
+    return scene
+
+
+def test_the_line_of_the_user_guide(gpus: Any, ask: Any) -> None:
+    """Published, in the class, and what each selector compared."""
+    found = gpus.explain(gpus.claim(ask("gpu", 1, MEMORY)))
+
+    assert (found.reason, found.request) == (Reason.SELECTOR_MATCHES_NO_DEVICE, "gpu")
+    assert found.message == (
+        "request gpu: 16 devices published, 8 in class gpu, 0 match selector #0 (memory 40Gi < 80Gi on 8)"
+    )
+
+
+def test_the_first_selector_that_refuses_is_told(gpus: Any, ask: Any) -> None:
+    """By number; those before it say how many they leave, and conjunctions tell the part that is false."""
+    first, second = 'device.driver == "gpu.example.com"', f'device.driver == "gpu.example.com" && {MEMORY}'
+    found = gpus.explain(gpus.claim(ask("gpu", 1, first, second)))
+
+    assert found.message.endswith("8 match selector #0, 0 match selector #1 (memory 40Gi < 80Gi on 8)")
+
+
+def test_a_class_that_no_device_belongs_to(gpus: Any, ask: Any) -> None:
+    """What the class compared."""
+    gpus.device_class("gpu", 'device.driver == "tpu"')
+    found = gpus.explain(gpus.claim(ask()))
+
+    assert found.reason is Reason.CLASS_MATCHES_NO_DEVICE
+    assert found.message == (
+        "request r: 16 devices published, 0 in class gpu "
+        "(driver gpu.example.com != tpu on 8, driver nic != tpu on 8)"
+    )
+
+
+def test_devices_in_use(gpus: Any, ask: Any) -> None:
+    """By how many claims."""
+    for name in "ab":
+        gpus.use(name, ask("r", 4))
+    found = gpus.explain(gpus.claim(ask()))
+
+    assert found.reason is Reason.DEVICE_IN_USE
+    assert found.message == "request r: 16 devices published, 8 in class gpu, 8 in use by 2 claims"
+
+
+def test_not_enough_on_one_node(gpus: Any, ask: Any) -> None:
+    """Free devices on different nodes do not add up."""
+    gpus.use("a", ask("r", 1))
+    found = gpus.explain(gpus.claim(ask("r", 5)))
+
+    assert found.reason is Reason.NOT_ENOUGH_DEVICES
+    assert found.message == (
+        "request r: 16 devices published, 8 in class gpu, 1 in use by 1 claim, 7 left, at most 4 on one node, "
+        "5 requested"
+    )
+
+
+def test_taints_are_named(gpus: Any, ask: Any) -> None:
+    """Key, value and effect."""
+    rule = {"deviceSelector": {}, "taint": {"key": "broken", "value": "yes", "effect": "NoSchedule"}}
+    gpus.put("DeviceTaintRule", "rule", spec=rule)
+    found = gpus.explain(gpus.claim(ask()))
+
+    assert found.reason is Reason.DEVICE_TAINTED
+    assert found.message.endswith("8 tainted (broken=yes:NoSchedule on 8)")
+
+
+def test_nodes_that_cannot_be_used(gpus: Any, ask: Any) -> None:
+    """Which, and why."""
+    gpus.put("Node", "n1", spec={"unschedulable": True})
+    gpus.inventory.remove("Node", "n2")
+    found = gpus.explain(gpus.claim(ask()))
+
+    assert found.reason is Reason.NO_NODES
+    assert found.message == "none of 1 nodes can be used (1 cordoned)"
+    gpus.nodes("n3")
+    found = gpus.explain(gpus.claim(ask()))
+    assert found.reason is Reason.NODE_UNUSABLE
+    assert found.message.endswith(
+        "8 on nodes that cannot be used (node n1 cordoned on 4, node n2 does not exist on 4)"
+    )
+
+
+def test_no_nodes_at_all(scene: Any, ask: Any) -> None:
+    """A claim needs a node to be allocated for."""
+    found = scene.explain(scene.claim(ask()))
+
+    assert (found.reason, found.message) == (Reason.NO_NODES, "there are no nodes")
+
+
+def test_no_devices_at_all(scene: Any, ask: Any) -> None:
+    """No driver has published anything."""
+    scene.nodes("n1")
+    found = scene.explain(scene.claim(ask()))
+
+    assert (found.reason, found.message) == (Reason.NO_DEVICES, "request r: no devices are published")
+
+
+def test_incomplete_and_invalid_pools_are_named(scene: Any, ask: Any) -> None:
+    """With what is missing or wrong."""
+    scene.nodes("n1")
+    scene.slice("a", "d", nodeName="n1", count=2)
+    incomplete = scene.explain(scene.claim(ask()))
+    scene.slice("b", "d", nodeName="n1", count=2)
+    invalid = scene.explain(scene.claim(ask()))
+
+    assert incomplete.reason is Reason.POOL_INCOMPLETE
+    assert "1 of 2 slices of generation 1" in incomplete.message
+    assert invalid.reason is Reason.POOL_INVALID
+    assert "duplicate device name d" in invalid.message
+
+
+def test_too_little_capacity(gpus: Any, ask: Any) -> None:
+    """What the device has and what is requested."""
+    found = gpus.explain(gpus.claim(ask("r", 1, capacity={"requests": {"memory": "80Gi"}})))
+
+    assert found.reason is Reason.CAPACITY_TOO_SMALL
+    assert found.message.endswith("8 with too little capacity (memory 40Gi < 80Gi on 8)")
+
+
+def test_exhausted_capacity(scene: Any, ask: Any) -> None:
+    """What shares have left of it."""
+    scene.nodes("n1")
+    scene.slice("s", gpu("d", allowMultipleAllocations=True))
+    wants = {"capacity": {"requests": {"memory": "30Gi"}}}
+    scene.use("a", ask("r", 1, **wants))
+    found = scene.explain(scene.claim(ask("r", 1, **wants)))
+
+    assert found.reason is Reason.CAPACITY_EXHAUSTED
+    assert found.message.endswith("1 without enough capacity left (memory 10Gi left < 30Gi on 1)")
+
+
+def test_exhausted_counters(scene: Any, ask: Any) -> None:
+    """Which counter of which set."""
+    scene.nodes("n1")
+    counters = [{"name": "set", "counters": {"memory": {"value": "40Gi"}}}]
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters)
+    use = [{"counterSet": "set", "counters": {"memory": {"value": "30Gi"}}}]
+    scene.slice("s", gpu("a", consumesCounters=use), gpu("b", consumesCounters=use), nodeName="n1", count=2)
+    scene.use("holder", ask())
+    found = scene.explain(scene.claim(ask()))
+
+    assert found.reason is Reason.COUNTERS_EXHAUSTED
+    assert found.message.endswith(
+        "1 in use by 1 claim, 1 without enough left of their counters (set/memory on 1)"
+    )
+
+
+def test_each_alternative_is_told_briefly(gpus: Any, ask: Any) -> None:
+    """In order; the reason is that of the one the user wants most."""
+    alternatives = [
+        {"name": "large", **ask("", 1, MEMORY)["exactly"]},
+        {"name": "many", **ask("", 9)["exactly"]},
+    ]
+    found = gpus.explain(gpus.claim({"name": "gpu", "firstAvailable": alternatives}))
+
+    assert found.reason is Reason.SELECTOR_MATCHES_NO_DEVICE
+    assert found.message.startswith(
+        "request gpu: large: 16 devices published, 8 in class gpu, 0 match selector #0"
+    )
+    assert found.message.endswith(
+        "; many: 16 devices published, 8 in class gpu, 8 left, at most 4 on one node, 9 requested"
+    )
+
+
+def test_requests_that_fit_alone_but_not_together(gpus: Any, ask: Any) -> None:
+    """Where each would fit."""
+    found = gpus.explain(gpus.claim(ask("x", 3), ask("y", 2)))
+
+    assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER
+    assert found.message == "each request fits alone (x on n1, y on n1), but no node has room for all of them"
+
+
+def test_the_constraint_that_is_in_the_way(scene: Any, ask: Any) -> None:
+    """Named by number, kind and attribute, for one request or between several."""
+    scene.nodes("n1")
+    devices = [{"name": name, "attributes": {"model": {"string": name}}} for name in "ab"]
+    scene.slice("s", *devices)
+    constraints = [{"distinctAttribute": MODEL}, {"matchAttribute": MODEL}]
+    alone = scene.explain(scene.claim(ask("r", 2), constraints=constraints))
+    between = scene.explain(scene.claim(ask("x"), ask("y"), constraints=constraints[1:]))
+
+    assert alone.reason is between.reason is Reason.CONSTRAINT_UNSATISFIABLE
+    assert alone.message == (
+        "request r: devices are free, but none together satisfy constraint #1 (matchAttribute gpu.example.com/model)"
+    )
+    assert between.message == (
+        "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/model)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason", "text"),
+    [
+        ("nonsense", Reason.SELECTOR_INVALID, "claim team/claim: selector #0: CEL compile error"),
+        (
+            'device.attributes["gpu.example.com"].model == "x"',
+            Reason.SELECTOR_FAILED,
+            "no such key: model; use optional chaining (.?) or has() for what not every device has",
+        ),
+    ],
+)
+def test_errors_say_it_themselves(gpus: Any, ask: Any, expression: str, reason: Reason, text: str) -> None:
+    """An attempt that ended with an error is explained by it."""
+    found = gpus.explain(gpus.claim(ask("r", 1, expression)))
+
+    assert found.reason is reason
+    assert text in found.message
+
+
+def test_an_explanation_is_one_line_and_always_the_same(gpus: Any, ask: Any) -> None:
+    """And computed once while nothing changes."""
+    claim = gpus.claim(ask("gpu", 1, MEMORY))
+    first, second = gpus.explain(claim), gpus.explain(claim)
+
+    assert first is second
+    assert "\n" not in first.message
+
+
+def test_an_explanation_follows_the_state(gpus: Any, ask: Any) -> None:
+    """What changed is told at once."""
+    claim = gpus.claim(ask("r", 5))
+    before = gpus.explain(claim)
+    gpus.use("a", ask("r", 4))
+    after = gpus.explain(claim)
+
+    assert "8 left" in before.message
+    assert "4 in use by 1 claim, 4 left" in after.message
+
+
+def test_an_allocation_needs_no_explanation(gpus: Any, ask: Any) -> None:
+    """There is nothing to say."""
+    claim = gpus.claim(ask())
+
+    assert gpus.allocator.explain((claim,), gpus.decide(claim)) == ()
+
+
+def test_a_claim_that_does_not_fit_beside_others(gpus: Any, ask: Any) -> None:
+    """Alone it would."""
+    claims = [gpus.claim(ask("r", 3), name=name) for name in "ab"]
+    decision = gpus.decide(*claims)
+    (first, second) = gpus.allocator.explain(claims, decision)
+
+    assert decision == Unsatisfied()
+    assert first.reason is second.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER

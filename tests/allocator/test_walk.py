@@ -1,0 +1,154 @@
+"""Which nodes are asked, and which need not be."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from dra_operator.allocator import Allocated, Failed, Limits, Unsatisfied
+from dra_operator.allocator.plain import PlainSearch
+
+
+@contextmanager
+def searches() -> Iterator[list[str]]:
+    """Record the nodes that are searched."""
+    asked: list[str] = []
+    run = PlainSearch.run
+
+    def recorded(search: PlainSearch) -> bool:
+        asked.append(search.state.node.name)
+        return run(search)
+
+    with patch.object(PlainSearch, "run", recorded):
+        yield asked
+
+
+@pytest.fixture
+def three_nodes(scene: Any) -> Any:
+    """Three nodes with a device each."""
+    scene.nodes("n1", "n2", "n3")
+    for node in ("n1", "n2", "n3"):
+        scene.slice(node, node, nodeName=node)
+    return scene
+
+
+def test_full_nodes_are_not_searched(three_nodes: Any, ask: Any) -> None:
+    """A node without a free device cannot serve a request for a number of them."""
+    three_nodes.use("other", ask())
+    with searches() as asked:
+        three_nodes.decide(three_nodes.claim(ask()))
+
+    assert asked == ["n2"]
+
+
+def test_a_claim_that_fits_nowhere_is_not_searched_again(three_nodes: Any, ask: Any) -> None:
+    """Each node has said no, and nothing has come back; another claim that asks the same knows it, too."""
+    three_nodes.decide(three_nodes.claim(ask("r", 2)))
+    with searches() as asked:
+        first = three_nodes.decide(three_nodes.claim(ask("r", 2)))
+        second = three_nodes.decide(three_nodes.claim(ask("other", 2), name="other"))
+
+    assert (first, second) == (Unsatisfied(), Unsatisfied())
+    assert asked == []
+
+
+def test_only_the_node_where_something_came_back_is_searched(three_nodes: Any, ask: Any) -> None:
+    """A freed device puts its node back into question."""
+    for name in "abc":
+        three_nodes.use(name, ask())
+    three_nodes.decide(three_nodes.claim(ask()))
+    three_nodes.ledger.withdraw("team", "b")
+    with searches() as asked:
+        decision = three_nodes.decide(three_nodes.claim(ask()))
+
+    assert asked == ["n2"]
+    assert isinstance(decision, Allocated)
+
+
+def test_only_the_node_whose_slice_changed_is_searched(three_nodes: Any, ask: Any) -> None:
+    """A changed slice does, too."""
+    three_nodes.decide(three_nodes.claim(ask("r", 2)))
+    three_nodes.slice("n3", "n3", "more", nodeName="n3")
+    with searches() as asked:
+        decision = three_nodes.decide(three_nodes.claim(ask("r", 2)))
+
+    assert asked == ["n3"]
+    assert isinstance(decision, Allocated)
+
+
+def test_nodes_that_see_the_same_are_searched_once(scene: Any, ask: Any) -> None:
+    """What fails on one fails on all."""
+    scene.nodes("n1", "n2", "n3")
+    scene.slice("s", "a")
+    with searches() as asked:
+        scene.decide(scene.claim(ask("r", 2)))
+
+    assert asked == ["n1"]
+
+
+def test_a_restricted_walk_proves_nothing_about_other_nodes(three_nodes: Any, ask: Any) -> None:
+    """Only nodes that were searched stay out."""
+    restricted = three_nodes.decide(three_nodes.claim(ask("r", 1, "false")), nodes=["n1"])
+    with searches() as asked:
+        three_nodes.decide(three_nodes.claim(ask("r", 1, "false")))
+
+    assert restricted == Unsatisfied()
+    assert asked == ["n2", "n3"]
+
+
+def test_a_node_that_ended_with_an_error_is_asked_again(three_nodes: Any, ask: Any) -> None:
+    """An error is not a no."""
+    failing = three_nodes.claim(ask("r", 1, 'device.attributes["x"].y'))
+    first, second = three_nodes.decide(failing), three_nodes.decide(failing)
+
+    assert isinstance(first, Failed)
+    assert first == second
+
+
+def test_a_changed_class_starts_anew(three_nodes: Any, ask: Any) -> None:
+    """What was said under another class means nothing."""
+    claim = three_nodes.claim(ask())
+    three_nodes.device_class("gpu", "false")
+    refused = three_nodes.decide(claim)
+    three_nodes.device_class("gpu")
+
+    assert refused == Unsatisfied()
+    assert isinstance(three_nodes.decide(claim), Allocated)
+
+
+def test_a_class_that_is_missing_is_found_when_it_comes(three_nodes: Any, ask: Any) -> None:
+    """The error names the class, and is gone with it."""
+    claim = three_nodes.claim(ask("r", 1, deviceClassName="new"))
+    missing = three_nodes.decide(claim)
+    three_nodes.device_class("new")
+
+    assert isinstance(missing, Failed)
+    assert missing.subject == ("DeviceClass", "new")
+    assert isinstance(three_nodes.decide(claim), Allocated)
+
+
+def hard(scene: Any, ask: Any) -> Any:
+    """Return a claim whose infeasibility takes many steps to prove."""
+    scene.nodes("n1")
+    scene.slice("s", *({"name": f"d{n}", "attributes": {"x": {"int": n // 2}}} for n in range(30)))
+    return scene.claim(ask("r", 16), constraints=[{"distinctAttribute": "gpu.example.com/x"}])
+
+
+def test_too_many_steps_abort(ticking: Any, ask: Any) -> None:
+    """The search is given up, which is never a no."""
+    scene = ticking(Limits(steps=1000, seconds=None))
+    decision = scene.decide(hard(scene, ask))
+
+    assert isinstance(decision, Failed)
+    assert (decision.kind, decision.message) == ("aborted", "the search was given up after 1000 steps")
+
+
+def test_the_deadline_aborts(ticking: Any, ask: Any) -> None:
+    """By the clock that was handed in."""
+    scene = ticking(Limits(steps=None, seconds=5))
+    decision = scene.decide(hard(scene, ask))
+
+    assert isinstance(decision, Failed)
+    assert (decision.kind, decision.message) == ("aborted", "the search was given up after 5 s")
