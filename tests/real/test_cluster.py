@@ -94,20 +94,20 @@ async def write(session):
     return lambda change, kind=CLAIMS: written(session, change, kind)
 
 
-async def written(session, change, kind=CLAIMS):
+async def written(session, change, kind=CLAIMS, **settings):
     """Do one write and return its outcome."""
     outcomes = asyncio.Queue()
-    writer = Writer(session, kind, outcomes.put_nowait)
+    writer = Writer(session, kind, outcomes.put_nowait, **settings)
     writer.submit(change)
     async with asyncio.timeout(30):
         return await outcomes.get()
 
 
 @asynccontextmanager
-async def reflected(session, kind):
+async def reflected(session, kind, **settings):
     """Run a reflector, and yield it with what it delivered."""
     deltas = []
-    reflector = Reflector(session, kind, deltas.append)
+    reflector = Reflector(session, kind, deltas.append, **settings)
     task = asyncio.create_task(reflector.run())
     try:
         async with asyncio.timeout(30):
@@ -403,6 +403,25 @@ class TestReflector:
         await asyncio.sleep(1)
         assert not pending.done()
         control_plane.start_apiserver()
+
+        assert isinstance(await pending, Written)
+        assert read()["status"]["allocation"] == allocation()
+
+    async def test_silent_server_is_noticed(self, session, control_plane, make_claim):
+        """A server that is connected and silent is noticed, and when it wakes nothing is missing."""
+        async with reflected(session, CLAIMS, idle_timeout=1) as (reflector, deltas):
+            with control_plane.frozen():
+                await until(lambda: reflector.trouble is not None)
+            make_claim("after")
+            await until(lambda: [delta.name for delta in deltas] == ["after"])
+
+    async def test_write_to_a_silent_server_happens_once(self, session, control_plane, make_claim, read):
+        """Patches that a frozen server took and answered to nobody may all be carried out later: one counts."""
+        claim = make_claim(finalizers=[FINALIZER])
+        with control_plane.frozen():
+            pending = asyncio.create_task(written(session, allocate(claim), timeout=0.5))
+            await asyncio.sleep(3)
+            assert not pending.done()
 
         assert isinstance(await pending, Written)
         assert read()["status"]["allocation"] == allocation()
