@@ -1,143 +1,35 @@
 """The in-memory API server answers as kube-apiserver does.
 
 Each scenario is a sequence of requests that is sent to both; every pair of answers must be equal: status code, content
-type, warnings, body. What differs by nature is normalised first: uids and resourceVersions become the order in which
-they were first seen (so that "the same" and "a new one" still count), times become a word, managedFields are dropped.
+type, warnings, body. The answers of the real server are also compared with those recorded in tests/sim, by which the
+in-memory server is tested where there is no control plane. To record them anew: RECORD_ANSWERS=1 pytest <this file>.
 """
 
 import asyncio
-import json
-import re
+import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import aiohttp
 import pytest
 
 from controlplane import ControlPlane
 from dra_operator.sim.server import ApiServer
-from sim.scenarios import SCENARIOS, Step
-
-_LIST_KINDS = re.compile(r"(List|Table)$")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_AGE = re.compile(r"^\d+[smhd](\d+[smh])?$")
+from sim.comparison import Side, differences
+from sim.recording import Answers, read_recording, write_recording
+from sim.scenarios import SCENARIOS
 
 
-class Normaliser:
-    """Makes the answers of one server comparable with those of another."""
-
-    def __init__(self, namespace: str) -> None:
-        self._namespace = namespace
-        self._uids: dict[str, str] = {}
-        self._revisions: dict[str, str] = {}
-
-    def answer(self, status: int, content_type: str, warnings: list[str], text: str) -> dict[str, Any]:
-        """Return the comparable form of one answer."""
-        found: dict[str, Any] = {"status": status, "type": content_type}
-        if warnings:
-            found["warnings"] = sorted(warnings)
-        if not content_type.startswith("application/json"):
-            return {**found, "text": text.strip()}
-        lines = (
-            [json.loads(line) for line in text.splitlines() if line.strip()]
-            if "\n{" in text
-            else [json.loads(text)]
-            if text.strip()
-            else []
-        )
-        return {**found, "body": [self._value(line, "") for line in lines]}
-
-    def _value(self, value: Any, key: str) -> Any:
-        if isinstance(value, dict):
-            return self._object(value)
-        if isinstance(value, list):
-            return [self._value(item, key) for item in value]
-        if isinstance(value, str):
-            return self._text(value, key)
-        return value
-
-    def _object(self, value: dict[str, Any]) -> dict[str, Any]:
-        found = {name: self._value(item, name) for name, item in value.items() if name != "managedFields"}
-        if _LIST_KINDS.search(str(value.get("kind", ""))) and isinstance(found.get("metadata"), dict):
-            # Other writers move the revision of a real server on; tokens hold it.
-            found["metadata"] = {
-                name: "..." if name in ("resourceVersion", "continue") else item
-                for name, item in found["metadata"].items()
-            }
-        if value.get("kind") == "Table":
-            for column in found.get("columnDefinitions") or ():
-                # The real server describes columns with the documentation of the Go fields.
-                column["description"] = "..."
-        if value.get("type") == "BOOKMARK":
-            found["object"]["metadata"]["resourceVersion"] = "..."
-        if "generateName" in found:
-            found["name"] = f"{found['generateName']}..."
-        return found
-
-    def _text(self, value: str, key: str) -> str:
-        if key == "uid" and re.fullmatch(r"[0-9a-f-]{36}", value):
-            return self._uids.setdefault(value, f"uid-{len(self._uids)}")
-        if key == "resourceVersion" and value.isdecimal():
-            return self._revisions.setdefault(value, f"revision-{len(self._revisions)}")
-        if _AGE.match(value):
-            return "<age>"
-        for uid, name in self._uids.items():
-            value = value.replace(uid, name)
-        value = _TIME.sub("<time>", value).replace(self._namespace, "<namespace>")
-        if key == "message":
-            # Go's internal structs are shown with Go's field names; the words around them are what counts.
-            value = re.sub(r"Invalid value: \{.*\}(: |$)", r"Invalid value: {...}\1", value)
-            value = re.sub(r"Invalid value: \"\{.*\}\": ", 'Invalid value: "{...}": ', value)
-            value = re.sub(r"ResourceVersion in record \(\d+\)", "ResourceVersion in record (...)", value)
-            value = re.sub(r"current: \d+", "current: ...", value)
-            value = re.sub(r'"(\w+\.)[a-z0-9]{5}"', r'"\1..."', value)
-            value = re.sub(r"StorageError: .*AdditionalErrorMsg: ", "", value)
-        return value
-
-
-class Side:
-    """One of the two servers, with what it answered before."""
-
-    def __init__(self, session: aiohttp.ClientSession, namespace: str) -> None:
-        self._session = session
-        self._namespace = namespace
-        self._normaliser = Normaliser(namespace)
-        self._last: dict[str, Any] = {}
-
-    async def send(self, step: Step) -> dict[str, Any]:
-        """Send a step's request and return the comparable answer."""
-        path, body = self._filled(step.path), step.body
-        headers = {"Accept": step.accept}
-        if body is not None and not isinstance(body, str):
-            body = json.dumps(body)
-        if body is not None:
-            body = self._filled(body)
-            headers["Content-Type"] = step.content_type
-        timeout = aiohttp.ClientTimeout(total=20)
-        async with self._session.request(
-            step.method, path, data=body, headers=headers, timeout=timeout
-        ) as response:
-            text = await response.text()
-            warnings = response.headers.getall("Warning", [])
-            split = [part.strip() for line in warnings for part in re.split(r", (?=299 - )", line)]
-            if step.remember and response.status < 300:
-                self._last[step.remember] = json.loads(text)
-            return self._normaliser.answer(
-                response.status, response.headers.get("Content-Type", ""), split, text
-            )
-
-    def _filled(self, text: str) -> str:
-        """Put what was remembered in the place of `${name.field.field}`."""
-
-        def look_up(match: re.Match[str]) -> str:
-            value: Any = self._last
-            for part in match[1].split("."):
-                value = value[part]
-            return str(value)
-
-        return re.sub(r"\$\{([\w.]+)\}", look_up, text.replace("NAMESPACE", self._namespace))
+@pytest.fixture(scope="module")
+def recording() -> Iterator[dict[str, Answers]]:
+    """Return the recorded answers by scenario; written back after the last test if they are recorded anew."""
+    if "RECORD_ANSWERS" not in os.environ:
+        yield read_recording()
+        return
+    found: dict[str, Answers] = {}
+    yield found
+    write_recording(found)
 
 
 @asynccontextmanager
@@ -155,30 +47,20 @@ async def both(control_plane: ControlPlane, namespace: str) -> AsyncIterator[tup
             yield Side(real, namespace), Side(sim, namespace)
 
 
-def _differences(expected: Any, answered: Any, path: str) -> Iterator[str]:
-    """Yield where two answers differ: the path, what the real server says, what the one in memory says."""
-    if isinstance(expected, dict) and isinstance(answered, dict):
-        for name in sorted(expected.keys() | answered.keys()):
-            yield from _differences(
-                expected.get(name, "<absent>"), answered.get(name, "<absent>"), f"{path}.{name}"
-            )
-    elif isinstance(expected, list) and isinstance(answered, list) and len(expected) == len(answered):
-        for index, pair in enumerate(zip(expected, answered, strict=True)):
-            yield from _differences(*pair, f"{path}[{index}]")
-    elif expected != answered:
-        yield f"  {path}: {json.dumps(expected)} | {json.dumps(answered)}"
-
-
 @pytest.mark.parametrize("name", list(SCENARIOS))
 async def test_the_answers_are_those_of_kube_apiserver(
-    control_plane: ControlPlane, namespace: str, name: str
+    control_plane: ControlPlane, namespace: str, recording: dict[str, Answers], name: str
 ) -> None:
     """A sequence of requests gets the same answers from the in-memory API server as from the real one."""
-    differences = []
+    found: list[str] = []
+    expected_answers: Answers = []
     async with both(control_plane, namespace) as (real, sim):
         for number, step in enumerate(SCENARIOS[name]):
             expected, answered = await asyncio.gather(real.send(step), sim.send(step))
+            expected_answers.append(expected)
             if expected != answered:
-                differences.append(f"step {number}: {step.method} {step.path}")
-                differences.extend(_differences(expected, answered, ""))
-    assert not differences, "\n".join(differences)
+                found.append(f"step {number}: {step.method} {step.path}")
+                found.extend(differences(expected, answered, ""))
+
+    assert not found, "\n".join(found)
+    assert recording.setdefault(name, expected_answers) == expected_answers

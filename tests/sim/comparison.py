@@ -1,0 +1,147 @@
+"""How answers of two API servers are compared: sent alike, normalised, and told apart field by field.
+
+What differs by nature is normalised: uids and resourceVersions become the order in which they were first seen (so that
+"the same" and "a new one" still count), times become a word, managedFields are dropped.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import aiohttp
+
+from sim.scenarios import Step
+
+_LIST_KINDS = re.compile(r"(List|Table)$")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_AGE = re.compile(r"^\d+[smhd](\d+[smh])?$")
+
+
+class Normaliser:
+    """Makes the answers of one server comparable with those of another."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._uids: dict[str, str] = {}
+        self._revisions: dict[str, str] = {}
+
+    def answer(self, status: int, content_type: str, warnings: list[str], text: str) -> dict[str, Any]:
+        """Return the comparable form of one answer."""
+        found: dict[str, Any] = {"status": status, "type": content_type}
+        if warnings:
+            found["warnings"] = sorted(warnings)
+        if not content_type.startswith("application/json"):
+            return {**found, "text": text.strip()}
+        lines = (
+            [json.loads(line) for line in text.splitlines() if line.strip()]
+            if "\n{" in text
+            else [json.loads(text)]
+            if text.strip()
+            else []
+        )
+        return {**found, "body": [self._value(line, "") for line in lines]}
+
+    def _value(self, value: Any, key: str) -> Any:
+        if isinstance(value, dict):
+            return self._object(value)
+        if isinstance(value, list):
+            return [self._value(item, key) for item in value]
+        if isinstance(value, str):
+            return self._text(value, key)
+        return value
+
+    def _object(self, value: dict[str, Any]) -> dict[str, Any]:
+        found = {name: self._value(item, name) for name, item in value.items() if name != "managedFields"}
+        if _LIST_KINDS.search(str(value.get("kind", ""))) and isinstance(found.get("metadata"), dict):
+            # Other writers move the revision of a real server on; tokens hold it.
+            found["metadata"] = {
+                name: "..." if name in ("resourceVersion", "continue") else item
+                for name, item in found["metadata"].items()
+            }
+        if value.get("kind") == "Table":
+            for column in found.get("columnDefinitions") or ():
+                # The real server describes columns with the documentation of the Go fields.
+                column["description"] = "..."
+        if value.get("type") == "BOOKMARK":
+            found["object"]["metadata"]["resourceVersion"] = "..."
+        if "generateName" in found:
+            found["name"] = f"{found['generateName']}..."
+        return found
+
+    def _text(self, value: str, key: str) -> str:
+        if key == "uid" and re.fullmatch(r"[0-9a-f-]{36}", value):
+            return self._uids.setdefault(value, f"uid-{len(self._uids)}")
+        if key == "resourceVersion" and value.isdecimal():
+            return self._revisions.setdefault(value, f"revision-{len(self._revisions)}")
+        if _AGE.match(value):
+            return "<age>"
+        for uid, name in self._uids.items():
+            value = value.replace(uid, name)
+        value = _TIME.sub("<time>", value).replace(self._namespace, "<namespace>")
+        if key == "message":
+            # Go's internal structs are shown with Go's field names; the words around them are what counts.
+            value = re.sub(r"Invalid value: \{.*\}(: |$)", r"Invalid value: {...}\1", value)
+            value = re.sub(r"Invalid value: \"\{.*\}\": ", 'Invalid value: "{...}": ', value)
+            value = re.sub(r"ResourceVersion in record \(\d+\)", "ResourceVersion in record (...)", value)
+            value = re.sub(r"current: \d+", "current: ...", value)
+            value = re.sub(r'"(\w+\.)[a-z0-9]{5}"', r'"\1..."', value)
+            value = re.sub(r"StorageError: .*AdditionalErrorMsg: ", "", value)
+        return value
+
+
+class Side:
+    """One of the two servers, with what it answered before."""
+
+    def __init__(self, session: aiohttp.ClientSession, namespace: str) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._normaliser = Normaliser(namespace)
+        self._last: dict[str, Any] = {}
+
+    async def send(self, step: Step) -> dict[str, Any]:
+        """Send a step's request and return the comparable answer."""
+        path, body = self._filled(step.path), step.body
+        headers = {"Accept": step.accept}
+        if body is not None and not isinstance(body, str):
+            body = json.dumps(body)
+        if body is not None:
+            body = self._filled(body)
+            headers["Content-Type"] = step.content_type
+        timeout = aiohttp.ClientTimeout(total=20)
+        async with self._session.request(
+            step.method, path, data=body, headers=headers, timeout=timeout
+        ) as response:
+            text = await response.text()
+            warnings = response.headers.getall("Warning", [])
+            split = [part.strip() for line in warnings for part in re.split(r", (?=299 - )", line)]
+            if step.remember and response.status < 300:
+                self._last[step.remember] = json.loads(text)
+            return self._normaliser.answer(
+                response.status, response.headers.get("Content-Type", ""), split, text
+            )
+
+    def _filled(self, text: str) -> str:
+        """Put what was remembered in the place of `${name.field.field}`."""
+
+        def look_up(match: re.Match[str]) -> str:
+            value: Any = self._last
+            for part in match[1].split("."):
+                value = value[part]
+            return str(value)
+
+        return re.sub(r"\$\{([\w.]+)\}", look_up, text.replace("NAMESPACE", self._namespace))
+
+
+def differences(expected: Any, answered: Any, path: str) -> Iterator[str]:
+    """Yield where two answers differ: the path, what the real server says, what the one in memory says."""
+    if isinstance(expected, dict) and isinstance(answered, dict):
+        for name in sorted(expected.keys() | answered.keys()):
+            yield from differences(
+                expected.get(name, "<absent>"), answered.get(name, "<absent>"), f"{path}.{name}"
+            )
+    elif isinstance(expected, list) and isinstance(answered, list) and len(expected) == len(answered):
+        for index, pair in enumerate(zip(expected, answered, strict=True)):
+            yield from differences(*pair, f"{path}[{index}]")
+    elif expected != answered:
+        yield f"  {path}: {json.dumps(expected)} | {json.dumps(answered)}"
