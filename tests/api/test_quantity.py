@@ -198,3 +198,10 @@ def test_a_quantity_without_text_has_one():
     """A computed amount is written in decimal."""
     assert str(Quantity(1500 * NANO)) == "1500"
     assert str(parse_quantity("1.50Gi")) == "1.50Gi"
+
+
+@pytest.mark.parametrize("text", ["Pi", "-Ei", ".Pi", "e-10"])
+def test_an_extreme_suffix_needs_a_number(text):
+    """Upstream's thorough parser, which these take, insists on a digit."""
+    with pytest.raises(ValueError, match="it has no number"):
+        parse_quantity(text)

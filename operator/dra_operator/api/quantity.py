@@ -31,6 +31,10 @@ _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = ("", *_BINARY)
 
 
+class NumberMissingError(ValueError):
+    """A text with the suffix of a quantity, and no number where one is needed."""
+
+
 class Family(Enum):
     """The three ways to write a quantity: 2Gi, 3k, 3e3."""
 
@@ -71,12 +75,19 @@ def split_quantity(text: str) -> WrittenQuantity:
     if match is None:
         raise ValueError(f"{json.dumps(text, ensure_ascii=False)} is not a quantity such as 16Gi or 500m")
     sign, whole, fraction, suffix = match.group(1), match.group(2), match.group(3) or "", match.group(4) or ""
-    whole = whole.lstrip("0") or "0"
+    parts = _parts(sign == "-", whole.lstrip("0") or "0", fraction, suffix)
+    # Upstream's quick way takes no number for 0, its thorough way, for extreme suffixes, insists on one.
+    if not whole and not fraction and (suffix in ("Pi", "Ei") or parts.exponent < -9):
+        raise NumberMissingError(f"{json.dumps(text)} is not a quantity: it has no number")
+    return parts
+
+
+def _parts(negative: bool, whole: str, fraction: str, suffix: str) -> WrittenQuantity:  # noqa: FBT001
     if suffix in _BINARY:
-        return WrittenQuantity(sign == "-", whole, fraction, 2, _BINARY[suffix], Family.BINARY)
+        return WrittenQuantity(negative, whole, fraction, 2, _BINARY[suffix], Family.BINARY)
     if suffix in _DECIMAL:
-        return WrittenQuantity(sign == "-", whole, fraction, 10, _DECIMAL[suffix], Family.DECIMAL)
-    return WrittenQuantity(sign == "-", whole, fraction, 10, int(suffix[1:]), Family.EXPONENT)
+        return WrittenQuantity(negative, whole, fraction, 10, _DECIMAL[suffix], Family.DECIMAL)
+    return WrittenQuantity(negative, whole, fraction, 10, int(suffix[1:]), Family.EXPONENT)
 
 
 @lru_cache(maxsize=16384)

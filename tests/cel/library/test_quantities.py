@@ -78,6 +78,7 @@ def test_a_computed_amount_may_not_stand_on_the_right():
         ("", "quantities must match the regular expression"),
         (" 1", "quantities must match the regular expression"),
         ("1KI", "quantities must match the regular expression"),
+        ("-Pi", "unable to parse numeric part of quantity"),
     ],
 )
 def test_the_error_says_whether_the_suffix_or_the_form_is_wrong(error, text, message):
@@ -116,3 +117,12 @@ def test_the_canonical_text_keeps_the_family():
         "3e3",
         "1n",
     ]
+
+
+def test_a_zero_of_any_scale_is_zero():
+    """Zero finer than nano is equal to zero, stays cheap, and changes nothing but the rounding of a float."""
+    zero = parse_quantity("0e-999999999")
+    total = add(parse_quantity("29G"), zero)
+
+    assert (zero.nano, total.nano) == (0, 29 * 10**18)
+    assert not is_integer(total)

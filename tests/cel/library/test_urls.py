@@ -16,6 +16,7 @@ from dra_operator.cel.library.urls import hostname, parse_url, port, query
         ("https://u:p@h/", ("https", "h", "h", "", "/")),
         ("/path/c d", ("", "", "", "", "/path/c%20d")),
         ("//host/x", ("", "host", "host", "", "/x")),
+        ("other://a:b:80/", ("other", "a:b:80", "a:b", "80", "/")),
         ("mailto:a@b", ("mailto", "", "", "", "")),
         ("https://[fe80::1%25en0]/", ("https", "[fe80::1%en0]", "fe80::1%en0", "", "/")),
     ],
@@ -32,6 +33,9 @@ def test_a_url_has_parts(text, parts):
     [
         ("", 'parse "": empty url'),
         ("relative", 'parse "relative": invalid URI for request'),
+        ("https://a:b:80/", 'parse "https://a:b:80/": invalid port ":b:80" after host'),
+        ("http://[1.2.3.4]/", 'parse "http://[1.2.3.4]/": invalid IP-literal'),
+        ("http://[1:2]/", 'parse "http://[1:2]/": invalid host: ParseAddr("1:2"): address string too short'),
         ("https://a:b/", 'parse "https://a:b/": invalid port ":b" after host'),
         ("://a", 'parse "://a": missing protocol scheme'),
         ("https://a/%zz", 'parse "https://a/%zz": invalid URL escape "%zz"'),

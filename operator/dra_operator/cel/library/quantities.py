@@ -10,7 +10,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
-from dra_operator.api.quantity import Family, WrittenQuantity, format_amount, split_quantity
+from dra_operator.api.quantity import (
+    Family,
+    NumberMissingError,
+    WrittenQuantity,
+    format_amount,
+    split_quantity,
+)
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.values import INT_MAX, INT_MIN, Opaque
@@ -24,6 +30,7 @@ _FORMAT_ERROR: Final = (
 _LARGEST_EXPONENT: Final = 100_000
 _MOST_DIGITS: Final = 4000
 _NANO_EXPONENT: Final = -9
+_FINEST_ZERO: Final = -100
 _MOST_INT64_DIGITS: Final = 18
 _BINARY_PRECISION: Final = 15
 
@@ -54,7 +61,9 @@ class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows
         self.family = family
         self.decimal = decimal
         self.computed = computed
-        self.nano: int = coefficient * 10 ** (exponent - _NANO_EXPONENT) if coefficient else 0
+        # Finer than nano is zero alone, and what zero was added to: dividing leaves no rest.
+        shift = exponent - _NANO_EXPONENT
+        self.nano: int = coefficient * 10**shift if shift >= 0 else coefficient // 10**-shift
 
     def equals(self, other: Any) -> bool:
         """Return whether the amounts are equal. The outcome of `add` on the right is refused, as upstream has it."""
@@ -80,6 +89,8 @@ def parse_quantity(text: str) -> Quantity_:
     """Return the quantity that `text` stands for. Raises CelError if it is none."""
     try:
         parts = split_quantity(text)
+    except NumberMissingError:
+        raise runtime_error("unable to parse numeric part of quantity") from None
     except ValueError:
         raise runtime_error(_parse_error(text)) from None
     if len(parts.whole) + len(parts.fraction) > _MOST_DIGITS or parts.exponent > _LARGEST_EXPONENT:
@@ -119,7 +130,10 @@ def _fits_int64(parts: WrittenQuantity, exponent: int) -> bool:
 
 def _decimal(parts: WrittenQuantity, digits: int, exponent: int) -> Quantity_:
     family = parts.family
-    if digits:
+    if not digits:
+        # Zero keeps its scale, which shows in the rounding of what it is added to; a hostile one is cut.
+        exponent = max(exponent, _FINEST_ZERO)
+    else:
         if exponent < _NANO_EXPONENT:
             # Finer than nano rounds up; a power that dwarfs the digits need not be built to know the outcome.
             surplus = min(_NANO_EXPONENT - exponent, _MOST_DIGITS + 100)
