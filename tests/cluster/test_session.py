@@ -2,11 +2,12 @@
 
 import asyncio
 import socket
+import threading
 
 import pytest
 from aiohttp import web
 
-from dra_operator.cluster.access import Access
+from dra_operator.cluster.access import Access, AccessError
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable, describe
 
 from .conftest import credentials, cut, lines, ok, status
@@ -136,6 +137,50 @@ async def test_due_credentials_are_read_before_the_request(script):
         await session.request("GET", CLAIM)
 
     assert script.asked[0].headers["Authorization"] == "Bearer new"
+
+
+async def test_hanging_plugin_does_not_stop_requests(script):
+    """While credentials cannot be read, for whatever reason, requests go on with the old ones."""
+    script.default = ok({})
+    free = threading.Event()
+    readings = []
+
+    def read():
+        readings.append(None)
+        if len(readings) > 1:
+            free.wait(5)
+        return credentials(script.url, authorization=f"Bearer {len(readings)}", expires=1100.0)
+
+    now = [1000.0]
+    access = Access(read, lambda: now[0])
+    async with ApiSession(access, renewal_timeout=0.02) as session:
+        for now[0] in (1050.0, 1070.0, 1090.0):
+            await session.request("GET", CLAIM)
+        free.set()
+        await session._reload
+        await session.request("GET", CLAIM)
+
+    assert [asked.headers["Authorization"] for asked in script.asked] == ["Bearer 1"] * 3 + ["Bearer 2"]
+    assert len(readings) == 2
+
+
+async def test_unreadable_credentials_do_not_stop_requests(script):
+    """If reading credentials fails, the old ones are sent."""
+    script.default = ok({})
+    answers = iter([credentials(script.url, authorization="Bearer old", expires=1100.0)])
+
+    def read():
+        if answer := next(answers, None):
+            return answer
+        raise AccessError("the file is gone")
+
+    now = [1000.0]
+    access = Access(read, lambda: now[0])
+    async with ApiSession(access) as session:
+        now[0] = 1050.0
+        await session.request("GET", CLAIM)
+
+    assert script.asked[0].headers["Authorization"] == "Bearer old"
 
 
 async def test_refused_connection_is_unreachable():

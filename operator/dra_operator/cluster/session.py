@@ -18,13 +18,15 @@ import orjson
 import structlog
 
 from dra_operator._version import __version__
-from dra_operator.cluster.access import Access, AccessError
+from dra_operator.cluster.access import Access
 
 log = structlog.get_logger(__name__)
 
 MERGE_PATCH = "application/merge-patch+json"
 USER_AGENT = f"dra-operator/{__version__}"
 CONNECT_SECONDS = 10.0
+RENEWAL_SECONDS = 15.0
+"""How long a request waits for credentials to be read again before it goes out with the old ones."""
 
 _NO_HEADERS: Mapping[str, str] = {}
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -68,11 +70,14 @@ class ApiSession:
         user_agent: str = USER_AGENT,
         *,
         connect_timeout: float = CONNECT_SECONDS,
+        renewal_timeout: float = RENEWAL_SECONDS,
     ) -> None:
         self.access = access
         self._connect_timeout = connect_timeout
         self._renewal = asyncio.Lock()
         self._renewals = 0
+        self._renewal_timeout = renewal_timeout
+        self._reload: asyncio.Task[None] | None = None
         self._http = aiohttp.ClientSession(
             # Watches hold a connection each; concurrency is bounded where it is decided, not here.
             connector=aiohttp.TCPConnector(limit=0, ssl=access.ssl if access.ssl is not None else True),
@@ -164,15 +169,27 @@ class ApiSession:
             await self._renew(renewals)
 
     async def _renew(self, renewals: int) -> None:
-        """Read the credentials again, unless another request did so since it saw `renewals` of them."""
+        """Read the credentials again, unless another request did so since it saw `renewals` of them.
+
+        An exec plugin may hang. It is waited for once; then requests go on with the old credentials, and no
+        second one is started beside it.
+        """
         async with self._renewal:
-            if self._renewals != renewals:
+            if self._renewals != renewals or (self._reload is not None and not self._reload.done()):
                 return
-            try:
-                await asyncio.to_thread(self.access.reload)
-            except AccessError as error:
-                log.warning("credentials cannot be read again, the old ones stay", error=str(error))
+            self._reload = asyncio.create_task(asyncio.to_thread(self.access.reload))
+            await asyncio.wait({self._reload}, timeout=self._renewal_timeout)
             self._renewals += 1
+            if not self._reload.done():
+                log.warning("credentials take long to read, the old ones stay in use")
+                self._reload.add_done_callback(_report_late)
+            elif error := self._reload.exception():
+                log.warning("credentials cannot be read again, the old ones stay in use", why=str(error))
+
+
+def _report_late(reload: asyncio.Task[None]) -> None:
+    if not reload.cancelled() and (error := reload.exception()):
+        log.warning("credentials cannot be read again, the old ones stay in use", why=str(error))
 
 
 @contextlib.contextmanager
