@@ -1,0 +1,51 @@
+"""Cases: reading, answering and comparing them."""
+
+import pytest
+
+from dra_operator.cel.cases import CaseError, differences, outcome
+
+DEVICE = {"driver": "d", "attributes": {"a": {"int": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("case", "ours"),
+    [
+        ({"expression": "device.attributes['d'].a == 1", "device": DEVICE}, {"match": True}),
+        (
+            {"expression": "device.driver == 'd'", "device": DEVICE, "maxCost": 3},
+            {"match": True, "maxCost": 3},
+        ),
+        ({"expression": "device.attributes['d'].b", "device": DEVICE}, {"error": "no such key: b"}),
+        ({"expression": "1 + 1"}, {"outputType": "int", "valueType": "int", "value": "2", "actualCost": 1}),
+    ],
+)
+def test_a_case_has_this_outcome(case, ours):
+    """With a device there is a match or an error, without one a value with type and cost."""
+    assert outcome(case) == ours
+
+
+@pytest.mark.parametrize(
+    "case", [{}, {"expression": 1}, {"expression": "true", "device": 1}, {"expression": "1", "env": "x"}]
+)
+def test_what_is_no_case_is_refused(case):
+    """A case that cannot be read says why."""
+    with pytest.raises(CaseError):
+        outcome(case)
+
+
+@pytest.mark.parametrize(
+    ("case", "ours", "different"),
+    [
+        ({"expected": {"match": True}}, {"match": True}, ()),
+        ({"expected": {"match": True}}, {"match": False}, ("match",)),
+        ({"expected": {"error": "x"}}, {"error": "y"}, ()),
+        ({"expected": {"error": "x"}}, {"match": True}, ("error",)),
+        ({"value": "1", "actualCost": 2}, {"value": "1", "actualCost": 3}, ("actualCost",)),
+        ({"value": "1", "actualCost": 2, "costVaries": True}, {"value": "1", "actualCost": 3}, ()),
+        ({"expected": {"match": True}, "maxCost": 1}, {"match": True, "maxCost": 2}, ("maxCost",)),
+        ({}, {"match": True}, ()),
+    ],
+)
+def test_answers_are_compared_without_their_texts(case, ours, different):
+    """Class, value, type and costs count; words do not; a case without an answer has nothing to differ from."""
+    assert differences(case, ours) == different

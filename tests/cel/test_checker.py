@@ -1,0 +1,88 @@
+"""Checker: types of expressions, and what has none."""
+
+import pytest
+
+from dra_operator.cel import CelError, Environment
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("1 + 1", "int"),
+        ("[]", "list(dyn)"),
+        ("[1, 2]", "list(int)"),
+        ("{'a': [1u]}", "map(string, list(uint))"),
+        ("device.driver", "string"),
+        ("device.attributes['d'].a", "dyn"),
+        ("device.capacity['d'].a", "kubernetes.Quantity"),
+        ("device.attributes['d'].?a", "optional_type(dyn)"),
+        ("optional.of(1).or(optional.none())", "optional_type(int)"),
+        ("[1].map(i, string(i))", "list(string)"),
+        ("true ? dyn(1) : 'a'", "dyn"),
+        ("type(1)", "type(int)"),
+        ("net.IP", "type(net.IP)"),
+        ("lists.range(3)", "list(int)"),
+        ("google.protobuf.Int64Value{value: 1}", "wrapper(int)"),
+        ("[1].exists(device, .device.driver == 'a')", "bool"),
+    ],
+)
+def test_an_expression_has_this_type(check, text, kind):
+    """Types are inferred as cel-go infers them."""
+    assert str(check(text).result_type) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "position"),
+    [
+        ("1 + 'a'", "found no matching overload for '_+_' applied to '(int, string)'", 2),
+        ("x == 1", "undeclared reference to 'x'", 0),
+        ("device.name", "undefined field 'name'", 6),
+        ("device['driver']", "found no matching overload for '_[_]'", 6),
+        ("1 && true", "expected type 'bool' but found 'int'", 0),
+        ("sise([1])", "undeclared reference to 'sise'", 4),
+        ("1.exists(i, true)", "cannot be range of a comprehension", 0),
+        ("true ? 1 : 'a'", "found no matching overload for '_?_:_'", 5),
+        ("[1].a", "type 'list(int)' does not support field selection", 3),
+        (
+            "{1: 2}.startsWith('a')",
+            "found no matching overload for 'startsWith' applied to 'map(int, int).(string)'",
+            17,
+        ),
+        ("nope{a: 1}", "undeclared reference to 'nope'", 4),
+        ("int{}", "'int' is not a message type", 3),
+        ("[?1]", "expected type 'optional_type(int)' but found 'int'", 2),
+    ],
+)
+def test_what_has_no_type_is_refused_at_its_place(check, text, message, position):
+    """The error names types and place as upstream does."""
+    with pytest.raises(CelError) as caught:
+        check(text)
+
+    assert message in caught.value.message
+    assert (caught.value.kind, caught.value.position) == ("compile", position)
+
+
+def test_a_name_may_be_a_variable_or_a_namespace(check):
+    """`optional.of` is a function unless `optional` is a variable in scope; the target is part of its name."""
+    call = check("optional.of(1)").expr
+
+    assert (call.function, call.target) == ("optional.of", None)
+
+
+@pytest.mark.parametrize(
+    ("environment", "accepted"),
+    [
+        (Environment(), True),
+        (Environment("1.37", "new", list_type_attributes=False), False),
+        (Environment("1.36", list_type_attributes=False), False),
+        (Environment("1.36", "new"), True),
+    ],
+)
+def test_folding_over_an_attribute_needs_list_attributes(check, environment, accepted):
+    """Where an attribute is `any`, it cannot be iterated over."""
+    text = "device.attributes['d'].a.exists(x, true)"
+    if accepted:
+        assert check(text, environment)
+    else:
+        with pytest.raises(CelError, match="cannot be range"):
+            check(text, environment)

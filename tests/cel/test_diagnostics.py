@@ -1,0 +1,59 @@
+"""Diagnostics: errors with their place and with advice."""
+
+import pytest
+
+from dra_operator.cel import CelError, compile_selector
+from dra_operator.cel.diagnostics import ADVICE, advice, caret
+
+
+def error_of(text, device=None) -> CelError:
+    with pytest.raises(CelError) as caught:
+        selector = compile_selector(text)
+        assert device is not None
+        selector.match(device)
+    return caught.value
+
+
+def test_a_caret_stands_under_the_place():
+    """Line and column are those of characters, whatever bytes stand before them."""
+    text = "'é' == device.driver &&\n  device.nope == 1"
+
+    assert caret(text, error_of(text)) == "2:9: undefined field 'nope'\n |   device.nope == 1\n | ........^"
+
+
+def test_the_position_counts_bytes():
+    """An error's position is an offset into the encoded text."""
+    text = "'é' == device.drivr"
+
+    assert error_of(text).position == len("'é' == device".encode())
+
+
+def test_a_failed_evaluation_has_a_place(device):
+    """The step that failed says where it stands."""
+    text = "device.driver == 'x' || device.attributes['dra.example.com'].modle == 'h100'"
+
+    assert error_of(text, device).position == text.index(".modle")
+
+
+def test_the_attribute_that_was_meant_is_named(device):
+    """A missing key is answered with the closest name there is."""
+    error = error_of("device.attributes['dra.example.com'].modle == 'h100'", device)
+
+    assert advice(error, device) == f"this device has model; {ADVICE}"
+
+
+def test_without_a_close_name_those_there_are_named(device):
+    """Where nothing is close, the names of the device are listed."""
+    error = error_of("device.attributes['dra.example.com'].zzz == 'h100'", device)
+
+    assert advice(error, device).startswith(
+        "this device has healthy, index, links, memory, model, node, version;"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("sise([1]) == 1", "size"), ("device.drivr == ''", "driver"), ("qqqqqq(1)", None)]
+)
+def test_the_function_or_field_that_was_meant_is_named(text, meant):
+    """A name that is close to a known one is suggested."""
+    assert advice(error_of(text)) == (f'did you mean "{meant}"?' if meant else "")

@@ -1,0 +1,83 @@
+"""Operators: arithmetic within 64 bits, equality across types, order, membership."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_operator.cel import CelError, operators
+from dra_operator.cel.values import Duration, Timestamp, Uint
+
+ints = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(ints, ints)
+def test_division_and_remainder_belong_together(left, right):
+    """quotient * divisor + remainder is the dividend, and the remainder has its sign."""
+    if right == 0 or (left, right) == (-(2**63), -1):
+        return
+    remainder = operators.modulo(left, right)
+
+    assert operators.divide(left, right) * right + remainder == left
+    assert remainder == 0 or (remainder < 0) == (left < 0)
+
+
+@pytest.mark.parametrize(
+    ("operation", "left", "right", "message"),
+    [
+        (operators.add, 2**63 - 1, 1, "integer overflow"),
+        (operators.subtract, Uint(0), Uint(1), "unsigned integer overflow"),
+        (operators.multiply, 2**62, 2, "integer overflow"),
+        (operators.divide, -(2**63), -1, "integer overflow"),
+        (operators.divide, 1, 0, "division by zero"),
+        (operators.modulo, Uint(1), Uint(0), "modulus by zero"),
+        (operators.modulo, -(2**63), -1, "integer overflow"),
+        (operators.add, 1, Uint(1), "no such overload"),
+        (operators.add, True, True, "no such overload"),
+        (operators.less, 1, "a", "no such overload"),
+        (operators.less, float("nan"), 1.0, "NaN values cannot be ordered"),
+        (operators.contained, "a", "abc", "no such overload"),
+        (operators.add, Timestamp(253402300799 * 10**9), Duration(10**9), "timestamp overflow"),
+    ],
+)
+def test_what_has_no_result_is_an_error(operation, left, right, message):
+    """Overflow, division by zero and operands without a meaning raise with upstream's words."""
+    with pytest.raises(CelError, match=message):
+        operation(left, right)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("dyn(1) == 1.0", True),
+        ("dyn(1) == 'a'", False),
+        ("dyn(true) == 1", False),
+        ("1 < 1.5", True),
+        ("dyn(9007199254740993) == 9007199254740992.0", True),
+        ("1.0 / 0.0 > 1e308", True),
+        ("dyn(semver('1.0.0')) != 'a'", True),
+        ("'a' == dyn(semver('1.0.0'))", False),
+        ("semver('1.0.0+a') == semver('1.0.0+b')", True),
+        ("[semver('1.0.0')] == [dyn(true)]", True),
+        ("1u in [dyn(1)]", True),
+        ("dyn(1.0) in [1, 2]", True),
+        ("device.attributes['nope'].a in []", False),
+        ("'é' < 'f'", False),
+        ("size('é') == 1", True),
+    ],
+)
+def test_values_compare_across_types_as_upstream_has_it(evaluate, text, value):
+    """Numbers meet as numbers, other types differ, and a few things are as surprising as upstream."""
+    assert evaluate(text) is value
+
+
+@pytest.mark.parametrize("text", ["dyn(semver('1.0.0')) == 'a'", "quantity('1') == quantity('0').add(1)"])
+def test_a_custom_type_refuses_to_be_compared_with_another(evaluate, text):
+    """A version on the left of `==` and a text on the right is an error, not false."""
+    with pytest.raises(CelError, match="no such overload"):
+        evaluate(text)
+
+
+def test_a_value_that_go_cannot_hash_ends_the_evaluation(evaluate):
+    """Looking up bytes in a constant set is a panic upstream; nothing absorbs it."""
+    with pytest.raises(CelError, match="unhashable type types.Bytes"):
+        evaluate("dyn(b'a') in ['a'] || true")

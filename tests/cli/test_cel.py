@@ -1,0 +1,172 @@
+"""`dra-operator cel`: what it prints and returns."""
+
+import gzip
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from dra_operator.cli.cel import app
+
+CASES = [
+    {
+        "name": "match",
+        "expression": "device.driver == 'd'",
+        "device": {"driver": "d"},
+        "expected": {"match": True},
+    },
+    {"expression": "1 + 1", "value": "2", "valueType": "int", "outputType": "int", "actualCost": 1},
+    {"expression": "1 +"},
+]
+SLICE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: s}
+spec:
+  driver: d
+  nodeName: n
+  pool: {name: p, generation: 1, resourceSliceCount: 1}
+  devices:
+  - {name: a, attributes: {model: {string: h100}}}
+  - {name: b, attributes: {model: {string: a100}}}
+  - {name: c}
+---
+apiVersion: v1
+kind: ConfigMap
+"""
+
+
+@pytest.fixture
+def run():
+    runner = CliRunner()
+    return lambda *arguments, **more: runner.invoke(app, list(map(str, arguments)), **more)
+
+
+def test_cases_answers_line_by_line(run, tmp_path):
+    """One outcome a row, in order, with its name or number; nothing differs, so the exit is 0."""
+    file = tmp_path / "cases.jsonl"
+    file.write_text("\n".join(map(json.dumps, CASES)))
+
+    result = run("cases", file)
+
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 0
+    assert lines[0] == {"name": "match", "match": True}
+    assert lines[1] == {"name": 2, "outputType": "int", "valueType": "int", "value": "2", "actualCost": 1}
+    assert list(lines[2]) == ["name", "compileError"]
+    assert result.stderr == "1 answered, 2 equal\n"
+
+
+def test_cases_reads_and_writes_compressed_files_and_tables(run, tmp_path):
+    """A `.gz` is compressed on both sides, and an object with `cases` is read as their list."""
+    source, target = tmp_path / "table.json.gz", tmp_path / "out.jsonl.gz"
+    source.write_bytes(gzip.compress(json.dumps({"cases": CASES[:1]}).encode()))
+
+    result = run("cases", source, "--out", target)
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert json.loads(gzip.decompress(target.read_bytes())) == {"name": "match", "match": True}
+
+
+def test_cases_returns_1_for_a_difference(run, tmp_path):
+    """An answer that is not ours is named, and the exit is 1."""
+    file = tmp_path / "cases.jsonl"
+    file.write_text(json.dumps({**CASES[0], "expected": {"match": False}}))
+
+    result = run("cases", file)
+
+    assert result.exit_code == 1
+    assert "match: match differ: device.driver == 'd'" in result.stderr
+
+
+def test_cases_goes_on_after_a_bad_line(run, tmp_path):
+    """A line that is no case answers with an error of the input, and the next follows; the exit is 2."""
+    file = tmp_path / "cases.jsonl"
+    file.write_text("{\n" + json.dumps(CASES[0]))
+
+    result = run("cases", file)
+
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 2
+    assert (lines[0]["name"], lines[0]["errorKind"]) == (1, "input")
+    assert lines[1] == {"name": "match", "match": True}
+
+
+def test_cases_needs_a_file(run, tmp_path):
+    """A file that is not there is wrong usage."""
+    assert run("cases", tmp_path / "nope").exit_code == 2
+
+
+def test_check_says_type_and_cost(run):
+    """An expression that compiles is described."""
+    result = run("check", "device.attributes['d'].a == 1")
+
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == ["type   bool", "cost   5 at most", "reads  attributes/d/a"]
+
+
+def test_check_shows_the_place_of_an_error(run):
+    """An expression that does not compile is shown with a caret and a suggestion."""
+    result = run("check", "device.drivr == 'a'")
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "error  1:7: undefined field 'drivr'",
+        " | device.drivr == 'a'",
+        " | ......^",
+        'did you mean "driver"?',
+    ]
+
+
+def test_check_asks_the_rules_of_another_version(run):
+    """`--kubernetes` and `--new` choose whose rules."""
+    expression = "device.attributes['d'].`a` == 1"
+
+    assert run("check", expression).exit_code == 0
+    assert run("check", "--kubernetes", "1.36", expression).exit_code == 1
+
+
+def test_check_refuses_what_the_api_server_would(run):
+    """Too costly, or of the wrong type, is exit 1 with the reason."""
+    costly = run("check", "lists.range(2000000) == []")
+    wrong = run("check", "1 + 1")
+
+    assert (costly.exit_code, wrong.exit_code) == (1, 1)
+    assert "too complex" in costly.stdout
+    assert "must be of type bool" in wrong.stdout
+
+
+def test_check_reads_a_file(run, tmp_path):
+    """With -f the expression is read from a file; both or neither is wrong usage."""
+    file = tmp_path / "selector.cel"
+    file.write_text("true")
+
+    assert run("check", "-f", file).exit_code == 0
+    assert run("check").exit_code == 2
+    assert run("check", "true", "-f", file).exit_code == 2
+
+
+def test_eval_says_which_devices_match(run, tmp_path):
+    """Each device is named with match, no match or the error and what to do about it."""
+    file = tmp_path / "slices.yaml"
+    file.write_text(SLICE)
+
+    result = run("eval", "--slices", file, "device.attributes['d'].model == 'h100'")
+
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 1
+    assert lines[:2] == ["match    d/p/a", "no match d/p/b"]
+    assert lines[2].startswith("error    d/p/c  no such key: model; this device has no attributes; consider")
+    assert result.stderr == "1 match, 1 no match, 1 error\n"
+
+
+def test_the_command_starts_without_kopf_and_kubernetes():
+    """`cel` imports neither, so that it starts at once."""
+    code = "import sys, dra_operator.cli.cel; print([m for m in ('kopf', 'kubernetes', 'celpy') if m in sys.modules])"
+
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "[]\n"
+    )
