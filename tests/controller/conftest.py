@@ -1,5 +1,6 @@
 """What the tests of the controller share: a clock that only a test moves, and a cluster."""
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from cluster import Cluster, Operator, access_to
-
 from dra_operator.cluster.session import ApiSession
 from dra_operator.sim.server import ApiServer
 
@@ -36,6 +36,9 @@ async def cluster():
     """An API server in memory."""
     async with ApiServer() as server, ApiSession(access_to(server.url)) as session:
         yield Cluster(server, session)
+        # Watches that a test left open would hold up the end of the server.
+        server.faults.cut_watches()
+        await asyncio.sleep(0.01)
 
 
 @pytest.fixture

@@ -312,7 +312,7 @@ class Runtime:
         namespace = self._access.namespace
         if self._settings.pod_name:
             return Subject("Pod", namespace, self._settings.pod_name)
-        return Subject("Namespace", namespace, namespace)
+        return Subject("Namespace", "", namespace)
 
     async def _rediscover(self) -> None:
         """Watch kinds that are served by now. One that is served in another version needs a new start."""

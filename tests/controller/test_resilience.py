@@ -1,0 +1,279 @@
+"""What the operator survives: faults of the API server, lost answers, its own sudden death."""
+
+import asyncio
+
+import pytest
+
+from cluster import CLASS, Operator, claim, node, resource_slice
+from dra_operator.sim.server import ApiServer, ServerOptions
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+
+
+@pytest.fixture
+def gpu(cluster):
+    """A node with two devices, and their class."""
+    cluster.put(node(), CLASS, resource_slice("gpu-0", "gpu-1"))
+
+
+@pytest.fixture
+async def start(cluster):
+    """Start operators, one after the other; all are stopped at the end."""
+    started = []
+
+    async def begin():
+        started.append(await Operator(cluster.server.url).start())
+        return started[-1]
+
+    yield begin
+    for operator in started:
+        await operator.runtime.close()
+
+
+# --- faults of writes
+# -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("subresource", ["", "status"], ids=["finalizer", "allocation"])
+async def test_an_answer_that_is_lost_is_read_back(cluster, operator, gpu, subresource):
+    """The write happened, nobody heard: it is not done twice, and counts."""
+    cluster.server.faults.lose_answer(verb="patch", kind="ResourceClaim", subresource=subresource)
+    cluster.put(claim("first"))
+    assert await cluster.allocated("first") == ["gpu-0"]
+    cluster.put(claim("second"))
+
+    assert await cluster.allocated("second") == ["gpu-1"]
+
+
+@pytest.mark.parametrize("code", [409, 422, 429, 500, 503, 504])
+async def test_a_write_that_fails_once_is_made_good(cluster, operator, gpu, code):
+    """Conflicts are decided again, an overloaded server is waited for."""
+    cluster.server.faults.answer(code, verb="patch", kind="ResourceClaim", subresource="status")
+    cluster.put(claim())
+
+    assert await cluster.allocated() == ["gpu-0"]
+
+
+async def test_a_claim_that_changes_under_the_decision_is_decided_again(cluster, operator, gpu):
+    """A label that somebody adds between decision and write is a conflict, and costs one more attempt."""
+    cluster.server.faults.delay(0.1, times=1, verb="patch", kind="ResourceClaim")
+    cluster.put(claim())
+    await asyncio.sleep(0.05)
+    cluster.change(
+        "ResourceClaim", "claim", lambda body: body["metadata"].update(labels={"a": "b"}), "default"
+    )
+
+    await cluster.allocated()
+    assert cluster.claim()["metadata"]["labels"] == {"a": "b"}
+
+
+async def test_a_claim_that_is_recreated_under_the_decision_gets_its_own(cluster, operator, gpu):
+    """The write for the old claim is refused by its uid; the new one is decided by itself."""
+    cluster.server.faults.delay(0.1, times=1, verb="patch", kind="ResourceClaim")
+    cluster.put(claim())
+    await asyncio.sleep(0.05)
+    cluster.server.remove("ResourceClaim", "claim", "default")
+    cluster.put(claim())
+
+    assert await cluster.allocated() == ["gpu-0"]
+
+
+async def test_a_write_that_is_refused_is_told_on_the_claim(cluster, operator, gpu):
+    """What the API server does not accept has a reason, and its device goes to the next claim."""
+    cluster.server.faults.answer(
+        422, times=None, verb="patch", kind="ResourceClaim", subresource="status", name="first", message="no"
+    )
+    cluster.put(claim("first"))
+    await cluster.until(lambda: "AllocationRefused" in cluster.reasons("first"))
+    cluster.put(claim("second"), claim("third"))
+
+    assert await cluster.allocated("second") == ["gpu-0"]
+    assert await cluster.allocated("third") == ["gpu-1"]
+    assert "the API server refuses the allocation: no" in await cluster.waits("first")
+
+
+async def test_a_write_that_is_not_permitted_is_named(cluster, operator, gpu):
+    """A 403 names verb and resource in readiness and in an Event on the claim."""
+    cluster.server.faults.answer(403, times=None, verb="patch", kind="ResourceClaim", message="no such right")
+    cluster.put(claim())
+
+    await cluster.until(lambda: "Forbidden" in cluster.reasons("claim"))
+    assert operator.runtime.unready() == ["not permitted to patch resourceclaims: no such right"]
+    assert operator.runtime.stuck() == []
+
+
+# --- faults of watches
+# ----------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_allocated_before_everything_is_listed(cluster, gpu, start):
+    """A kind that cannot be listed yet could say that the device must not be used."""
+    fault = cluster.server.faults.answer(
+        403, times=None, verb="list", kind="DeviceTaintRule", message="no right"
+    )
+    cluster.put(claim())
+    operator = await start()
+    await cluster.until(
+        lambda: "not permitted to list devicetaintrules: no right" in operator.runtime.unready()
+    )
+    await cluster.stays(lambda: not cluster.devices())
+    await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"), seconds=6)
+
+    fault.times = 0
+    await cluster.allocated()
+    await operator.ready()
+
+
+async def test_a_deletion_that_the_watch_missed_frees_the_device(cluster, operator):
+    """A claim deleted while the watch was broken does not hold its device for ever."""
+    cluster.put(node(), CLASS, resource_slice("gpu-0"), claim("first"))
+    await cluster.allocated("first")
+    cluster.put(claim("second"))
+    await cluster.waits("second")
+    cluster.server.faults.stall_watches("ResourceClaim")
+    cluster.server.remove("ResourceClaim", "first", "default")
+    cluster.server.faults.expire()
+    cluster.server.faults.cut_watches()
+    cluster.server.faults.resume_watches("ResourceClaim")
+
+    assert await cluster.allocated("second") == ["gpu-0"]
+
+
+async def test_watches_that_are_cut_resume(cluster, operator, gpu):
+    """The end of a stream is nothing special."""
+    cluster.server.faults.cut_watches()
+    cluster.put(claim())
+
+    await cluster.allocated()
+    await operator.ready()
+
+
+# --- an API server that is away
+# -------------------------------------------------------------------------------------------
+
+
+async def test_an_api_server_that_is_away_at_the_start_is_waited_for():
+    """The process lives, says why it is not ready, and begins when the API server is there."""
+    server = ApiServer()
+    await server.start()
+    url = server.url
+    await server.stop()
+    operator = await Operator(url).start()
+    try:
+        await asyncio.sleep(0.1)
+        assert operator.runtime.unready()[0].startswith("API server:")
+        assert operator.runtime.stuck() == []
+        server.load([node(), CLASS, resource_slice("gpu-0"), claim()])
+        await server.start()
+        await operator.ready()
+    finally:
+        await operator.runtime.close()
+        server.faults.cut_watches()
+        await server.stop()
+
+
+async def test_an_api_server_that_goes_away_is_waited_for(cluster, operator, gpu):
+    """Readiness goes red, and work resumes without a restart."""
+    cluster.server.faults.cut_watches()
+    await cluster.server.stop()
+    await cluster.until(operator.runtime.unready)
+    cluster.put(claim())
+    await cluster.server.start()
+
+    await cluster.allocated()
+    await operator.ready()
+
+
+async def test_a_kind_that_is_not_served_is_skipped():
+    """A cluster without DeviceTaintRules is served all the same."""
+    resources = tuple(found for found in ServerOptions().resources if found.kind != "DeviceTaintRule")
+    async with ApiServer(options=ServerOptions(resources=resources)) as server:
+        server.load([node(), CLASS, resource_slice("gpu-0"), claim()])
+        operator = await Operator(server.url).start()
+        try:
+            await operator.ready()
+            for _ in range(300):
+                if (
+                    (server.get("ResourceClaim", "claim", "default") or {})
+                    .get("status", {})
+                    .get("allocation")
+                ):
+                    break
+                await asyncio.sleep(0.01)
+            else:
+                pytest.fail("the claim was not allocated")
+        finally:
+            await operator.runtime.close()
+            server.faults.cut_watches()
+
+
+async def test_a_cluster_without_claims_is_told_apart_from_one_that_is_away():
+    """Where resource.k8s.io is switched off, readiness says so."""
+    resources = tuple(found for found in ServerOptions().resources if found.group != "resource.k8s.io")
+    async with ApiServer(options=ServerOptions(resources=resources)) as server:
+        operator = await Operator(server.url).start()
+        try:
+            for _ in range(100):
+                if "does not serve ResourceClaim" in operator.runtime.unready()[0]:
+                    break
+                await asyncio.sleep(0.01)
+            else:
+                pytest.fail(str(operator.runtime.unready()))
+        finally:
+            await operator.runtime.close()
+
+
+# --- sudden death
+# ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("subresource", ["", "status"], ids=["before the finalizer", "before the allocation"])
+async def test_a_killed_operator_loses_nothing(cluster, gpu, start, subresource):
+    """What was decided and not written is decided again by the next one, and nothing is doubled."""
+    cluster.server.faults.delay(30, times=1, verb="patch", kind="ResourceClaim", subresource=subresource)
+    cluster.put(claim("first"), claim("second"))
+    first = await start()
+    await cluster.until(lambda: first.runtime._writer is not None and first.runtime._writer.in_flight)
+    await asyncio.sleep(0.05)
+    await first.kill()
+    await start()
+
+    given = await cluster.allocated("first") + await cluster.allocated("second")
+    assert sorted(given) == ["gpu-0", "gpu-1"]
+
+
+async def test_a_write_that_lands_after_the_death_of_its_operator_is_respected(cluster, gpu, start):
+    """The next operator sees the allocation of the one before, and gives the device to nobody else."""
+    cluster.server.faults.delay(0.3, times=1, verb="patch", kind="ResourceClaim", subresource="status")
+    cluster.put(claim("first"))
+    first = await start()
+    await cluster.until(lambda: cluster.claim("first")["metadata"].get("finalizers"))
+    await first.kill()
+    cluster.put(claim("second"))
+    await start()
+
+    given = await cluster.allocated("first") + await cluster.allocated("second")
+    assert sorted(given) == ["gpu-0", "gpu-1"]
+
+
+async def test_a_restart_says_nothing_twice(cluster, start):
+    """A claim that waited before waits on: one Event, and its count does not grow."""
+    cluster.put(node(), CLASS, claim())
+    first = await start()
+    await cluster.until(lambda: cluster.events("claim"))
+    await cluster.waits()
+    await first.runtime.close()
+    second = await start()
+    await second.ready()
+
+    await cluster.stays(lambda: [event.get("count") for event in cluster.events("claim")] == [1])
+
+
+async def test_a_stale_annotation_of_an_earlier_operator_is_taken_off(cluster, gpu, start):
+    """What was allocated while nobody looked does not go on saying that it waits."""
+    body = claim(annotations={"dra-operator.io/pending": "old"}, finalizers=[FINALIZER])
+    cluster.put(body)
+    await start()
+
+    await cluster.allocated()
+    await cluster.until(lambda: cluster.annotation() is None)
