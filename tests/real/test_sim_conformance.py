@@ -10,13 +10,14 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from controlplane import ControlPlane
 from dra_operator.sim.server import ApiServer
-from sim.comparison import Side, differences
+from sim.comparison import Side, differences, without_identity
 from sim.recording import Answers, read_recording, write_recording
 from sim.scenarios import SCENARIOS
 
@@ -64,3 +65,90 @@ async def test_the_answers_are_those_of_kube_apiserver(
 
     assert not found, "\n".join(found)
     assert recording.setdefault(name, expected_answers) == expected_answers
+
+
+MANIFEST = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: train, labels: {team: a}}
+spec:
+  devices:
+    requests:
+    - {name: gpu, exactly: {deviceClassName: gpu.example.com, count: 2}}
+---
+apiVersion: resource.k8s.io/v1beta1
+kind: ResourceSlice
+metadata: {name: conformance}
+spec:
+  driver: gpu.example.com
+  nodeName: node-1
+  pool: {name: node-1, generation: 1, resourceSliceCount: 1}
+  devices:
+  - {name: gpu-0, basic: {attributes: {model: {string: h100}}, capacity: {memory: {value: 80Gi}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: user}
+spec:
+  containers: [{name: c, image: i}]
+  resourceClaims: [{name: gpu, resourceClaimName: train}]
+"""
+KUBECTL = (
+    ("apply", "-f", "-"),
+    ("apply", "-f", "-"),
+    ("get", "resourceclaims,resourceslices,pods"),
+    ("get", "pods", "-o", "wide"),
+    ("get", "resourceclaim", "train", "-o", "jsonpath={.spec}{.status}"),
+    ("label", "resourceclaim", "train", "team=b", "--overwrite"),
+    ("annotate", "resourceclaim", "train", "note=1"),
+    ("describe", "resourceclaim", "train"),
+    ("describe", "resourceslice", "conformance"),
+    ("describe", "pod", "user"),
+    ("patch", "resourceclaim", "train", "--type=merge", "-p", '{"metadata":{"labels":{"team":null}}}'),
+    ("delete", "-f", "-"),
+)
+
+
+async def test_kubectl_says_the_same(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    """The same commands print the same, times and identities aside."""
+    async with ApiServer() as server:
+        server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": namespace}})
+        kubeconfig = tmp_path / "config"
+        kubeconfig.write_text(server.kubeconfig())
+        for command in KUBECTL:
+            given = MANIFEST if "-" in command else None
+            arguments = ("-n", namespace, *command)
+            expected = control_plane.kubectl(*arguments, input=given)
+            answered = await asyncio.to_thread(
+                control_plane.kubectl, *arguments, input=given, kubeconfig=kubeconfig
+            )
+
+            assert without_identity(answered) == without_identity(expected), command
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/apis/resource.k8s.io",
+        "/apis/resource.k8s.io/v1",
+        "/apis/resource.k8s.io/v1beta1",
+        "/apis/coordination.k8s.io/v1",
+    ],
+)
+async def test_discovery_says_the_same(control_plane: ControlPlane, path: str) -> None:
+    """Groups, versions and kinds are described alike; kinds that the in-memory server lacks are left out."""
+    async with (
+        ApiServer() as server,
+        aiohttp.ClientSession(server.url) as session,
+        session.get(path) as response,
+    ):
+        answered = await response.json()
+    expected = control_plane.client.get(path)
+    served = {item["name"] for item in answered.get("resources", ())}
+    if "resources" in expected:
+        kept = [item for item in expected["resources"] if item["name"] in served]
+        expected["resources"] = [
+            {name: value for name, value in item.items() if name != "storageVersionHash"} for item in kept
+        ]
+
+    assert answered == expected

@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from sim.scenarios import Step
+from .steps import Step
 
 _LIST_KINDS = re.compile(r"(List|Table)$")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -145,3 +145,10 @@ def differences(expected: Any, answered: Any, path: str) -> Iterator[str]:
             yield from differences(*pair, f"{path}[{index}]")
     elif expected != answered:
         yield f"  {path}: {json.dumps(expected)} | {json.dumps(answered)}"
+
+
+def without_identity(text: str) -> str:
+    """Return what kubectl prints without ages, times, uids and resourceVersions, columns one space apart."""
+    text = re.sub(r"\b\d+(s|m|m\d+s)\b", "<age>", text)
+    text = re.sub(r"(Resource Version:|UID:|Creation Timestamp:|Start Time:)\s+.*", r"\1 <own>", text)
+    return re.sub(r" +", " ", text)

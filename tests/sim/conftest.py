@@ -1,6 +1,7 @@
 """A started API server, and a client that sends one request and gives back code, body and headers."""
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -40,8 +41,8 @@ class Api:
         content_type: str = "application/json",
         **headers: str,
     ) -> Answer:
-        """Send a request; a body that is not bytes is sent as JSON."""
-        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        """Send a request; a body that is neither bytes nor a stream is sent as JSON."""
+        data = body if body is None or isinstance(body, bytes | io.BytesIO) else json.dumps(body).encode()
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if data is not None:
             sent["Content-Type"] = content_type
