@@ -29,8 +29,9 @@ def content() -> Slice:
         ('device.driver == "nic.io"', "driver gpu.io != nic.io"),
         ('device.attributes["gpu.io"].model == "h100"', "model a100 != h100"),
         ("device.attributes['gpu.io'].index >= 4", "index 3 < 4"),
+        ('!device.attributes["gpu.io"].healthy', "healthy false != false"),
         ('device.attributes["gpu.io"].model in ["h100", "b200"]', 'model a100 not in ["h100", "b200"]'),
-        ('device.attributes["gpu.io"].healthy', "healthy is false"),
+        ('device.attributes["gpu.io"].healthy', "healthy false != true"),
         ('device.attributes["gpu.io"].other == 1', "other missing != 1"),
         ('device.capacity["gpu.io"].memory.compareTo(quantity("80Gi")) >= 0', "memory 40Gi < 80Gi"),
         ('device.capacity["gpu.io"].memory.isGreaterThan(quantity("80Gi"))', "memory 40Gi <= 80Gi"),
@@ -41,7 +42,9 @@ def content() -> Slice:
 )
 def test_plain_comparisons_are_told(content: Slice, expression: str, told: str | None) -> None:
     """With the device's own value; anything else is not guessed at."""
-    assert comparison.describe(expression, content, 0) == told
+    found = comparison.read(expression)
+
+    assert (None if found is None else found.tell(content, 0)) == told
 
 
 @pytest.mark.parametrize(

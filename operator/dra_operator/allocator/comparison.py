@@ -5,27 +5,31 @@ a literal are told, alone or joined by `&&`; of anything else the expression its
 """
 
 import re
-from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice
+from dra_operator.inventory.columns import Column
 
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _OPERATOR = r"\s*(==|!=|<=|>=|<|>)\s*"
-_NAME = r"(?:\.([A-Za-z_]\w*)|\[[\"']([^\"']+)[\"']\])"
-_ATTRIBUTE = rf"device\.attributes\[[\"']([^\"']+)[\"']\]{_NAME}"
-_CAPACITY = rf"device\.capacity\[[\"']([^\"']+)[\"']\]{_NAME}"
+_NAME = r"(?:\.(?P<field>[A-Za-z_]\w*)|\[[\"'](?P<key>[^\"']+)[\"']\])"
+_ATTRIBUTE = rf"device\.attributes\[[\"'](?P<domain>[^\"']+)[\"']\]{_NAME}"
+_CAPACITY = rf"device\.capacity\[[\"'](?P<domain>[^\"']+)[\"']\]{_NAME}"
 _QUANTITY = r"quantity\([\"']([^\"']+)[\"']\)"
 _LITERAL = r"(\"[^\"]*\"|'[^']*'|-?\d+|true|false)"
 
 _DRIVER = re.compile(rf"device\.driver{_OPERATOR}{_LITERAL}")
 _SCALAR = re.compile(rf"{_ATTRIBUTE}{_OPERATOR}{_LITERAL}")
 _MEMBER = re.compile(rf"{_ATTRIBUTE}\s+in\s+(\[[^\]]*\])")
-_FLAG = re.compile(rf"(!?)\s*{_ATTRIBUTE}")
+_FLAG = re.compile(rf"(?:(?P<not>!)\s*)?{_ATTRIBUTE}")
 _COMPARE_TO = re.compile(rf"{_CAPACITY}\.compareTo\({_QUANTITY}\){_OPERATOR}0")
 _GREATER_OR_LESS = re.compile(rf"{_CAPACITY}\.is(Greater|Less)Than\({_QUANTITY}\)")
 _EQUAL = re.compile(rf"{_CAPACITY}\s*(==|!=)\s*{_QUANTITY}")
+
 
 def conjuncts(expression: str) -> list[str]:
     """Return the parts of an expression that `&&` joins at its top."""
@@ -58,97 +62,72 @@ def _is_no_conjunction(expression: str, position: int) -> bool:
     return expression[position] == "?" and expression[position - 1 : position] not in (".", "[")
 
 
-def describe(part: str, content: Slice, index: int) -> str | None:
-    """Return what a part of an expression that is false for a device compared, or None if it is no plain comparison."""
-    return next((text for teller in _TELLERS if (text := teller(part, content, index)) is not None), None)
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A plain comparison that is false for some device: what it reads of it, and how the text goes on.
+
+    `table` is `driver`, `attributes` or `capacity`; `rest` says what the value is not, as in `< 80Gi`.
+    """
+
+    table: str
+    domain: str
+    name: str
+    rest: str
+
+    def columns(self, content: Slice) -> tuple[Column[Any] | None, ...]:
+        """Return the columns of a slice that the text depends on."""
+        full = f"{self.domain}/{self.name}"
+        if self.table == "attributes":
+            return content.attribute_columns(full)
+        bare = content.capacity.get(self.name) if self.domain == content.driver else None
+        return (content.capacity.get(full), bare)
+
+    def tell(self, content: Slice, index: int) -> str:
+        """Return what was compared for a device."""
+        if self.table == "driver":
+            return f"driver {content.driver} {self.rest}"
+        columns = self.columns(content)
+        values = (column.values[index] for column in columns if column is not None)
+        value = next((value for value in values if value is not None), None)
+        return f"{self.name} {_text(value)} {self.rest}"
 
 
-def _driver(part: str, content: Slice, _: int) -> str | None:
-    match = _DRIVER.fullmatch(part)
-    return f"driver {content.driver} {_OPPOSITE[match[1]]} {_bare(match[2])}" if match else None
+@lru_cache(maxsize=2048)
+def read(part: str) -> Comparison | None:
+    """Return the plain comparison that a part of an expression is, or None."""
+    if match := _DRIVER.fullmatch(part):
+        return Comparison("driver", "", "", f"{_OPPOSITE[match[1]]} {_bare(match[2])}")
+    if match := _SCALAR.fullmatch(part):
+        return _about("attributes", match, f"{_OPPOSITE[match[4]]} {_bare(match[5])}")
+    if match := _MEMBER.fullmatch(part):
+        return _about("attributes", match, f"not in {match[4]}")
+    if match := _FLAG.fullmatch(part):
+        return _about("attributes", match, f"!= {'false' if match['not'] else 'true'}")
+    if match := _COMPARE_TO.fullmatch(part):
+        return _about("capacity", match, f"{_OPPOSITE[match[5]]} {match[4]}")
+    if match := _GREATER_OR_LESS.fullmatch(part):
+        return _about("capacity", match, f"{'<=' if match[4] == 'Greater' else '>='} {match[5]}")
+    if match := _EQUAL.fullmatch(part):
+        return _about("capacity", match, f"{_OPPOSITE[match[4]]} {match[5]}")
+    return None
 
 
-def _scalar(part: str, content: Slice, index: int) -> str | None:
-    match = _SCALAR.fullmatch(part)
-    if match is None:
-        return None
-    name = match[2] or match[3]
-    return f"{name} {_attribute(content, index, match[1], name)} {_OPPOSITE[match[4]]} {_bare(match[5])}"
+def _about(table: str, match: re.Match[str], rest: str) -> Comparison:
+    return Comparison(table, match["domain"], match["field"] or match["key"], rest)
 
 
-def _member(part: str, content: Slice, index: int) -> str | None:
-    match = _MEMBER.fullmatch(part)
-    if match is None:
-        return None
-    name = match[2] or match[3]
-    return f"{name} {_attribute(content, index, match[1], name)} not in {match[4]}"
-
-
-def _flag(part: str, content: Slice, index: int) -> str | None:
-    match = _FLAG.fullmatch(part)
-    if match is None:
-        return None
-    name = match[3] or match[4]
-    return f"{name} is {_attribute(content, index, match[2], name)}"
-
-
-def _compare_to(part: str, content: Slice, index: int) -> str | None:
-    match = _COMPARE_TO.fullmatch(part)
-    if match is None:
-        return None
-    name = match[2] or match[3]
-    return f"{name} {_capacity(content, index, match[1], name)} {_OPPOSITE[match[5]]} {match[4]}"
-
-
-def _greater_or_less(part: str, content: Slice, index: int) -> str | None:
-    match = _GREATER_OR_LESS.fullmatch(part)
-    if match is None:
-        return None
-    name = match[2] or match[3]
-    opposite = "<=" if match[4] == "Greater" else ">="
-    return f"{name} {_capacity(content, index, match[1], name)} {opposite} {match[5]}"
-
-
-def _equal(part: str, content: Slice, index: int) -> str | None:
-    match = _EQUAL.fullmatch(part)
-    if match is None:
-        return None
-    name = match[2] or match[3]
-    return f"{name} {_capacity(content, index, match[1], name)} {_OPPOSITE[match[4]]} {match[5]}"
-
-
-_TELLERS = (_driver, _scalar, _member, _flag, _compare_to, _greater_or_less, _equal)
-
-
-def _attribute(content: Slice, index: int, domain: str, name: str) -> str:
-    value = content.attribute(index, f"{domain}/{name}")
-    return "missing" if value is None else attribute_text(value)
-
-
-def attribute_text(value: AttributeValue) -> str:
-    """Return a value as CEL writes it, without quotes."""
+def _text(value: AttributeValue | DeviceCapacity | None) -> str:
+    if value is None:
+        return "missing"
+    if isinstance(value, DeviceCapacity):
+        return value.value.text
     if isinstance(value.value, tuple):
-        return "[" + ", ".join(_scalar_text(item) for item in value.value) + "]"
+        return "[" + ", ".join(map(_scalar_text, value.value)) + "]"
     return _scalar_text(value.value)
 
 
 def _scalar_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _capacity(content: Slice, index: int, domain: str, name: str) -> str:
-    for key in _keys(content, domain, name):
-        column = content.capacity.get(key)
-        value: DeviceCapacity | None = None if column is None else column.values[index]
-        if value is not None:
-            return value.value.text
-    return "missing"
-
-
-def _keys(content: Slice, domain: str, name: str) -> Iterator[str]:
-    yield f"{domain}/{name}"
-    if domain == content.driver:
-        yield name
 
 
 def _bare(literal: str) -> str:

@@ -268,9 +268,32 @@ class _DeviceFrame(_Frame):
                 return Descend(self.step.claim, self.step.request + 1)
             if len(state.picks[self.step.claim]) + self.choice.count - self.step.count > MAX_DEVICES:
                 return Failure.TOO_MANY
+            if not self._has_enough():
+                return Failure.NO
         elif self.step.count == self.choice.count:
             return failure
         return self._advance()
+
+    def _has_enough(self) -> bool:
+        """False if there are too few candidates left, and none that could end the attempt with an error.
+
+        Upstream would try all combinations of those there are before it says no.
+        """
+        state, choice = self.search.state, self.choice
+        if choice.alternative.derived:
+            return True
+        missing = choice.count - self.step.count
+        for pool in range(self.pool, len(state.view.pools)):
+            answers = self.search.answers_of(choice, pool)
+            available = state.available(self.step.claim, choice.alternative, pool)
+            if pool == self.pool:
+                available &= -(1 << self.position)
+            if answers.errors & available:
+                return True
+            missing -= (answers.mask & available).bit_count()
+            if missing <= 0:
+                return True
+        return False
 
     def _advance(self) -> Step:
         state, choice, claim = self.search.state, self.choice, self.step.claim

@@ -188,7 +188,7 @@ class NodeState:
         layout = self.view.pools[pick.pool].counters
         assert layout is not None
         counters = self._counters_of(layout)
-        draw = layout.draw(pick.content.names[pick.index], pick.content.traits[pick.index].consumes)
+        draw = layout.draw(pick.content, pick.index)
         for number, groups in draw.groups:
             placed = counters.placed[number]
             if placed is not None and not placed.admits(groups):

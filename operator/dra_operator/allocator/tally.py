@@ -21,7 +21,7 @@ from dra_operator.inventory.pool import Judgement, Pool
 from dra_operator.ledger import Availability
 
 _MAX_DETAILS = 3
-_MAX_LOOKED_AT = 512
+_MAX_TOLD = 65_536
 
 
 @dataclass(slots=True)
@@ -83,14 +83,20 @@ Refusal = tuple[Reason, int, str]
 
 @dataclass(frozen=True, slots=True)
 class TallyMaker:
-    """Counts for an alternative. What it asks of selectors is kept with their other answers."""
+    """Counts for an alternative.
+
+    What it asks of selectors is kept with their other answers; `told` keeps what equal slices have been told to lack.
+    """
 
     inventory: Inventory
     availability: Availability
     candidates: Candidates
+    told: dict[object, Counter[str]] = field(default_factory=dict)
 
     def make(self, alternative: Alternative, budget: Budget) -> Tally:
         """Return the tally of an alternative. Raises AbortedError if the time is used up."""
+        if len(self.told) > _MAX_TOLD:
+            self.told.clear()
         tally = Tally()
         tally.selectors = [
             Obstacle(Reason.SELECTOR_MATCHES_NO_DEVICE) for _ in alternative.key.content.request_selectors
@@ -148,21 +154,30 @@ class TallyMaker:
             obstacle.count += refused.bit_count()
             if failed:
                 obstacle.details["it fails"] += failed.bit_count()
-            looked_at = sum(obstacle.details.values())
-            for index in bits.each(refused & ~failed) if looked_at < _MAX_LOOKED_AT else ():
-                if (text := self._compared(expression, content, index, budget)) is not None:
-                    obstacle.details[text] += 1
+            self._compare(obstacle, expression, content, refused & ~failed, budget)
         return selected
 
-    def _compared(self, expression: str, content: Slice, index: int, budget: Budget) -> str | None:
+    def _compare(
+        self, obstacle: Obstacle, expression: str, content: Slice, refused: int, budget: Budget
+    ) -> None:
+        """Add what the first false part of an expression compared, for the devices it refused."""
         parts = comparison.conjuncts(expression)
         for part in parts:
+            if not refused:
+                return
+            passed = 0
             if len(parts) > 1:
-                selected, _ = self.candidates.selectors.get(part).ask(content, 1 << index, budget)
-                if selected:
-                    continue
-            return comparison.describe(part, content, index)
-        return None
+                passed, _ = self.candidates.selectors.get(part).ask(content, refused, budget)
+            if (compared := comparison.read(part)) is not None and refused & ~passed:
+                obstacle.details.update(self._told(compared, content, refused & ~passed))
+            refused = passed
+
+    def _told(self, compared: comparison.Comparison, content: Slice, devices: int) -> Counter[str]:
+        serials = tuple(column and column.serial for column in compared.columns(content))
+        key = (compared, content.driver, serials, devices)
+        if (found := self.told.get(key)) is None:
+            found = self.told[key] = Counter(compared.tell(content, index) for index in bits.each(devices))
+        return found
 
     # --- everything else
 
@@ -257,7 +272,7 @@ class TallyMaker:
             device = content.names[index]
             if content.shareable >> index & 1 and self.availability.ledger.has_shares(place.pool.key, device):
                 continue
-            draw = layout.draw(device, content.traits[index].consumes)
+            draw = layout.draw(content, index)
             placed = state.placed()
             if any((there := placed[number]) and not there.admits(groups) for number, groups in draw.groups):
                 yield Reason.GROUP_INCOMPATIBLE, 1 << index, ""

@@ -9,6 +9,7 @@ Source: ResourceSlice v1, `sharedCounters` and `devices[].consumesCounters`; doc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dra_operator.inventory import bits
 from dra_operator.inventory.slices import Consumption, Slice
 
 
@@ -38,8 +39,7 @@ class CounterLayout:
     draws: Mapping[str, tuple[Draw, ...]]
     sets: int
     has_groups: bool
-    _positions: Mapping[tuple[str, str], int]
-    _sets: Mapping[str, int]
+    _of_device: Mapping[tuple[int, int], Draw]
 
     @classmethod
     def of(cls, slices: Sequence[Slice]) -> "CounterLayout":
@@ -58,40 +58,44 @@ class CounterLayout:
             for name in sorted(counter_set.counters):
                 names.append((counter_set.name, name))
                 totals.append(counter_set.counters[name].value.nano)
-        layout = cls(
+        positions = {name: position for position, name in enumerate(names)}
+        draws: dict[str, tuple[Draw, ...]] = {}
+        of_device: dict[tuple[int, int], Draw] = {}
+        for content in slices:
+            for index in bits.each(content.counted):
+                device = content.names[index]
+                draw = _draw(device, content.traits[index].consumes, sets, positions)
+                of_device[content.serial, index] = draw
+                draws[device] = (*draws.get(device, ()), draw)
+        return cls(
             totals=tuple(totals),
             names=tuple(names),
-            draws={},
+            draws=draws,
             sets=len(sets),
             has_groups=any(content.has_groups for content in slices),
-            _positions={name: position for position, name in enumerate(names)},
-            _sets=sets,
-        )
-        draws: dict[str, tuple[Draw, ...]] = {}
-        for content in slices:
-            for device, trait in zip(content.names, content.traits, strict=True):
-                if trait.consumes:
-                    draws[device] = (*draws.get(device, ()), layout.draw(device, trait.consumes))
-        return cls(
-            layout.totals, layout.names, draws, layout.sets, layout.has_groups, layout._positions, sets
+            _of_device=of_device,
         )
 
-    def draw(self, device: str, consumes: tuple[Consumption, ...]) -> Draw:
-        """Return what a device takes.
+    def draw(self, content: Slice, index: int) -> Draw:
+        """Return what a device of one of the pool's slices takes; it must be one that consumes counters."""
+        return self._of_device[content.serial, index]
 
-        Raises CounterError if it refers to a counter set or a counter that the pool has not.
-        """
-        amounts: list[tuple[int, int]] = []
-        for use in consumes:
-            if use.counter_set not in self._sets:
+
+def _draw(
+    device: str,
+    consumes: tuple[Consumption, ...],
+    sets: Mapping[str, int],
+    positions: Mapping[tuple[str, str], int],
+) -> Draw:
+    amounts: list[tuple[int, int]] = []
+    for use in consumes:
+        if use.counter_set not in sets:
+            raise CounterError(f"device {device} uses counter set {use.counter_set}, which the pool has not")
+        for name, nano in use.counters:
+            position = positions.get((use.counter_set, name))
+            if position is None:
                 raise CounterError(
-                    f"device {device} uses counter set {use.counter_set}, which the pool has not"
+                    f"device {device} uses counter {name}, which counter set {use.counter_set} has not"
                 )
-            for name, nano in use.counters:
-                position = self._positions.get((use.counter_set, name))
-                if position is None:
-                    raise CounterError(
-                        f"device {device} uses counter {name}, which counter set {use.counter_set} has not"
-                    )
-                amounts.append((position, nano))
-        return Draw(tuple(amounts), tuple((self._sets[use.counter_set], use.groups) for use in consumes))
+            amounts.append((position, nano))
+    return Draw(tuple(amounts), tuple((sets[use.counter_set], use.groups) for use in consumes))
