@@ -6,7 +6,7 @@ server. Nothing here awaits: a write is atomic because nobody else runs meanwhil
 Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go and pkg/registry/rest.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -21,9 +21,9 @@ from dra_operator.sim.store import Store
 
 Body = dict[str, Any]
 
-_NO_CREATE_BY_UPDATE_KINDS = frozenset(resource.kind for resource in RESOURCES) - {"Event", "Lease"}
-_CONDITIONAL_KINDS = frozenset({"Lease"})
-_STATUS_AFTER_DELETE_KINDS = frozenset({"Node", "ConfigMap", "Event", "Lease"})
+_CREATED_BY_UPDATE = frozenset({"Event", "Lease"})
+_UPDATED_WITH_VERSION_ONLY = frozenset({"Lease"})
+_ANSWERED_WITH_STATUS_WHEN_DELETED = frozenset({"Node", "ConfigMap", "Event", "Lease"})
 _KEPT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 _GENERATED = 5
 
@@ -216,7 +216,7 @@ class Registry:
         self._check_name(target, metadata)
         self._check_namespace(target, metadata)
         old = self.store.get(target.resource, target.namespace, target.name)
-        if old is None and target.resource.kind not in _NO_CREATE_BY_UPDATE_KINDS and not target.subresource:
+        if old is None and target.resource.kind in _CREATED_BY_UPDATE and not target.subresource:
             return Written(self._create(target, body, options), created=True, warnings=warnings)
         if old is None:
             raise errors.not_found(target.resource, target.name)
@@ -227,7 +227,7 @@ class Registry:
                 target.name,
                 f"Precondition failed: UID in precondition: {given}, UID in object meta: {own}",
             )
-        if not metadata.get("resourceVersion") and target.resource.kind in _CONDITIONAL_KINDS:
+        if not metadata.get("resourceVersion") and target.resource.kind in _UPDATED_WITH_VERSION_ONLY:
             problem = errors.FieldError(
                 "metadata.resourceVersion",
                 "FieldValueInvalid",
@@ -340,7 +340,7 @@ class Registry:
             return Written(stored)
         gone = self.store.remove(resource, stored)
         self.release_namespace(target.namespace)
-        if resource.kind not in _STATUS_AFTER_DELETE_KINDS:
+        if resource.kind not in _ANSWERED_WITH_STATUS_WHEN_DELETED:
             return Written(gone)
         details: Body = {"name": target.name, "kind": resource.plural, "uid": stored.body["metadata"]["uid"]}
         if resource.group:
@@ -477,8 +477,3 @@ def resource_of(kind: str, resources: tuple[Resource, ...] = RESOURCES) -> Resou
 def _later(now: datetime, seconds: int) -> str:
     moment = datetime.fromtimestamp(int(now.timestamp()) + seconds, tz=UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def in_scope(objects: Iterator[Stored], test: Test) -> list[Stored]:
-    """Return the objects that pass a test."""
-    return [stored for stored in objects if test(stored.body)]
