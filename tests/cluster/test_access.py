@@ -9,67 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from dra_operator.cluster.access import AccessError, load_access
 from dra_operator.cluster.session import ApiSession, ApiUnreachable
 
+from .authority import Authority
+
 NOBODY = {"PATH": ""}
 """An environment that says nothing about Kubernetes."""
-
-
-class Authority:
-    """A certificate authority for tests; its certificates are PEM files in a folder."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"authority {id(self)}")])
-        basics = x509.BasicConstraints(ca=True, path_length=None)
-        certificate = self._builder(self.name, self.key).add_extension(basics, critical=True)
-        self.path = folder / f"ca-{id(self)}.crt"
-        self.path.write_bytes(self._pem(certificate))
-
-    def issue(self, name):
-        """Return the paths of a certificate and its key, good for a server on loopback and for a client."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        hosts = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.DNSName("api.example")])
-        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
-        certificate = (
-            self._builder(subject, key)
-            .add_extension(hosts, critical=False)
-            .add_extension(usage, critical=False)
-        )
-        crt, pem = self.folder / f"{name}.crt", self.folder / f"{name}.key"
-        crt.write_bytes(self._pem(certificate))
-        pem.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
-        return crt, pem
-
-    def _builder(self, subject, key):
-        now = dt.datetime.now(dt.UTC)
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self.name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - dt.timedelta(hours=1))
-            .not_valid_after(now + dt.timedelta(hours=1))
-        )
-
-    def _pem(self, builder):
-        certificate = builder.sign(self.key, hashes.SHA256())
-        return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from dra_operator.api.kinds import DEVICE_TAINT_RULE, KINDS, NODE, RESOURCE_CLAI
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.session import ApiError, ApiUnreachable
 
-from .conftest import cut, ok, status
+from .script import cut, ok, status
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.events import ATTEMPTS, EventRecorder, shorten
 
-from .conftest import cut, ok, status
+from .script import cut, ok, status
 
 START = dt.datetime(2026, 1, 1, 12, 0, 0, tzinfo=dt.UTC)
 MADE = ok({"kind": "Event"}, 201)

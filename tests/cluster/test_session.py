@@ -10,7 +10,7 @@ from aiohttp import web
 from dra_operator.cluster.access import Access, AccessError
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable, describe
 
-from .conftest import credentials, cut, lines, ok, status
+from .script import credentials, cut, lines, ok, status
 
 CLAIM = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c"
 

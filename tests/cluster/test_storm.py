@@ -18,7 +18,7 @@ from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writer import AllocateWrite, Gone, Unknown, Writer, Written
 from dra_operator.sim.server import ApiServer, ServerOptions
 
-from .conftest import CLAIMS
+from .script import CLAIMS
 
 QUICK = Backoff(base=0.001, cap=0.01)
 OURS = {

@@ -9,7 +9,6 @@ import pytest
 from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.access import load_access
 from dra_operator.cluster.discovery import Served, served
-from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writer import (
@@ -442,80 +441,3 @@ class TestReflector:
 
         assert [delta.name for delta in deltas if delta.body is None] == ["goes"]
         assert reflector.counters.repaired == 1
-
-
-class TestEvents:
-    """Events as kubectl shows them."""
-
-    class Subject:
-        """A claim as the subject of an Event."""
-
-        def __init__(self, body):
-            self.kind = body["kind"]
-            self.namespace = body["metadata"].get("namespace", "")
-            self.name = body["metadata"]["name"]
-            self.uid = body["metadata"]["uid"]
-
-    @pytest.fixture
-    async def recorder(self, session):
-        """A recorder that runs for as long as the test."""
-        made = EventRecorder(session)
-        task = asyncio.create_task(made.run())
-        yield made
-        assert not task.done()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    async def test_kubectl_describe_shows_the_event(self, recorder, make_claim, control_plane, namespace):
-        """An Event about a claim is shown by `kubectl describe`, with reason, source and message."""
-        subject = self.Subject(make_claim())
-
-        recorder.record(subject, "Warning", "NoDevice", "request gpu: no device")
-        await until(lambda: recorder.counts["created"] == 1)
-
-        described = control_plane.kubectl("describe", "resourceclaim", "claim", "-n", namespace)
-        line = next(line for line in described.splitlines() if "NoDevice" in line)
-        assert line.split()[0] == "Warning"
-        assert "dra-operator" in line
-        assert "request gpu: no device" in line
-
-    async def test_restarted_operator_goes_on_counting(self, session, make_claim, client, namespace):
-        """A second operator that says the same counts on the same Event."""
-        subject = self.Subject(make_claim())
-        now = [0.0]
-        for _ in range(2):
-            recorder = EventRecorder(session, clock=lambda: now[0])
-            task = asyncio.create_task(recorder.run())
-            recorder.record(subject, "Warning", "NoDevice", "why")
-            await until(lambda counts=recorder.counts: counts["created"] == 1)
-            now[0] += 100
-            recorder.record(subject, "Warning", "NoDevice", "why")
-            await until(lambda counts=recorder.counts: counts["refreshed"] == 1)
-            task.cancel()
-
-        (stored,) = client.get(f"/api/v1/namespaces/{namespace}/events")["items"]
-        assert (stored["reason"], stored["count"]) == ("NoDevice", 4)
-
-    async def test_event_of_a_class_is_shown(self, recorder, client, control_plane, namespace):
-        """An Event about a cluster-scoped object is accepted, and shown with it."""
-        body = {
-            "apiVersion": CLASSES.api_version,
-            "kind": "DeviceClass",
-            "metadata": {"name": f"{namespace}.io"},
-        }
-        subject = self.Subject(client.create(CLASSES.path(), body | {"spec": {}}))
-
-        recorder.record(subject, "Warning", "InvalidSelector", "spec.selectors[0] does not compile")
-        await until(lambda: recorder.counts["created"] == 1)
-
-        described = control_plane.kubectl("describe", "deviceclass", f"{namespace}.io")
-        assert "spec.selectors[0] does not compile" in described
-
-    async def test_event_in_a_namespace_that_is_gone_hurts_nobody(self, recorder, make_claim):
-        """An Event that finds no namespace is refused and forgotten."""
-        subject = self.Subject(make_claim())
-        subject.namespace = "no-such-namespace"
-
-        recorder.record(subject, "Warning", "NoDevice", "why")
-
-        await until(lambda: recorder.counts["refused"] == 1)

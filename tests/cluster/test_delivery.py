@@ -1,0 +1,290 @@
+"""Delivery: what comes of each answer, and of none."""
+
+import pytest
+from aiohttp import web
+
+from dra_operator.cluster.writer import (
+    Conflict,
+    Forbidden,
+    Gone,
+    Refused,
+    Unknown,
+    Written,
+)
+from dra_operator.cluster.writes import FINALIZER
+
+from .script import cut, lines, ok, status
+from .writing import ALLOCATION, DONE, OTHERS, UNCHANGED, allocate, claim, patches
+
+
+class TestOutcomes:
+    """What comes of each answer, and of none."""
+
+    async def test_lost_race_is_a_conflict(self, script, desk):
+        """A 409 on a claim that has changed is a conflict, and tells how the claim is now."""
+        changed = claim(9, finalizers=[FINALIZER])
+        script.then(status(409, "the object has been modified", "Conflict"), ok(changed))
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Conflict)
+        assert outcome.body == changed
+
+    async def test_conflict_with_ourselves_is_written(self, script, desk):
+        """A 409 because the same patch had arrived before counts as written."""
+        script.then(status(409), DONE)
+
+        assert isinstance(await desk().result(allocate()), Written)
+
+    async def test_gone_claim_is_gone(self, script, desk):
+        """A 404 says that the claim no longer exists."""
+        script.then(status(404))
+
+        assert isinstance(await desk().result(allocate()), Gone)
+
+    async def test_recreated_claim_is_a_conflict(self, script, desk):
+        """A claim deleted and made anew under its name answers 422; it is another claim, so look again."""
+        anew = claim(9, uid="another")
+        script.then(status(422, "metadata.uid: field is immutable", "Invalid"), ok(anew))
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Conflict)
+        assert outcome.body == anew
+
+    async def test_claim_allocated_by_another_is_a_conflict(self, script, desk):
+        """An allocation that somebody else has written answers 422; it is left alone."""
+        theirs = claim(9, allocation=OTHERS)
+        script.then(status(422, "field is immutable", "Invalid"), ok(theirs))
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Conflict)
+        assert outcome.body == theirs
+
+    async def test_invalid_allocation_is_refused_when_asked_twice(self, script, desk):
+        """A 422 on an unchanged claim is tried once more and then refused, with the server's words."""
+        invalid = status(422, "status.allocation: Invalid value", "Invalid")
+        script.then(invalid, UNCHANGED, invalid)
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Refused)
+        assert outcome.message == "status.allocation: Invalid value"
+        assert len(patches(script)) == 2
+
+    async def test_passing_422_is_forgiven(self, script, desk):
+        """A 422 that does not come twice does no harm."""
+        script.then(status(422), UNCHANGED, DONE)
+
+        assert isinstance(await desk().result(allocate()), Written)
+
+    async def test_forbidden_names_verb_and_resource(self, script, desk):
+        """A 403 says which rule is missing."""
+        script.then(status(403, "no", "Forbidden"))
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Forbidden)
+        assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/status")
+
+    async def test_missing_right_to_bind_is_forbidden(self, script, desk):
+        """The right to bind is demanded by a 422; it is reported as the missing rule that it is."""
+        message = (
+            'ResourceClaim "c" is invalid: status.allocation: Forbidden: changing status.allocation or '
+            'status.reservedFor requires resource="resourceclaims/binding", verb="patch" permission: no'
+        )
+        script.then(status(422, message, "Invalid"))
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Forbidden)
+        assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/binding")
+
+    async def test_decision_about_an_allocated_claim_is_a_conflict(self, script, desk):
+        """A decision that missed that its claim has devices is a conflict, also if nothing has changed since."""
+        theirs = claim(5, allocation=OTHERS, finalizers=[FINALIZER])
+        script.then(status(422, "field is immutable", "Invalid"), ok(theirs))
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Conflict)
+        assert outcome.body == theirs
+
+    @pytest.mark.parametrize("code", [302, 400, 405, 413, 415])
+    async def test_answer_that_cannot_improve_is_refused(self, script, desk, code):
+        """A patch that the API server cannot take at all is refused without a second attempt."""
+        script.then(status(code, "cannot take this"))
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Refused)
+        assert "cannot take this" in outcome.message
+        assert len(script.asked) == 1
+
+    async def test_429_waits_as_long_as_asked(self, script, desk):
+        """A server that is overloaded is obeyed, and the patch is sent again."""
+        script.then(status(429, headers={"Retry-After": "7"}), DONE)
+        writing = desk()
+
+        assert isinstance(await writing.result(allocate()), Written)
+
+        assert writing.waits == [7.0]
+
+    @pytest.mark.parametrize(
+        "silence",
+        [
+            cut,
+            status(500, "etcdserver: request timed out"),
+            status(503),
+            status(504),
+            status(408),
+            lambda _: web.Response(text="<html>"),
+        ],
+        ids=["cut", "500", "503", "504", "408", "unreadable"],
+    )
+    class TestSilence:
+        """A patch of which nobody knows whether it was stored."""
+
+        async def test_stored_patch_counts(self, script, desk, silence):
+            """If the claim has the devices, it is written, and not sent again."""
+            script.then(silence, DONE)
+
+            assert isinstance(await desk().result(allocate()), Written)
+
+            assert len(patches(script)) == 1
+
+        async def test_lost_patch_is_repeated(self, script, desk, silence):
+            """If the claim is as before, the patch is sent again under the same precondition."""
+            script.then(silence, UNCHANGED, DONE)
+
+            assert isinstance(await desk().result(allocate()), Written)
+
+            first, second = patches(script)
+            assert first == second
+
+        async def test_changed_claim_is_a_conflict(self, script, desk, silence):
+            """If the claim is neither as before nor as wanted, it is decided anew."""
+            script.then(silence, ok(claim(9)))
+
+            assert isinstance(await desk().result(allocate()), Conflict)
+
+        async def test_other_allocation_is_a_conflict(self, script, desk, silence):
+            """If the claim got other devices meanwhile, those stand."""
+            script.then(silence, ok(claim(9, allocation=OTHERS)))
+
+            assert isinstance(await desk().result(allocate()), Conflict)
+
+        async def test_recreated_claim_is_a_conflict(self, script, desk, silence):
+            """Devices of another claim of the same name do not count."""
+            script.then(silence, ok(claim(9, uid="another", allocation=ALLOCATION)))
+
+            assert isinstance(await desk().result(allocate()), Conflict)
+
+        async def test_gone_claim_is_gone(self, script, desk, silence):
+            """If the claim is gone, so is the decision."""
+            script.then(silence, status(404))
+
+            assert isinstance(await desk().result(allocate()), Gone)
+
+        async def test_stored_finalizer_is_decided_anew(self, script, desk, silence):
+            """If the first of two patches got through in silence, the second waits for a new look."""
+            script.then(silence, ok(claim(6, finalizers=[FINALIZER])))
+
+            assert isinstance(await desk().result(allocate(finalizers=())), Conflict)
+
+            assert len(patches(script)) == 1
+
+    @pytest.mark.parametrize("code", [500, 503, 504, 408, 429])
+    async def test_errors_for_ever_end(self, script, desk, code):
+        """A patch that gets an error for an answer again and again is given back, to be decided anew."""
+
+        def answer(request):
+            return (status(code) if request.method == "PATCH" else UNCHANGED)(request)
+
+        script.default = answer
+
+        assert isinstance(await desk().result(allocate()), Conflict)
+
+        assert len(patches(script)) == 6
+
+    async def test_patch_without_answer_is_never_given_up(self, script, desk):
+        """A patch that got no answer may still arrive: it is repeated until one settles it."""
+        for _ in range(20):
+            script.then(cut, UNCHANGED)
+        for _ in range(10):
+            script.then(status(503), UNCHANGED, status(429))
+        script.then(DONE)
+
+        assert isinstance(await desk().result(allocate()), Written)
+
+    async def test_server_that_never_answers_is_read_back(self, script, desk):
+        """A patch that runs into the time limit is read back."""
+        script.then(lines(then="stall"), DONE)
+
+        assert isinstance(await desk(timeout=0.05).result(allocate()), Written)
+
+    async def test_lost_answer_then_409_is_written(self, script, desk):
+        """A repeated patch that meets its own earlier success is written, not lost."""
+        script.then(cut, UNCHANGED, status(409), DONE)
+
+        assert isinstance(await desk().result(allocate()), Written)
+
+    async def test_reading_back_goes_on_until_the_server_is_back(self, script, desk):
+        """While the API server is away the outcome stays unknown, however long that takes."""
+        script.then(status(503), *[status(503)] * 40, DONE)
+        writing = desk()
+
+        assert isinstance(await writing.result(allocate()), Written)
+
+        assert max(writing.waits) == 10.0
+
+    async def test_expired_credentials_are_waited_for(self, script, desk):
+        """A 401 that stays after a renewal is waited out: nothing says that the claim was at fault."""
+        script.then(status(401), status(401), UNCHANGED, DONE)
+
+        assert isinstance(await desk().result(allocate()), Written)
+
+    async def test_forbidden_reading_is_reported(self, script, desk):
+        """If the claim may not even be read back, that is what is missing."""
+        script.then(status(500), status(403, "no", "Forbidden"))
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Forbidden)
+        assert (outcome.error.verb, outcome.error.resource) == ("get", "resourceclaims")
+
+    async def test_ignored_patch_is_refused(self, script, desk):
+        """A good status that changed nothing is not taken for a success."""
+        script.then(UNCHANGED)
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Refused)
+        assert "resourceclaims/status was accepted, but the claim is as before" in outcome.message
+
+    async def test_altered_allocation_is_a_conflict(self, script, desk):
+        """If a webhook made other devices of ours, those are looked at and not ours assumed."""
+        script.then(ok(claim(6, allocation=OTHERS)))
+
+        assert isinstance(await desk().result(allocate()), Conflict)
+
+    async def test_defect_is_one_unknown_outcome(self, script, desk):
+        """An answer that breaks our own code costs one write, whose outcome is unknown, and frees its slot."""
+        script.then(ok({"status": {"allocation": ALLOCATION}}), DONE)
+        writing = desk(concurrency=1)
+
+        assert isinstance(await writing.result(allocate()), Unknown)
+        writing.writer.submit(allocate())
+        assert isinstance((await writing.results(2))[1], Written)
+
+    async def test_outcomes_are_counted(self, script, desk):
+        """Outcomes are counted by their kind."""
+        script.then(DONE, status(404))
+        writing = desk(concurrency=1)
+        writing.writer.submit(allocate())
+        writing.writer.submit(allocate())
+
+        await writing.results(2)
+
+        assert writing.writer.outcomes == {"Written": 1, "Gone": 1}

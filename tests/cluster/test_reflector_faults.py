@@ -1,0 +1,245 @@
+"""The reflector outlives every fault of server and network."""
+
+import pytest
+from aiohttp import web
+
+from .mirror import GOOD, QUIET
+from .script import cut, event, lines, listed, status, thing
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        cut,
+        status(500, "internal"),
+        status(503, "etcd is away"),
+        status(429, "slow down"),
+        status(403, "no", "Forbidden"),
+        status(404, "no such kind"),
+        lambda _: web.Response(text="<html>not the API server</html>"),
+        lambda _: web.Response(text='{"items": [{}]}'),
+    ],
+    ids=["cut", "500", "503", "429", "403", "404", "not JSON", "an item without metadata"],
+)
+async def test_fault_of_the_list_is_outlived(script, mirror, fault):
+    """Whatever a list meets, however often, it is made again with growing pauses until it succeeds."""
+    # Of a cut connection the HTTP client asks twice, so this is at least a dozen failures of each kind.
+    script.then(*[fault] * 24, *GOOD, QUIET)
+    watching = mirror()
+
+    await watching.reflector.synced.wait()
+
+    assert watching.changes == ["+a", "+b"]
+    assert watching.waits[:4] == [0.25, 0.5, 1.0, 2.0]
+    assert watching.waits[-1] == 30.0
+    assert watching.reflector.trouble is None
+    assert watching.reflector.forbidden is None
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        cut,
+        lines(then="cut"),
+        status(500, "internal"),
+        status(503, "etcd is away"),
+        status(429, "slow down"),
+        status(403, "no", "Forbidden"),
+        status(404, "no such kind"),
+        status(401, "who are you"),
+        lines(event("ERROR", {"code": 500, "message": "etcdserver: no leader"})),
+        lines(event("ERROR", {"code": 504, "message": "timeout"})),
+        lines(event("SURPRISE", {})),
+        lines(b'{"type": "ADDED", "obj'),
+        lines(b'{"type": "ADDED"}'),
+        lines(b"null"),
+        lines(b'{"type": "ADDED", "object": null}'),
+        lines(),
+    ],
+    ids=[
+        "cut before the answer",
+        "cut stream",
+        "500",
+        "503",
+        "429",
+        "403",
+        "404",
+        "401",
+        "ERROR 500",
+        "ERROR 504",
+        "unknown event",
+        "garbled line",
+        "event without object",
+        "null",
+        "null object",
+        "ends at once",
+    ],
+)
+async def test_fault_of_the_watch_is_outlived(script, mirror, fault):
+    """Whatever a watch meets, it resumes after a pause from the last version, and nothing is lost."""
+    script.then(*GOOD, fault, fault, lines(event("ADDED", thing("c", 101)), then="stall"))
+    watching = mirror()
+
+    await watching.until(lambda: "+c" in watching.changes)
+
+    assert watching.changes == ["+a", "+b", "+c"]
+    assert watching.reflector.counters.lists == 1
+    assert watching.waits != []
+    assert {asked.query["resourceVersion"] for asked in script.asked[1:]} == {"100"}
+
+
+async def test_silent_stream_is_given_up(script, mirror):
+    """A watch that says nothing for too long is opened again, and the event that was missed arrives."""
+    script.then(*GOOD, lines(then="stall"), lines(event("ADDED", thing("c", 101)), then="stall"))
+    watching = mirror(idle_timeout=0.05)
+
+    await watching.until(lambda: "+c" in watching.changes)
+
+    assert watching.reflector.counters.lists == 1
+
+
+async def test_watches_that_never_say_anything_lead_to_a_list(script, mirror):
+    """Where watches are accepted and stay silent, not even a bookmark, the version itself is suspect."""
+    script.then(*GOOD, *[lines(then="stall")] * 3, listed(thing("a", 1), version="50"), QUIET)
+    watching = mirror(idle_timeout=0.02)
+
+    await watching.until(lambda: watching.reflector.counters.lists == 2)
+
+    assert watching.changes == ["+a", "+b", "-b"]
+
+
+@pytest.mark.parametrize(
+    "expired",
+    [
+        lines(event("ERROR", {"code": 410, "message": "too old"})),
+        status(410, "too old", "Expired"),
+        status(400, "invalid resource version"),
+    ],
+    ids=["ERROR event", "HTTP 410", "HTTP 400"],
+)
+async def test_expired_version_leads_to_a_list(script, mirror, expired):
+    """A version that the server no longer has, or cannot read, is given up for a list."""
+    script.then(*GOOD, expired, listed(thing("a", 1), version="200"), QUIET)
+    watching = mirror()
+
+    await watching.until(lambda: watching.reflector.counters.lists == 2)
+
+    assert watching.changes == ["+a", "+b", "-b"]
+
+
+async def test_expired_continue_token_starts_the_list_again(script, mirror):
+    """A 410 in the middle of a list starts it from the front, and loses nothing."""
+    script.then(
+        listed(thing("a", 1), proceed="p2"),
+        status(410, "continue token expired", "Expired"),
+        listed(thing("a", 1), proceed="p2"),
+        listed(thing("b", 2)),
+        QUIET,
+    )
+    watching = mirror()
+
+    await watching.reflector.synced.wait()
+
+    assert watching.changes == ["+a", "+b"]
+    assert "continue" not in script.asked[2].query
+
+
+async def test_repeated_410_backs_off(script, mirror):
+    """Lists that succeed do not reset the pause while every watch ends in 410."""
+    for _ in range(6):
+        script.then(listed(thing("a", 1)), status(410))
+    script.then(listed(thing("a", 1)), QUIET)
+    watching = mirror()
+
+    await watching.until(lambda: watching.reflector.counters.lists == 7)
+
+    assert watching.waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
+
+
+async def test_event_resets_the_pause(script, mirror):
+    """After something useful arrived, the next fault starts with a short pause again."""
+    away = status(503)
+    script.then(*GOOD, away, away, away, lines(event("ADDED", thing("c", 101)), then="cut"), QUIET)
+    watching = mirror()
+
+    await watching.until(lambda: len(watching.waits) == 4)
+
+    assert watching.waits == [0.25, 0.5, 1.0, 0.25]
+
+
+async def test_retry_after_is_obeyed(script, mirror):
+    """A server that asks to wait longer than we would is obeyed."""
+    script.then(status(429, headers={"Retry-After": "17"}), *GOOD, QUIET)
+    watching = mirror()
+
+    await watching.reflector.synced.wait()
+
+    assert watching.waits == [17.0]
+
+
+async def test_forbidden_is_reported_and_forgotten(script, mirror):
+    """While a list is forbidden the refusal can be read, with verb and resource; afterwards it is gone."""
+    script.default = status(403, "no", "Forbidden")
+    watching = mirror()
+    await watching.until(lambda: watching.reflector.forbidden is not None)
+    assert (watching.reflector.forbidden.verb, watching.reflector.forbidden.resource) == (
+        "list",
+        "resourceclaims",
+    )
+
+    script.then(*GOOD)
+    script.default = QUIET
+    await watching.reflector.synced.wait()
+
+    assert watching.reflector.forbidden is None
+
+
+async def test_trouble_is_one_line_while_it_lasts(script, mirror):
+    """What is wrong can be read while it is."""
+    script.default = status(503, "etcd is away", "ServiceUnavailable")
+    watching = mirror()
+
+    await watching.until(lambda: watching.waits != [])
+
+    assert watching.reflector.trouble == "list resourceclaims: 503 ServiceUnavailable: etcd is away"
+
+
+async def test_trouble_ends_when_a_watch_is_accepted(script, mirror):
+    """A quiet kind is well again as soon as its watch is open, not only with the next event."""
+    script.then(*GOOD, status(503), lines(then="stall"))
+    watching = mirror()
+
+    await watching.until(lambda: watching.reflector.trouble is not None)
+    await watching.until(lambda: watching.reflector.trouble is None)
+
+    assert watching.reflector.counters.events == 0
+
+
+async def test_last_contact_follows_the_clock(script, mirror):
+    """Each list and each line of a watch counts as contact."""
+    script.then(*GOOD, QUIET)
+    watching = mirror()
+    assert watching.reflector.last_contact is None
+
+    watching.now = 42.0
+    await watching.reflector.synced.wait()
+
+    assert watching.reflector.last_contact == 42.0
+
+
+async def test_consumer_error_does_not_stop_the_stream(script, mirror):
+    """A consumer that raises loses its delta; the others arrive."""
+    script.then(*GOOD, lines(event("ADDED", thing("c", 101)), then="stall"))
+    watching = mirror()
+    arrived = []
+
+    def take(delta):
+        if delta.name == "a":
+            raise OSError("the consumer's own fault")
+        arrived.append(delta.name)
+
+    watching.reflector._deliver = take
+    await watching.until(lambda: "c" in arrived)
+
+    assert arrived == ["b", "c"]
+    assert watching.reflector.counters.consumer_errors == 1

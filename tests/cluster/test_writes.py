@@ -1,0 +1,138 @@
+"""Writes: what the API server gets, and in which order."""
+
+import pytest
+
+from dra_operator.cluster.writer import (
+    DeallocateWrite,
+    Unsent,
+    Writer,
+    Written,
+)
+from dra_operator.cluster.writes import FINALIZER, PENDING_ANNOTATION
+
+from .script import CLAIMS, ok
+from .writing import ALLOCATION, DONE, PATH, allocate, annotate, claim, deallocate, patches
+
+
+async def test_finalizer_precedes_the_allocation(script, desk):
+    """A claim without the finalizer gets it first, and the allocation on top of the version that came of it."""
+    script.then(ok(claim(6, finalizers=["other", FINALIZER])), DONE)
+
+    outcome = await desk().result(allocate(finalizers=("other",)))
+
+    assert patches(script) == [
+        (
+            "",
+            {"metadata": {"resourceVersion": "5", "uid": "u", "finalizers": ["other", FINALIZER]}},
+        ),
+        (
+            "/status",
+            {"metadata": {"resourceVersion": "6", "uid": "u"}, "status": {"allocation": ALLOCATION}},
+        ),
+    ]
+    assert isinstance(outcome, Written)
+    assert outcome.body["status"]["allocation"] == ALLOCATION
+
+
+async def test_stale_annotation_goes_with_the_finalizer(script, desk):
+    """The patch that sets the finalizer takes the pending annotation off."""
+    script.then(ok(claim(6, finalizers=[FINALIZER])), DONE)
+
+    await desk().result(allocate(finalizers=(), drop_annotation=True))
+
+    assert patches(script)[0][1]["metadata"] == {
+        "resourceVersion": "5",
+        "uid": "u",
+        "finalizers": [FINALIZER],
+        "annotations": {PENDING_ANNOTATION: None},
+    }
+
+
+async def test_stale_annotation_alone_takes_a_patch(script, desk):
+    """A claim with the finalizer and a stale annotation is freed of it before its allocation."""
+    script.then(ok(claim(6, finalizers=[FINALIZER])), DONE)
+
+    await desk().result(allocate(drop_annotation=True))
+
+    assert [subresource for subresource, _ in patches(script)] == ["", "/status"]
+
+
+async def test_protected_claim_takes_one_patch(script, desk):
+    """A claim that has the finalizer and no annotation is allocated by one patch."""
+    script.then(DONE)
+
+    assert isinstance(await desk().result(allocate()), Written)
+
+    assert [subresource for subresource, _ in patches(script)] == ["/status"]
+
+
+async def test_patches_are_merge_patches_by_the_field_manager(script, desk):
+    """Patches are merge-patches, and managedFields will name the operator."""
+    script.then(DONE)
+
+    await desk().result(allocate())
+
+    assert script.asked[0].headers["Content-Type"] == "application/merge-patch+json"
+    assert script.asked[0].query == {"fieldManager": "dra-operator"}
+
+
+async def test_allocation_ends_before_the_finalizer(script, desk):
+    """A claim that is deleted loses its allocation first and then our finalizer, and no other."""
+    script.then(ok(claim(6, finalizers=["other", FINALIZER])), ok(claim(7, finalizers=["other"])))
+
+    outcome = await desk().result(deallocate(finalizers=("other", FINALIZER)))
+
+    assert isinstance(outcome, Written)
+    assert patches(script) == [
+        ("/status", {"metadata": {"resourceVersion": "5", "uid": "u"}, "status": {"allocation": None}}),
+        ("", {"metadata": {"resourceVersion": "6", "uid": "u", "finalizers": ["other"]}}),
+    ]
+
+
+async def test_claim_without_allocation_only_loses_the_finalizer(script, desk):
+    """A claim that has our finalizer and no allocation is released by one patch."""
+    script.then(ok(claim(6)))
+
+    await desk().result(deallocate(allocated=False))
+
+    assert patches(script) == [("", {"metadata": {"resourceVersion": "5", "uid": "u", "finalizers": []}})]
+
+
+def test_reserved_claim_is_never_deallocated():
+    """A claim that somebody uses cannot even be asked to be deallocated."""
+    with pytest.raises(ValueError, match="reserved for 1 consumers"):
+        DeallocateWrite("ns", "c", "u", "5", (FINALIZER,), allocated=True, consumers=1)
+
+
+@pytest.mark.parametrize("text", ["why it waits", None], ids=["set", "take off"])
+async def test_annotation_is_conditional(script, desk, text):
+    """An annotation touches nothing else, and only the claim it was meant for."""
+    script.then(ok(claim(6, annotation=text)))
+
+    assert isinstance(await desk().result(annotate(text, current="old")), Written)
+
+    assert patches(script) == [
+        (
+            "",
+            {"metadata": {"resourceVersion": "5", "uid": "u", "annotations": {PENDING_ANNOTATION: text}}},
+        )
+    ]
+
+
+async def test_equal_annotation_is_not_sent(script, desk):
+    """An annotation that says what is said already costs no request."""
+    assert isinstance(await desk().result(annotate("same", current="same")), Unsent)
+
+    assert script.asked == []
+
+
+async def test_served_version_is_used(script, session):
+    """An API server that serves v1beta1 gets its patches there."""
+    outcomes = []
+    script.then(DONE)
+    writer = Writer(session, type(CLAIMS)(CLAIMS.kind, "v1beta1"), outcomes.append)
+
+    writer.submit(allocate())
+    await writer.drain(5)
+
+    assert script.asked[0].path == PATH.replace("/v1/", "/v1beta1/") + "/status"

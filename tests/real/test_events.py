@@ -1,0 +1,124 @@
+"""Events on a real API server, as kubectl shows them."""
+
+import asyncio
+
+import pytest
+
+from dra_operator.api.kinds import KINDS
+from dra_operator.cluster.access import load_access
+from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.events import EventRecorder
+from dra_operator.cluster.session import ApiSession
+
+CLAIMS = Served(KINDS["ResourceClaim"], "v1")
+CLASSES = Served(KINDS["DeviceClass"], "v1")
+
+
+@pytest.fixture
+async def session(control_plane):
+    """A session as the administrator."""
+    async with ApiSession(load_access(str(control_plane.admin_kubeconfig))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def make_claim(client, namespace):
+    """Create a claim and return it as stored."""
+
+    def make():
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+        body = {
+            "apiVersion": CLAIMS.api_version,
+            "kind": "ResourceClaim",
+            "metadata": {"name": "claim", "namespace": namespace},
+            "spec": {"devices": {"requests": [request]}},
+        }
+        return client.create(CLAIMS.path(namespace), body)
+
+    return make
+
+
+async def until(condition):
+    """Wait until a condition holds."""
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - a condition of any shape
+            await asyncio.sleep(0.02)
+
+
+class Subject:
+    """A claim as the subject of an Event."""
+
+    def __init__(self, body):
+        self.kind = body["kind"]
+        self.namespace = body["metadata"].get("namespace", "")
+        self.name = body["metadata"]["name"]
+        self.uid = body["metadata"]["uid"]
+
+
+@pytest.fixture
+async def recorder(session):
+    """A recorder that runs for as long as the test."""
+    made = EventRecorder(session)
+    task = asyncio.create_task(made.run())
+    yield made
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_kubectl_describe_shows_the_event(recorder, make_claim, control_plane, namespace):
+    """An Event about a claim is shown by `kubectl describe`, with reason, source and message."""
+    subject = Subject(make_claim())
+
+    recorder.record(subject, "Warning", "NoDevice", "request gpu: no device")
+    await until(lambda: recorder.counts["created"] == 1)
+
+    described = control_plane.kubectl("describe", "resourceclaim", "claim", "-n", namespace)
+    line = next(line for line in described.splitlines() if "NoDevice" in line)
+    assert line.split()[0] == "Warning"
+    assert "dra-operator" in line
+    assert "request gpu: no device" in line
+
+
+async def test_restarted_operator_goes_on_counting(session, make_claim, client, namespace):
+    """A second operator that says the same counts on the same Event."""
+    subject = Subject(make_claim())
+    now = [0.0]
+    for _ in range(2):
+        recorder = EventRecorder(session, clock=lambda: now[0])
+        task = asyncio.create_task(recorder.run())
+        recorder.record(subject, "Warning", "NoDevice", "why")
+        await until(lambda counts=recorder.counts: counts["created"] == 1)
+        now[0] += 100
+        recorder.record(subject, "Warning", "NoDevice", "why")
+        await until(lambda counts=recorder.counts: counts["refreshed"] == 1)
+        task.cancel()
+
+    (stored,) = client.get(f"/api/v1/namespaces/{namespace}/events")["items"]
+    assert (stored["reason"], stored["count"]) == ("NoDevice", 4)
+
+
+async def test_event_of_a_class_is_shown(recorder, client, control_plane, namespace):
+    """An Event about a cluster-scoped object is accepted, and shown with it."""
+    body = {
+        "apiVersion": CLASSES.api_version,
+        "kind": "DeviceClass",
+        "metadata": {"name": f"{namespace}.io"},
+    }
+    subject = Subject(client.create(CLASSES.path(), body | {"spec": {}}))
+
+    recorder.record(subject, "Warning", "InvalidSelector", "spec.selectors[0] does not compile")
+    await until(lambda: recorder.counts["created"] == 1)
+
+    described = control_plane.kubectl("describe", "deviceclass", f"{namespace}.io")
+    assert "spec.selectors[0] does not compile" in described
+
+
+async def test_event_in_a_namespace_that_is_gone_hurts_nobody(recorder, make_claim):
+    """An Event that finds no namespace is refused and forgotten."""
+    subject = Subject(make_claim())
+    subject.namespace = "no-such-namespace"
+
+    recorder.record(subject, "Warning", "NoDevice", "why")
+
+    await until(lambda: recorder.counts["refused"] == 1)
