@@ -1,0 +1,193 @@
+"""`dra-operator replay`, as docs/cli.md lays it down."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dra_operator.cli.compare import difference, is_equal
+from dra_operator.cli.replay import app
+
+ALLOCATED = {"request": "r", "driver": "d", "pool": "n1", "device": "a"}
+SELECTOR = {
+    "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+}
+ANSWER = {"node": "n1", "results": [{"devices": {"results": [ALLOCATED]}, "nodeSelector": SELECTOR}]}
+
+
+def scenario(name: str = "one", count: int = 1, **more: Any) -> dict[str, Any]:
+    """Return a scenario with one node, one device and one claim."""
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    return {
+        "name": name,
+        "nodes": [{"metadata": {"name": "n1"}}],
+        "deviceClasses": [{"metadata": {"name": "c"}, "spec": {}}],
+        "resourceSlices": [
+            {
+                "metadata": {"name": "s"},
+                "spec": {"driver": "d", "pool": pool, "nodeName": "n1", "devices": [{"name": "a"}]},
+            }
+        ],
+        "claims": [
+            {
+                "metadata": {"name": "claim", "namespace": "ns"},
+                "spec": {
+                    "devices": {
+                        "requests": [{"name": "r", "exactly": {"deviceClassName": "c", "count": count}}]
+                    }
+                },
+            }
+        ],
+        **more,
+    }
+
+
+def run(tmp_path: Path, *rows: Any, options: tuple[str, ...] = ()) -> Result:
+    """Replay these rows."""
+    file = tmp_path / "scenarios.jsonl"
+    file.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return CliRunner().invoke(app, [str(file), *options])
+
+
+def lines(result: Result) -> list[Any]:
+    """Return the JSON lines of the output."""
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_an_equal_answer_ends_with_0(tmp_path: Path) -> None:
+    """And is printed."""
+    result = run(tmp_path, scenario(expected=ANSWER))
+
+    assert result.exit_code == 0, result.output
+    assert lines(result) == [{"name": "one", **ANSWER}]
+    assert "1 equal" in result.stderr
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_nothing_to_compare_ends_with_0(tmp_path: Path, count: int) -> None:
+    """Whatever the answer is."""
+    assert run(tmp_path, scenario(count=count)).exit_code == 0
+
+
+def test_another_answer_ends_with_1(tmp_path: Path) -> None:
+    """The expected answer goes to stderr."""
+    result = run(tmp_path, scenario(expected={"unsatisfiable": True}))
+
+    assert result.exit_code == 1
+    assert 'one: expected {"unsatisfiable":true}' in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("row", "outcome"),
+    [
+        (scenario(count=2), {"unsatisfiable": True}),
+        (
+            scenario(deviceClasses=[]),
+            {"error": "request r: device class c does not exist", "errorKind": "fatal"},
+        ),
+    ],
+)
+def test_other_outcomes(tmp_path: Path, row: Any, outcome: dict[str, Any]) -> None:
+    """No node fits, or something is wrong."""
+    assert lines(run(tmp_path, row)) == [{"name": "one", **outcome}]
+
+
+@pytest.mark.parametrize(
+    "bad", ["{", "[1]", '{"name": "x", "nodes": [{"metadata": 3}]}', '{"features": {"No": true}}']
+)
+def test_a_bad_line_is_answered_and_the_next_one_follows(tmp_path: Path, bad: str) -> None:
+    """It has its number for a name if it has no other, and the end is 2."""
+    result = run(tmp_path, bad, scenario())
+    first, second = lines(result)
+
+    assert result.exit_code == 2
+    assert first["errorKind"] == "input"
+    assert first["name"] in {"1", "x"}
+    assert second["node"] == "n1"
+
+
+def test_a_file_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
+    """With its name."""
+    result = CliRunner().invoke(app, [str(tmp_path / "none.jsonl")])
+
+    assert result.exit_code == 2
+    assert "none.jsonl" in result.stderr
+
+
+def test_output_can_go_to_a_compressed_file(tmp_path: Path) -> None:
+    """Nothing is printed then."""
+    out = tmp_path / "out.jsonl.gz"
+    result = run(tmp_path, scenario(), options=("--out", str(out)))
+
+    assert result.stdout == ""
+    with gzip.open(out) as file:
+        assert json.loads(file.read())["node"] == "n1"
+
+
+def test_claims_one_after_the_other(tmp_path: Path) -> None:
+    """The state is carried on, and each claim is timed."""
+    row = scenario()
+    row["claims"].append({**row["claims"][0], "metadata": {"name": "second", "namespace": "ns"}})
+    out = tmp_path / "out.jsonl"
+    (line,) = lines(run(tmp_path, row, options=("--sequential", "--out", str(out))))
+    answers = [json.loads(text) for text in out.read_text().splitlines()]
+
+    assert (line["name"], line["claims"], line["allocated"]) == ("one", 2, 1)
+    assert line.keys() >= {"mean_ms", "p50_ms", "p99_ms", "compile_ms"}
+    assert [(item["claim"], item["node"]) for item in answers] == [("claim", "n1"), ("second", None)]
+
+
+def test_the_seed_decides_the_share_ids(tmp_path: Path) -> None:
+    """The same seed gives the same ids, another one others."""
+    row = scenario()
+    row["resourceSlices"][0]["spec"]["devices"][0]["allowMultipleAllocations"] = True
+    outputs = [run(tmp_path, row, options=("--seed", seed)).stdout for seed in ("1", "1", "2")]
+
+    assert outputs[0] == outputs[1] != outputs[2]
+
+
+def test_share_ids_are_not_compared() -> None:
+    """They are random in upstream."""
+    answers = [
+        {"node": "n", "results": [{"devices": {"results": [{"shareID": text}]}}]} for text in ("a", "*")
+    ]
+
+    assert is_equal(*answers)
+
+
+@pytest.mark.parametrize(
+    ("generations", "policy", "name"),
+    [
+        pytest.param((1, 1), {}, None, id="nothing special"),
+        pytest.param((1, 2), {}, "counters-by-generation", id="two generations with counters"),
+        pytest.param(
+            (1, 1), {"validRange": {"min": "1", "step": "0"}}, "capacity-step", id="a step of nothing"
+        ),
+        pytest.param((1, 1), {"validRange": {"step": "1"}}, "capacity-step", id="a step without a start"),
+        pytest.param((1, 1), {"validRange": {"min": "1", "step": "10"}}, None, id="a sensible step"),
+    ],
+)
+def test_a_difference_is_named_only_where_its_cause_is(
+    generations: tuple[int, int], policy: dict[str, Any], name: str | None
+) -> None:
+    """A wrong answer to any other scenario is a mistake of ours."""
+    device = {"name": "a", "capacity": {"memory": {"value": "9", "requestPolicy": policy}}}
+    counters = [{"name": "s", "counters": {}}]
+    row = {
+        "resourceSlices": [
+            {
+                "spec": {
+                    "driver": "d",
+                    "pool": {"name": "p", "generation": generation},
+                    "devices": [device],
+                    "sharedCounters": counters,
+                }
+            }
+            for generation in generations
+        ]
+    }
+
+    assert difference(row) == name
