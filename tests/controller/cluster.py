@@ -193,6 +193,7 @@ class Operator:
 
     async def start(self) -> "Operator":
         """Start and wait for nothing."""
+        await self.runtime.listen()
         await self.runtime.start()
         return self
 

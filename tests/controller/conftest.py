@@ -1,6 +1,7 @@
 """What the tests of the controller share: a clock that only a test moves, and a cluster."""
 
 import asyncio
+import socket
 import sys
 from pathlib import Path
 
@@ -49,3 +50,11 @@ async def operator(cluster):
     yield operator
     await operator.runtime.close()
     assert not operator.crashed
+
+
+@pytest.fixture
+def unused_port():
+    """A port that was free a moment ago."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import aiohttp
 import pytest
 
 from cluster import CLASS, Operator, claim, node, resource_slice
@@ -161,8 +162,12 @@ async def test_an_api_server_that_is_away_at_the_start_is_waited_for():
     operator = await Operator(url).start()
     try:
         await asyncio.sleep(0.1)
-        assert operator.runtime.unready()[0].startswith("API server:")
-        assert operator.runtime.stuck() == []
+        base = f"http://{operator.runtime.address}"
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{base}/healthz") as response:
+                assert response.status == 200
+            async with session.get(f"{base}/readyz") as response:
+                assert (response.status, (await response.text())[:11]) == (503, "API server:")
         server.load([node(), CLASS, resource_slice("gpu-0"), claim()])
         await server.start()
         await operator.ready()

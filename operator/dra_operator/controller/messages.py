@@ -14,6 +14,7 @@ OPT_OUT_LABEL = "dra-operator.io/allocate"
 
 # Log texts: the life of the process.
 LISTENING = "listening"
+CANNOT_LISTEN = "cannot listen"
 STARTING = "starting"
 STOPPING = "stopping"
 STOPPED = "stopped"

@@ -127,10 +127,13 @@ class Runtime:
     # --- life
     # -------------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Start everything and wait for nothing. Raises OSError if the address cannot be listened on."""
+    async def listen(self) -> None:
+        """Serve health and metrics. Raises OSError if the address cannot be listened on."""
         self.address = await self._health.start()
         log.info(messages.LISTENING, address=self.address)
+
+    async def start(self) -> None:
+        """Start everything else and wait for nothing."""
         self._session = ApiSession(self._access)
         self._recorder = EventRecorder(self._session, busy=self._is_writing)
         self._spawn("events", self._recorder.run())

@@ -48,21 +48,23 @@ def tune(settings: kopf.OperatorSettings) -> None:
 
 
 def build_registry(
-    runtime: Runtime, access: Access, stopped: Callable[[], None] = lambda: None
+    runtime: Runtime,
+    access: Access,
+    *,
+    started: Callable[[Runtime], None],
+    stopped: Callable[[], None],
 ) -> kopf.OperatorRegistry:
     """Return Kopf's handlers: start-up, clean-up, login and probe, and none for any resource.
 
-    `stopped` is called when the runtime has stopped.
+    `started` is called when everything has been spawned, `stopped` when the runtime has stopped.
     """
     registry = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=registry, id="runtime")
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
         tune(settings)
-        try:
-            await runtime.start()
-        except OSError as error:
-            raise kopf.PermanentError(f"cannot listen: {error}") from error
+        await runtime.start()
+        started(runtime)
 
     @kopf.on.cleanup(registry=registry, id="runtime")
     async def stop(**_: Any) -> None:
@@ -88,11 +90,11 @@ async def serve(
     access: Access,
     *,
     stop: asyncio.Event | None = None,
-    started: Callable[[Runtime], None] | None = None,
+    started: Callable[[Runtime], None] = lambda _: None,
 ) -> int:
     """Run the operator until a signal, `stop` or a defect; return the exit code: 0, or 1 after a defect.
 
-    `started` is called with the runtime once it runs; tests and the demo use it.
+    `started` is called with the runtime once it runs; tests use it.
     """
     stop = stop or asyncio.Event()
     crashed = False
@@ -104,34 +106,30 @@ async def serve(
 
     log.info(messages.STARTING, version=__version__, claims=settings.claims)
     runtime = Runtime(settings, access, on_crash=on_crash)
-    ready = asyncio.Event()
-    task = asyncio.create_task(_announce(ready, runtime, started))
+    try:
+        # Before Kopf, which would take seconds to give up.
+        await runtime.listen()
+    except OSError as error:
+        log.critical(messages.CANNOT_LISTEN, address=settings.listen, why=str(error))
+        await runtime.close()
+        return 1
     kopf_settings = kopf.OperatorSettings()
     tune(kopf_settings)
+    # A task of Kopf's waits for the stop flag. After a signal nobody else raises it, and Kopf waits five
+    # seconds for the end of that task.
+    registry = build_registry(runtime, access, started=started, stopped=stop.set)
     try:
         await kopf.operator(
-            # A task of Kopf's waits for the stop flag. After a signal nobody else raises it, and Kopf waits
-            # five seconds for the end of that task.
-            registry=build_registry(runtime, access, stop.set),
+            registry=registry,
             settings=kopf_settings,
             clusterwide=True,
             standalone=True,
             liveness_endpoint=settings.liveness_endpoint or None,
             stop_flag=stop,
-            ready_flag=ready,
         )
     except Exception:
         log.exception(messages.CRASHED, task="kopf")
         crashed = True
     finally:
-        task.cancel()
         await runtime.close()
     return 1 if crashed else 0
-
-
-async def _announce(
-    ready: asyncio.Event, runtime: Runtime, started: Callable[[Runtime], None] | None
-) -> None:
-    await ready.wait()
-    if started is not None:
-        started(runtime)

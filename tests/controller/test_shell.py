@@ -1,0 +1,145 @@
+"""The operator as a Kopf operator: start, signals, login, probe."""
+
+import asyncio
+import contextlib
+import itertools
+import socket
+import threading
+
+import aiohttp
+import kopf
+import pytest
+
+from cluster import CLASS, Cluster, access_to, claim, node, resource_slice
+from dra_operator.controller.runtime import Runtime
+from dra_operator.controller.settings import Settings
+from dra_operator.controller.shell import EndlessBackoff, serve, tune
+from dra_operator.sim.server import ApiServer
+
+# Kopf warns of its own use of what Python deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kopf")
+
+
+@pytest.fixture
+def apart():
+    """The API server in a thread of its own: when Kopf ends, it ends every task of its event loop."""
+    ready, end, made = threading.Event(), asyncio.Event(), []
+
+    async def stay_up():
+        async with ApiServer() as server:
+            made.extend((server, asyncio.get_running_loop()))
+            ready.set()
+            await end.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(stay_up()))
+    thread.start()
+    ready.wait()
+    server, loop = made
+    yield Cluster(server, None)
+    loop.call_soon_threadsafe(server.faults.cut_watches)
+    loop.call_soon_threadsafe(end.set)
+    thread.join()
+
+
+@pytest.fixture
+def shell(apart):
+    """Start the operator by Kopf, and stop it."""
+
+    @contextlib.asynccontextmanager
+    async def begin(url=apart.server.url, **settings):
+        stop, started = asyncio.Event(), asyncio.Event()
+        found = []
+
+        def note(runtime):
+            found.append(runtime)
+            started.set()
+
+        options = Settings(
+            **{"listen": "127.0.0.1:0", "quiet_seconds": 0.005, "drain_seconds": 2, **settings}
+        )
+        task = asyncio.create_task(serve(options, access_to(url), stop=stop, started=note))
+        await asyncio.wait_for(started.wait(), 5)
+        yield task, found[0], stop
+        stop.set()
+        await asyncio.wait_for(task, 10)
+
+    return begin
+
+
+async def test_kopf_runs_the_operator_and_stops_it_with_0(apart, shell):
+    """Start, allocate, stop: exit code 0, at once."""
+    apart.put(node(), CLASS, resource_slice("gpu-0"), claim())
+    async with shell() as (task, _, stop):
+        await apart.allocated()
+        stop.set()
+
+        assert await asyncio.wait_for(task, 2) == 0
+
+
+async def test_writes_on_their_way_are_finished_before_the_end(apart, shell):
+    """SIGTERM: no new pass, but what is being written is written."""
+    apart.put(node(), CLASS, resource_slice("gpu-0"), claim())
+    apart.server.faults.delay(0.3, times=1, verb="patch", kind="ResourceClaim", subresource="status")
+    async with shell() as (task, _, stop):
+        await apart.until(lambda: apart.claim()["metadata"].get("finalizers"))
+        stop.set()
+
+        assert await task == 0
+    assert apart.devices() == ["gpu-0"]
+
+
+async def test_a_part_that_ends_by_a_defect_ends_the_operator_with_1(shell, monkeypatch):
+    """A background task that dies is noticed, logged and ends the process: deaf is worse than dead."""
+
+    async def break_down(_self):
+        await asyncio.sleep(0.1)
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(Runtime, "_look_after", break_down)
+    async with shell() as (task, _, _):
+        assert await asyncio.wait_for(task, 5) == 1
+
+
+async def test_an_address_that_is_taken_ends_the_start_with_1(apart):
+    """Without its probes the operator would be killed later, and nobody would see why."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        settings = Settings(listen=f"127.0.0.1:{taken.getsockname()[1]}")
+
+        assert await asyncio.wait_for(serve(settings, access_to(apart.server.url)), 15) == 1
+
+
+async def test_kopf_puts_nothing_on_any_object(apart, shell):
+    """No Kopf annotation, no Kopf finalizer, no patch but ours."""
+    apart.put(node(), CLASS, resource_slice("gpu-0"), claim())
+    async with shell():
+        await apart.allocated()
+
+    bodies = [body for kind in ("Node", "DeviceClass", "ResourceSlice") for body in apart.server.list(kind)]
+    assert not any("kopf" in str(body) for body in (*bodies, apart.claim()))
+    patched = {what for what in apart.server.requests.counts if what.startswith(("patch", "update"))}
+    assert patched == {"patch ResourceClaim", "patch ResourceClaim/status"}
+
+
+async def test_kopf_answers_its_own_probe(apart, shell, unused_port):
+    """The setting `liveness_endpoint` has Kopf serve what the runtime says of itself."""
+    endpoint = f"http://127.0.0.1:{unused_port}/healthz"
+    async with shell(liveness_endpoint=endpoint) as (_, runtime, _):
+        await apart.until(lambda: not runtime.unready())
+        async with aiohttp.ClientSession() as session, session.get(endpoint) as response:
+            answer = await response.json()
+
+    assert answer["runtime"]["ready"] is True
+    assert answer["runtime"]["objects"]["Namespace"] == 4
+
+
+def test_kopf_is_a_shell_only():
+    """No peering, no scanning, no Events of its own, and back-offs that never end."""
+    settings = kopf.OperatorSettings()
+    tune(settings)
+
+    assert settings.peering.standalone
+    assert settings.scanning.disabled
+    assert not settings.posting.enabled
+    assert list(itertools.islice(EndlessBackoff(), 8)) == [1, 2, 4, 8, 16, 30, 30, 30]
