@@ -187,3 +187,20 @@ async def test_patch(kubectl: Kubectl, server: ApiServer, kind: str) -> None:
     stored = server.get("ResourceClaim", "train", "default")
     assert stored is not None
     assert stored["metadata"]["labels"]["x"] == "y"
+
+
+async def test_wait_sees_the_allocation(kubectl: Kubectl, server: ApiServer) -> None:
+    """`kubectl wait` watches one claim until it is allocated."""
+    await kubectl("apply", "-f", "-", given=MANIFEST)
+    waiting = asyncio.create_task(
+        kubectl("wait", "--for=jsonpath={.status.allocation}", "resourceclaim/train", "--timeout=10s")
+    )
+    done, _ = await asyncio.wait([waiting], timeout=0.5)
+    assert not done
+
+    body = server.get("ResourceClaim", "train", "default")
+    assert body is not None
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
+    server.put({**body, "status": {"allocation": {"devices": {"results": [result]}}}})
+
+    assert "condition met" in await waiting
