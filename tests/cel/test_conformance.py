@@ -14,6 +14,7 @@ DIFFERENCES = {"{'key1':1, 'key2':2}.all(k, k == 'key2')": ("actualCost",)}
 
 
 def rows(file: Path) -> list[dict[str, Any]]:
+    """Return the cases of a file."""
     if file.suffix == ".json":
         return json.loads(file.read_text())["cases"]
     with gzip.open(file, "rt") as lines:

@@ -12,6 +12,7 @@ from dra_operator.cel.parser import parse
 
 @pytest.fixture
 def grammar() -> str:
+    """Return the grammar of the installed cel-python."""
     return resources.files("celpy").joinpath("cel.lark").read_text()
 
 

@@ -33,11 +33,72 @@ def test_nesting_ends_in_an_answer_or_a_cel_error(device, text):
 
 
 WORDS = st.sampled_from(
-    "device . driver attributes capacity [ ] ( ) { } , : ? && || ! - + * / % < <= == != in 'a' 'dra.example.com' 1 2u 1.5 "
-    "null true false x .? [? has( .exists(x, .map(x, .all(i, x, cel.bind(x, optional.of( .orValue( size( .matches( dyn( "
-    "quantity('1Gi') semver('1.0.0') .compareTo( type( int( string( model .sortBy(x, .format([ ip('::1') b'a' ` r' // \n".split(
-        " "
-    )
+    [
+        "device",
+        ".",
+        "driver",
+        "attributes",
+        "capacity",
+        "[",
+        "]",
+        "(",
+        ")",
+        "{",
+        "}",
+        ",",
+        ":",
+        "?",
+        "&&",
+        "||",
+        "!",
+        "-",
+        "+",
+        "*",
+        "/",
+        "%",
+        "<",
+        "<=",
+        "==",
+        "!=",
+        "in",
+        "'a'",
+        "'dra.example.com'",
+        "1",
+        "2u",
+        "1.5",
+        "null",
+        "true",
+        "false",
+        "x",
+        ".?",
+        "[?",
+        "has(",
+        ".exists(x,",
+        ".map(x,",
+        ".all(i,",
+        "x,",
+        "cel.bind(x,",
+        "optional.of(",
+        ".orValue(",
+        "size(",
+        ".matches(",
+        "dyn(",
+        "quantity('1Gi')",
+        "semver('1.0.0')",
+        ".compareTo(",
+        "type(",
+        "int(",
+        "string(",
+        "model",
+        ".sortBy(x,",
+        ".format([",
+        "ip('::1')",
+        "b'a'",
+        "`",
+        "r'",
+        "//",
+        "\n",
+    ]
 )
 
 
@@ -53,7 +114,6 @@ def test_any_text_ends_in_an_answer_or_a_cel_error(device, text):
     """Scraps of the language and random text raise nothing else."""
     try:
         answer = compile_selector(text).match(device)
-    except CelError as error:
-        assert error.message
+    except CelError:
         return
     assert answer in (True, False)

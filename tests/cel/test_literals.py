@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.cel import STORED_137, CelError
-from dra_operator.cel import literals
+from dra_operator.cel import STORED_137, CelError, literals
 from dra_operator.cel.parser import parse
 from dra_operator.cel.values import Uint
 

@@ -12,7 +12,7 @@ ints = st.integers(-(2**63), 2**63 - 1)
 
 @given(ints, ints)
 def test_division_and_remainder_belong_together(left, right):
-    """quotient * divisor + remainder is the dividend, and the remainder has its sign."""
+    """Quotient * divisor + remainder is the dividend, and the remainder has its sign."""
     if right == 0 or (left, right) == (-(2**63), -1):
         return
     remainder = operators.modulo(left, right)
@@ -79,5 +79,5 @@ def test_a_custom_type_refuses_to_be_compared_with_another(evaluate, text):
 
 def test_a_value_that_go_cannot_hash_ends_the_evaluation(evaluate):
     """Looking up bytes in a constant set is a panic upstream; nothing absorbs it."""
-    with pytest.raises(CelError, match="unhashable type types.Bytes"):
+    with pytest.raises(CelError, match=r"unhashable type types\.Bytes"):
         evaluate("dyn(b'a') in ['a'] || true")

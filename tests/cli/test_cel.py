@@ -40,6 +40,7 @@ kind: ConfigMap
 
 @pytest.fixture
 def run():
+    """Return a function that runs `cel` with arguments."""
     runner = CliRunner()
     return lambda *arguments, **more: runner.invoke(app, list(map(str, arguments)), **more)
 

@@ -1,7 +1,7 @@
 """The CEL of DRA: expressions over one device, compiled to Python functions.
 
-`prepare_device` makes a device ready once, `compile_selector` an expression; then `selector.match(device)` answers. What
-goes wrong is a `CelError`, and nothing else.
+`prepare_device` makes a device ready once, `compile_selector` an expression; then `selector.match(device)`
+answers. What goes wrong is a `CelError`, and nothing else.
 """
 
 from dra_operator.cel.device import PreparedDevice, prepare_device

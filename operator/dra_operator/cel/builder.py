@@ -1,10 +1,12 @@
 """Builder: from reductions of the parser to the syntax tree, while the text is read.
 
-Lark calls the method named after a rule when it has read all of it, so no parse tree is ever made. The grammar accepts
-a little more than the language; what is too much is refused here: reserved words as names, mixed unary operators,
-literals out of range. Chains of `&&` and `||` become balanced trees and macros are expanded, as in cel-go, because
-costs and the order of evaluation depend on both.
+Lark calls the method named after a rule when it has read all of it, so no parse tree is ever made. The
+grammar accepts a little more than the language; what is too much is refused here: reserved words as names,
+mixed unary operators, literals out of range. Chains of `&&` and `||` become balanced trees and macros are
+expanded, as in cel-go, because costs and the order of evaluation depend on both.
 """
+
+# ruff: noqa: D102 - a method of the builder is named after its rule, and the rule says what it is
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,8 +32,29 @@ from dra_operator.cel.nodes import (
 )
 
 _RESERVED: Final = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null return true var "
-    "void while".split()
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "null",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ]
 )
 _KEYWORDS: Final = frozenset(("false", "in", "null", "true"))
 _READERS: Final[dict[str, Callable[[str, int], Any]]] = {
@@ -74,7 +97,7 @@ def _balanced(chain: _Chain, low: int, high: int) -> Expr:
 def _name(token: Token) -> str:
     """Return the name of a field or method: any word but the keywords, or a quoted one."""
     if token.type == "QUOTED_IDENT":
-        return token.value[1:-1]
+        return str(token.value[1:-1])
     if token.value in _KEYWORDS:
         raise compile_error(
             f"Syntax error: mismatched input '{token.value}' expecting IDENTIFIER", _position(token)

@@ -1,7 +1,7 @@
 """Call costs: what one call of a function has cost, by its arguments and its result.
 
-Source: k8s.io/apiserver `pkg/cel/library/cost.go` (`CallCost`), cel-go `interpreter/runtimecost.go` (`costCall`),
-`ext/lists.go` and `ext/sets.go` (trackers).
+Source: k8s.io/apiserver `pkg/cel/library/cost.go` (`CallCost`), cel-go `interpreter/runtimecost.go`
+(`costCall`), `ext/lists.go` and `ext/sets.go` (trackers).
 """
 
 from collections.abc import Callable
@@ -20,14 +20,63 @@ _MAXIMUM: Final = 2**64 - 1
 LIST: Final = 10
 
 NOMINAL: Final = frozenset(
-    "serviceAccount path group resource subresource namespace name allowed reason error errored masked prefixLength "
-    "family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast format.named sign "
-    "asInteger isInteger asApproximateFloat isGreaterThan isLessThan compareTo add sub major minor patch getScheme "
-    "getHostname getHost getPort getEscapedPath getQuery".split()
+    [
+        "serviceAccount",
+        "path",
+        "group",
+        "resource",
+        "subresource",
+        "namespace",
+        "name",
+        "allowed",
+        "reason",
+        "error",
+        "errored",
+        "masked",
+        "prefixLength",
+        "family",
+        "isUnspecified",
+        "isLoopback",
+        "isLinkLocalMulticast",
+        "isLinkLocalUnicast",
+        "isGlobalUnicast",
+        "format.named",
+        "sign",
+        "asInteger",
+        "isInteger",
+        "asApproximateFloat",
+        "isGreaterThan",
+        "isLessThan",
+        "compareTo",
+        "add",
+        "sub",
+        "major",
+        "minor",
+        "patch",
+        "getScheme",
+        "getHostname",
+        "getHost",
+        "getPort",
+        "getEscapedPath",
+        "getQuery",
+    ]
 )
-TRAVERSING: Final = frozenset("isSorted sum max min indexOf lastIndexOf includes".split())
+TRAVERSING: Final = frozenset(["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"])
 _READING: Final = frozenset(
-    "url lowerAscii upperAscii substring trim cidr isIP isCIDR quantity isQuantity semver isSemver".split()
+    [
+        "url",
+        "lowerAscii",
+        "upperAscii",
+        "substring",
+        "trim",
+        "cidr",
+        "isIP",
+        "isCIDR",
+        "quantity",
+        "isQuantity",
+        "semver",
+        "isSemver",
+    ]
 )
 
 
@@ -122,8 +171,18 @@ def _contains_cost(arguments: list[Any], *, parsed: bool) -> int:
 
 
 _MINIMUM_OF_SIZES: Final = frozenset(
-    "less_string greater_string less_equals_string greater_equals_string less_bytes greater_bytes less_equals_bytes "
-    "greater_equals_bytes equals not_equals".split()
+    [
+        "less_string",
+        "greater_string",
+        "less_equals_string",
+        "greater_equals_string",
+        "less_bytes",
+        "greater_bytes",
+        "less_equals_bytes",
+        "greater_equals_bytes",
+        "equals",
+        "not_equals",
+    ]
 )
 _SUM_OF_SIZES: Final = frozenset(("add_string", "add_bytes"))
 _SIZE_OF_FIRST: Final = frozenset(("string_to_bytes", "bytes_to_string", "strings_quote", "string_format"))

@@ -1,8 +1,9 @@
 """Checker: gives every expression a type, every call its overloads, and refuses what has none.
 
-It reads like cel-go's checker because it must answer like it: an expression it lets through is evaluated, one it refuses is
-an error on the object that holds it. The tree comes back with names resolved: a qualified name such as `net.IP` is one
-identifier then, and the target of `optional.of(x)` is part of the function's name. The first error ends it.
+It reads like cel-go's checker because it must answer like it: an expression it lets through is evaluated, one
+it refuses is an error on the object that holds it. The tree comes back with names resolved: a qualified name
+such as `net.IP` is one identifier then, and the target of `optional.of(x)` is part of the function's name.
+The first error ends it.
 
 Source: cel-go `checker/checker.go`, `checker/env.go`.
 """
@@ -125,7 +126,7 @@ class _Checker:
 
     def check(self, expr: Expr) -> Expr:
         """Give `expr` and all in it their types and return it with names resolved."""
-        return _CHECKS[type(expr)](self, expr)
+        return _CHECKS[type(expr)](self, expr)  # type: ignore[no-any-return]
 
     def check_literal(self, expr: Literal) -> Expr:
         self.types[expr.id] = _LITERALS[type(expr.value)]
@@ -206,7 +207,7 @@ class _Checker:
         if struct == DEVICE.name:
             fields = self.environment.device_fields
         elif struct in MESSAGES:
-            fields = MESSAGES[struct].fields
+            fields = dict(MESSAGES[struct].fields)
         else:
             raise compile_error(f"unexpected failed resolution of '{struct}'", position)
         if name not in fields:

@@ -1,12 +1,15 @@
 """Code: a plan as a Python function.
 
-Selectors are asked for every device of a cluster, so they become Python's own code: operators where the types allow it,
-one dictionary access for a constant path into the device. The function is optimistic: it evaluates from left to right as
-if nothing could fail. Whatever fails, and whatever it does not know how to say, it hands to `otherwise`, the interpreter,
-which evaluates from the start and knows which errors are absorbed. Evaluation has no effects, so twice is as good as once.
+Selectors are asked for every device of a cluster, so they become Python's own code: operators where the types
+allow it, one dictionary access for a constant path into the device. The function is optimistic: it evaluates
+from left to right as if nothing could fail. Whatever fails, and whatever it does not know how to say, it
+hands to `otherwise`, the interpreter, which evaluates from the start and knows which errors are absorbed.
+Evaluation has no effects, so twice is as good as once.
 
 The code is built as `ast` nodes. Names in it are chosen here; what a user wrote is in it only as constants.
 """
+
+# ruff: noqa: SLF001 - the table at the end is that of the class above it
 
 import ast
 from collections.abc import Callable, Mapping
@@ -65,8 +68,8 @@ class _UnsupportedError(Exception):
 def generate(plan: Plan, types: Mapping[int, Type], otherwise: Compiled, *, answer: Type) -> Compiled | None:
     """Return a function from prepared devices to values, or None if the interpreter must do it all.
 
-    `types` are those of the checker, by node; `otherwise` answers where the function does not; with an `answer` of bool,
-    any other value is handed to it as well.
+    `types` are those of the checker, by node; `otherwise` answers where the function does not; with an
+    `answer` of bool, any other value is handed to it as well.
     """
     generator = _Generator(types)
     try:
@@ -97,7 +100,8 @@ def _compiled(value: ast.expr, constants: dict[str, Any], otherwise: Compiled) -
     module = ast.fix_missing_locations(ast.Module([function], []))
     scope = {"__builtins__": {}, **_HELPERS, **constants, "otherwise": otherwise}
     exec(compile(module, "<selector>", "exec"), scope)  # noqa: S102 - the tree above is all there is in it
-    return scope["evaluate"]  # type: ignore[return-value]
+    evaluate: Compiled = scope["evaluate"]
+    return evaluate
 
 
 def _name(name: str) -> ast.Name:

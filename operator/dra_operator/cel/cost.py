@@ -1,8 +1,8 @@
 """Cost: the most that an expression can cost, before there is a device.
 
-The API server refuses expressions whose worst case is above 1,000,000; `cel check` says so beforehand, and an expression
-well below needs no meter. Sizes flow from `device`, whose parts are declared with limits, through every operation to the
-loops and calls that cost by them.
+The API server refuses expressions whose worst case is above 1,000,000; `cel check` says so beforehand, and an
+expression well below needs no meter. Sizes flow from `device`, whose parts are declared with limits, through
+every operation to the loops and calls that cost by them.
 Source: cel-go `checker/cost.go`.
 """
 

@@ -1,7 +1,8 @@
 """Devices: what expressions see of a device, made once for each slice that publishes it.
 
-Upstream builds its maps again for every evaluation. Here a device is prepared when its slice changes, and evaluating is
-looking things up: `flat` answers a constant path with one access, `root` is the nested value for everything else.
+Upstream builds its maps again for every evaluation. Here a device is prepared when its slice changes, and
+evaluating is looking things up: `flat` answers a constant path with one access, `root` is the nested value
+for everything else.
 Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, `DeviceMatches`.
 """
 
@@ -18,8 +19,8 @@ from dra_operator.cel.values import DefaultMap, StringMap
 class PreparedDevice:
     """A device as expressions see it.
 
-    `attributes` and `capacity` map `domain/id` to a value; `broken` is the error that every evaluation gives if an
-    attribute has no value that is known.
+    `attributes` and `capacity` map `domain/id` to a value; `broken` is the error that every evaluation gives
+    if an attribute has no value that is known.
     """
 
     __slots__ = ("attributes", "broken", "capacity", "driver", "multiple", "root")
@@ -27,7 +28,7 @@ class PreparedDevice:
     def __init__(
         self,
         driver: str,
-        multiple: bool,
+        multiple: bool,  # noqa: FBT001 - a field of the device
         attributes: dict[str, Any],
         capacity: dict[str, Any],
         broken: CelError | None,

@@ -1,7 +1,7 @@
 """Diagnostics: errors as a person can act on them.
 
-A message says what is wrong in upstream's words; here it gets the place in the expression, and for a missing key the name
-that was probably meant and the way to say that an attribute may be absent.
+A message says what is wrong in upstream's words; here it gets the place in the expression, and for a missing
+key the name that was probably meant and the way to say that an attribute may be absent.
 Source: k8s.io/dynamic-resource-allocation `cel/errors.go` for the advice.
 """
 

@@ -1,8 +1,8 @@
 """Dispatch: from a function's name and overloads to what is called.
 
-Where the checker settled on one overload, its implementation is called after a look at the run-time types, since a dyn
-argument can be anything; where several remained, the first whose signature fits the values is taken, in the order of
-the declarations.
+Where the checker settled on one overload, its implementation is called after a look at the run-time types,
+since a dyn argument can be anything; where several remained, the first whose signature fits the values is
+taken, in the order of the declarations.
 Source: cel-go `common/decls/decls.go`, `Bindings`.
 """
 
@@ -24,7 +24,8 @@ from dra_operator.cel.values import CelMap, type_name
 class Function:
     """Something to call: its name, what to call, and whether all arguments are evaluated before an error counts.
 
-    `direct` may be called instead where all arguments have static types out of `plain`: nothing is looked at then.
+    `direct` may be called instead where all arguments have static types out of `plain`: nothing is looked at
+    then.
     """
 
     name: str
@@ -98,10 +99,31 @@ def _dispatched(
 
 
 def _implementation(overload: Overload) -> Callable[..., Any]:
-    implementation = OVERLOADS.get(overload.id)
+    implementation = OVERLOADS.get(overload.id) or _OLDER.get(overload.id)
     if implementation is None:
         raise compile_error(f"no such overload: {overload.id}")
     return implementation
+
+
+def _int_to_duration(_value: int) -> Any:
+    """1.36 declares this conversion and has none."""
+    raise runtime_error("type conversion error from 'int' to 'google.protobuf.Duration'")
+
+
+def _limited_includes(target: Any, value: Any) -> bool:
+    """1.36 refuses to look through more values than a device may have."""
+    if type(target) is not tuple or len(target) <= _MOST_INCLUDED:
+        return bool(OVERLOADS["list_includes_dyn_dyn"](target, value))
+    if OVERLOADS["list_includes_dyn_dyn"](target[:_MOST_INCLUDED], value):
+        return True
+    raise runtime_error(f"'includes' function cannot be applied to lists longer than {_MOST_INCLUDED} values")
+
+
+_MOST_INCLUDED: Final = 48
+_OLDER: Final[dict[str, Callable[..., Any]]] = {
+    "int64_to_duration": _int_to_duration,
+    "dra_includes_dyn_dyn": _limited_includes,
+}
 
 
 def no_such_overload(name: str, values: tuple[Any, ...]) -> CelError:

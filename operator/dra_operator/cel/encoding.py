@@ -1,7 +1,8 @@
 """Encoding: values as JSON, with their types still visible, as the reference answers write them.
 
-A bool is a bool, a list a list, a map an object; everything else is text that starts with its type where it needs to:
-`"1"`, `"1u"`, `"d:1"`, `"s:text"`, `"b:00ff"`, `"type:int"`, `"kubernetes.Quantity:80Gi"`, `{"optional": ...}`.
+A bool is a bool, a list a list, a map an object; everything else is text that starts with its type where it
+needs to: `"1"`, `"1u"`, `"d:1"`, `"s:text"`, `"b:00ff"`, `"type:int"`, `"kubernetes.Quantity:80Gi"`,
+`{"optional": ...}`.
 """
 
 from typing import Any, Final

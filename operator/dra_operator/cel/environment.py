@@ -1,7 +1,7 @@
 """Environments: what an expression may use, by Kubernetes version, by purpose and by feature gate.
 
-The API server admits new expressions with fewer things than it evaluates stored ones with, so that a cluster can be
-downgraded. The operator evaluates what is stored, always with the newest rules: `STORED_137`.
+The API server admits new expressions with fewer things than it evaluates stored ones with, so that a cluster
+can be downgraded. The operator evaluates what is stored, always with the newest rules: `STORED_137`.
 Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, k8s.io/apiserver `pkg/cel/environment/base.go`.
 """
 

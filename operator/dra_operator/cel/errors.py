@@ -1,7 +1,8 @@
 """The one exception that leaves this package.
 
-Whatever a user wrote, and whatever a device holds, the outcome is an answer or a `CelError`: callers catch one class,
-and its text is the one Kubernetes' own evaluator gives, so that what is known about a message there helps here.
+Whatever a user wrote, and whatever a device holds, the outcome is an answer or a `CelError`: callers catch
+one class, and its text is the one Kubernetes' own evaluator gives, so that what is known about a message
+there helps here.
 """
 
 from typing import Literal, TypeAlias
@@ -12,8 +13,8 @@ Kind: TypeAlias = Literal["compile", "runtime"]
 class CelError(Exception):
     """An expression that does not compile, or that failed on a device.
 
-    `kind` says which of the two, `message` is the text, `position` the byte offset in the expression where it belongs
-    (None where no place is known).
+    `kind` says which of the two, `message` is the text, `position` the byte offset in the expression where it
+    belongs (None where no place is known).
     """
 
     __slots__ = ("kind", "message", "position")

@@ -15,7 +15,7 @@ from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, hashed_key
 def truth(value: Any) -> bool:
     """Return a value that must be a bool."""
     if value is True or value is False:
-        return value  # type: ignore[no-any-return]
+        return value
     raise no_overload()
 
 

@@ -1,9 +1,9 @@
 """Grammar: cel-python's `cel.lark`, corrected where it is not the language of Kubernetes.
 
-The grammar file is read as cel-python ships it and changed in memory at the places listed in `_PATCHES`; each must be
-found, so a release that changes the file fails a test and not an allocation. From the result comes a Lark parser of our
-own: cel-python's is a process-wide singleton bound to its own tree class, and its `Environment` changes the
-interpreter's recursion limit, so neither is ever touched.
+The grammar file is read as cel-python ships it and changed in memory at the places listed in `_PATCHES`; each
+must be found, so a release that changes the file fails a test and not an allocation. From the result comes a
+Lark parser of our own: cel-python's is a process-wide singleton bound to its own tree class, and its
+`Environment` changes the interpreter's recursion limit, so neither is ever touched.
 
 Source: cel-go `parser/gen/CEL.g4`.
 """
@@ -46,10 +46,12 @@ _PATCHES: tuple[tuple[str, str], ...] = (
     ('map_lit        : "{" [mapinits] "}"\n', 'map_lit        : "{" [mapinits] [","] "}"\n'),
     (
         'fieldinits     : IDENT ":" expr ("," IDENT ":" expr)*\n',
-        'listinit       : optexpr | listinit "," optexpr\n'
-        'optexpr        : ["?"] expr\n'
-        'fieldinits     : fieldinit | fieldinits "," fieldinit\n'
-        'fieldinit      : ["?"] (IDENT | QUOTED_IDENT) ":" expr\n',
+        (
+            'listinit       : optexpr | listinit "," optexpr\n'
+            'optexpr        : ["?"] expr\n'
+            'fieldinits     : fieldinit | fieldinits "," fieldinit\n'
+            'fieldinit      : ["?"] (IDENT | QUOTED_IDENT) ":" expr\n'
+        ),
     ),
     (
         'mapinits       : expr ":" expr ("," expr ":" expr)*\n',

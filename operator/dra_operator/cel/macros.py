@@ -1,8 +1,10 @@
 """Macros: the 21 forms that are not calls but shorthand for other expressions.
 
-They are expanded while the text is parsed, bottom up, exactly as cel-go expands them, since types, costs and error
-absorption all follow from what they expand to: `exists` is a fold whose step is `||`, which is why it forgives errors.
-Source: cel-go `parser/macro.go`, `ext/comprehensions.go`, `ext/bindings.go`, `ext/lists.go`, `cel/library.go`.
+They are expanded while the text is parsed, bottom up, exactly as cel-go expands them, since types, costs and
+error absorption all follow from what they expand to: `exists` is a fold whose step is `||`, which is why it
+forgives errors.
+Source: cel-go `parser/macro.go`, `ext/comprehensions.go`, `ext/bindings.go`, `ext/lists.go`,
+`cel/library.go`.
 """
 
 from collections.abc import Callable
@@ -57,7 +59,7 @@ class _Factory:
     def list(self, *elements: Expr) -> ListExpr:
         return ListExpr(next_id(), self.position, elements)
 
-    def fold(
+    def fold(  # noqa: PLR0917 - the six parts of a fold
         self, over: Expr, names: tuple[str, str], init: Expr, condition: Expr, step: Expr, result: Expr
     ) -> Expr:
         first, second = names
@@ -221,19 +223,18 @@ def _bind(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr |
 
 
 def _opt_map(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-    bound = _bound_value(make, target, args, "optMap")
-    return make.call(
-        "_?_:_", make.member("hasValue", target), make.call("optional.of", bound), make.call("optional.none")
-    )  # type: ignore[arg-type]
+    assert target is not None
+    bound = make.call("optional.of", _bound_value(make, target, args, "optMap"))
+    return make.call("_?_:_", make.member("hasValue", target), bound, make.call("optional.none"))
 
 
 def _opt_flat_map(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-    bound = _bound_value(make, target, args, "optFlatMap")
-    return make.call("_?_:_", make.member("hasValue", target), bound, make.call("optional.none"))  # type: ignore[arg-type]
-
-
-def _bound_value(make: _Factory, target: Expr | None, args: tuple[Expr, ...], macro: str) -> Expr:
     assert target is not None
+    bound = _bound_value(make, target, args, "optFlatMap")
+    return make.call("_?_:_", make.member("hasValue", target), bound, make.call("optional.none"))
+
+
+def _bound_value(make: _Factory, target: Expr, args: tuple[Expr, ...], macro: str) -> Expr:
     if not isinstance(args[0], Ident):
         raise compile_error(f"{macro}() variable name must be a simple identifier", args[0].position)
     return make.bind(args[0].name, make.member("value", copy(target)), args[1])

@@ -1,7 +1,8 @@
 """Messages: the protobuf types that an expression can name and make.
 
-There are no messages at run time: the well-known ones become the values they wrap as soon as they are made, so
-`google.protobuf.Int64Value{value: 1}` is the int 1 whose static type also takes null. Others cannot be made, only named.
+There are no messages at run time: the well-known ones become the values they wrap as soon as they are made,
+so `google.protobuf.Int64Value{value: 1}` is the int 1 whose static type also takes null. Others cannot be
+made, only named.
 Source: cel-go `common/types/pb` and `checker/checker.go` (well-known types).
 """
 
@@ -72,10 +73,8 @@ def _float(value: float) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def _whole(low: int, high: int, kind: type) -> Callable[[Any], Any]:
+def _whole(low: int, high: int) -> Callable[[Any], Any]:
     def convert(value: Any) -> Any:
-        if type(value) is not kind:
-            raise runtime_error("no such overload")
         if not low <= value <= high:
             raise runtime_error("integer overflow" if low else "unsigned integer overflow")
         return value
@@ -107,10 +106,10 @@ MESSAGES: Final[dict[str, Message]] = {
     "google.protobuf.BytesValue": _wrapper(BYTES, b"", _same),
     "google.protobuf.DoubleValue": _wrapper(DOUBLE, 0.0, _same),
     "google.protobuf.FloatValue": _wrapper(DOUBLE, 0.0, _float),
-    "google.protobuf.Int32Value": _wrapper(INT, 0, _whole(-(2**31), 2**31 - 1, int)),
+    "google.protobuf.Int32Value": _wrapper(INT, 0, _whole(-(2**31), 2**31 - 1)),
     "google.protobuf.Int64Value": _wrapper(INT, 0, _same),
     "google.protobuf.StringValue": _wrapper(STRING, "", _same),
-    "google.protobuf.UInt32Value": _wrapper(UINT, Uint(0), _whole(0, 2**32 - 1, Uint)),
+    "google.protobuf.UInt32Value": _wrapper(UINT, Uint(0), _whole(0, 2**32 - 1)),
     "google.protobuf.UInt64Value": _wrapper(UINT, Uint(0), _same),
     "google.protobuf.Duration": Message(DURATION, _TIME_FIELDS, lambda fields: Duration(_time(fields))),
     "google.protobuf.Timestamp": Message(TIMESTAMP, _TIME_FIELDS, lambda fields: Timestamp(_time(fields))),

@@ -1,9 +1,12 @@
 """Meter: what an evaluation has cost so far, and the end of it where that is too much.
 
-Costs are counted as cel-go counts them, down to its stack of observed values: a call is charged by the sizes of its
-arguments, if all of them were evaluated and are still on the stack.
-Source: cel-go `interpreter/runtimecost.go`, `ext/lists.go`, `ext/sets.go`; k8s.io/apiserver `pkg/cel/library/cost.go`.
+Costs are counted as cel-go counts them, down to its stack of observed values: a call is charged by the sizes
+of its arguments, if all of them were evaluated and are still on the stack.
+Source: cel-go `interpreter/runtimecost.go`, `ext/lists.go`, `ext/sets.go`; k8s.io/apiserver
+`pkg/cel/library/cost.go`.
 """
+
+# ruff: noqa: SLF001 - the table at the end is that of the class above it
 
 from typing import Any, Final
 
@@ -22,6 +25,7 @@ from dra_operator.cel.plan import (
     Qualifier,
     Step,
 )
+from dra_operator.cel.values import MISSING
 
 COST_LIMIT: Final = 1_000_000
 """The most that one evaluation may cost (`CELSelectorExpressionMaxCost`)."""
@@ -33,49 +37,22 @@ MESSAGE_COST: Final = 40
 class Meter:
     """The cost of one evaluation, in upstream's units."""
 
-    __slots__ = ("cost", "limit", "stack")
+    __slots__ = ("_found", "_ids", "_values", "cost", "limit")
 
     def __init__(self, limit: int = COST_LIMIT) -> None:
         self.cost = 0
         self.limit = limit
-        self.stack: list[tuple[int, Any]] = []
+        # The stack of observed values, and how often each id is on it: most that is looked for is not there.
+        self._ids: list[int] = []
+        self._values: list[Any] = []
+        self._found: dict[int, int] = {}
 
     def observe(self, step: Step, value: Any) -> None:
         """Charge for a step that has given `value`; raises CelError once the limit is exceeded."""
-        match step:
-            case Attribute():
-                self._observe_attribute(step)
-            case Logic():
-                self._drop(*(term.id for term in step.terms))
-            case Fold():
-                self._drop(step.range.id)
-            case Equality():
-                name, overload = ("_!=_", "not_equals") if step.negated else ("_==_", "equals")
-                self._charge_call(name, overload, step.arguments, value)
-            case Invoke():
-                self._charge_call(step.function.name, step.overload, step.arguments, value)
-            case MakeList():
-                self._take(step.elements)
-                self.cost += LIST_COST
-            case MakeMap():
-                self._take(tuple(part for key, value, _ in step.entries for part in (key, value)))
-                self.cost += MAP_COST
-            case MakeMessage():
-                self._take(tuple(value for _, value, _ in step.fields))
-                self.cost += MESSAGE_COST
-            case _:
-                pass
+        charge = _CHARGES.get(type(step))
+        if charge is not None:
+            charge(self, step, value)
         self._push(step.id, value)
-
-    def _observe_attribute(self, attribute: Attribute) -> None:
-        root = attribute.root
-        if isinstance(root, Choice):
-            self._drop(root.other.inner_id, root.chosen.inner_id, root.condition.id)
-        else:
-            self._drop(attribute.inner_id)
-            self.cost += 1
-        if attribute.test_id is not None:
-            self.cost -= 1
 
     def observe_qualifier(self, qualifier: Qualifier, value: Any) -> None:
         """Charge for a step along an attribute; raises CelError once the limit is exceeded."""
@@ -84,38 +61,87 @@ class Meter:
         self.cost += 1
         self._push(qualifier.id, value)
 
-    def _charge_call(self, name: str, overload: str, arguments: tuple[Step, ...], result: Any) -> None:
+    def _attribute(self, attribute: Attribute, _value: Any) -> None:
+        root = attribute.root
+        if isinstance(root, Choice):
+            self._drop(root.other.inner_id)
+            self._drop(root.chosen.inner_id)
+            self._drop(root.condition.id)
+        else:
+            self._drop(attribute.inner_id)
+            self.cost += 1
+        if attribute.test_id is not None:
+            self.cost -= 1
+
+    def _logic(self, step: Logic, _value: Any) -> None:
+        for term in step.terms:
+            self._drop(term.id)
+
+    def _fold(self, step: Fold, _value: Any) -> None:
+        self._drop(step.range.id)
+
+    def _equality(self, step: Equality, result: Any) -> None:
+        name, overload = ("_!=_", "not_equals") if step.negated else ("_==_", "equals")
+        self._call(name, overload, step.arguments, result)
+
+    def _invoke(self, step: Invoke, result: Any) -> None:
+        self._call(step.function.name, step.overload, step.arguments, result)
+
+    def _list(self, step: MakeList, _value: Any) -> None:
+        self._take(step.elements)
+        self.cost += LIST_COST
+
+    def _map(self, step: MakeMap, _value: Any) -> None:
+        self._take(tuple(part for key, value, _ in step.entries for part in (key, value)))
+        self.cost += MAP_COST
+
+    def _message(self, step: MakeMessage, _value: Any) -> None:
+        self._take(tuple(value for _, value, _ in step.fields))
+        self.cost += MESSAGE_COST
+
+    def _call(self, name: str, overload: str, arguments: tuple[Step, ...], result: Any) -> None:
         values = self._take(arguments)
         if values is not None:
             self.cost += call_cost(name, overload, values, result)
 
     def _push(self, identity: int, value: Any) -> None:
-        self.stack.append((identity, value))
+        self._ids.append(identity)
+        self._values.append(value)
+        self._found[identity] = self._found.get(identity, 0) + 1
         if self.cost > self.limit:
             raise Abort("runtime", "operation cancelled: actual cost limit exceeded")
 
-    def _drop(self, *identities: int) -> None:
-        """Take each of these, and what lies above it, off the stack."""
-        for identity in identities:
-            index = self._find(identity)
-            if index >= 0:
-                del self.stack[index:]
+    def _drop(self, identity: int) -> Any:
+        """Take the topmost value of this id, and what lies above it, off the stack; MISSING if it is not there."""
+        found = self._found
+        if not found.get(identity):
+            return MISSING
+        ids, values = self._ids, self._values
+        while True:
+            top, value = ids.pop(), values.pop()
+            found[top] -= 1
+            if top == identity:
+                return value
 
     def _take(self, steps: tuple[Step, ...]) -> list[Any] | None:
         """Take the values of these steps off the stack, the last first; None if one is not there."""
         values = []
         for step in reversed(steps):
-            index = self._find(step.id)
-            if index < 0:
+            value = self._drop(step.id)
+            if value is MISSING:
                 return None
-            values.append(self.stack[index][1])
-            del self.stack[index:]
+            values.append(value)
         values.reverse()
         return values
 
-    def _find(self, identity: int) -> int:
-        stack = self.stack
-        for index in range(len(stack) - 1, -1, -1):
-            if stack[index][0] == identity:
-                return index
-        return -1
+
+_CHARGES: Final[dict[type, Any]] = {
+    Attribute: Meter._attribute,
+    Logic: Meter._logic,
+    Fold: Meter._fold,
+    Equality: Meter._equality,
+    Invoke: Meter._invoke,
+    MakeList: Meter._list,
+    MakeMap: Meter._map,
+    MakeMessage: Meter._message,
+}

@@ -1,9 +1,9 @@
 """The syntax tree: what the parser builds and every later stage reads.
 
-The shapes are those of cel-go (`common/ast`), because macros, type checks and costs are defined on them: a macro is gone
-once parsed (a comprehension stands in its place), operators are calls with names such as `_&&_`, and `has()` is a select
-that only tests. Each node has an `id`, by which types and resolved functions are kept beside the tree, and the `position`
-of the token it is named after, as an offset in code points.
+The shapes are those of cel-go (`common/ast`), because macros, type checks and costs are defined on them: a
+macro is gone once parsed (a comprehension stands in its place), operators are calls with names such as
+`_&&_`, and `has()` is a select that only tests. Each node has an `id`, by which types and resolved functions
+are kept beside the tree, and the `position` of the token it is named after, as an offset in code points.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,10 @@ next_id = count(1).__next__
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A constant: a run-time value. `signed` marks a number written with its sign, which a second sign may take away."""
+    """A constant: a run-time value.
+
+    `signed` marks a number written with its sign, which a second sign may take away.
+    """
 
     id: int
     position: int

@@ -1,7 +1,7 @@
 """Operators: what the symbols do, and the few functions that cel-go binds once for all their overloads.
 
-They look at run-time types alone, so they serve statically typed and dyn operands alike; every pair that has no meaning
-is "no such overload".
+They look at run-time types alone, so they serve statically typed and dyn operands alike; every pair that has
+no meaning is "no such overload".
 Source: cel-go `common/stdlib/standard.go` and `common/types`.
 """
 

@@ -36,9 +36,11 @@ def parse(text: str, environment: Environment) -> Expr:
 
 
 def _syntax_error(text: str, error: UnexpectedInput) -> CelError:
-    position = error.pos_in_stream if isinstance(error.pos_in_stream, int) else len(text)
+    # Lark leaves the position of the end of the text open.
+    found: Any = error.pos_in_stream
+    position = found if type(found) is int else len(text)
     if isinstance(error, UnexpectedToken):
-        if error.token.type == "$END":  # noqa: S105 - lark's name for the end of the text
+        if error.token.type == "$END":
             return compile_error("Syntax error: mismatched input '<EOF>'", len(text))
         return compile_error(f"Syntax error: mismatched input '{error.token}'", position)
     if isinstance(error, UnexpectedCharacters):

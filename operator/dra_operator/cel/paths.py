@@ -1,8 +1,8 @@
 """Paths: which parts of a device an expression reads, where that is plain from its plan.
 
-`device.attributes["d"].x` is a path, and so is `dra.x` where `dra` is bound to `device.attributes["d"]`. An expression
-that reads by paths alone gives the same answer on all devices that agree in them, which is what lets one evaluation
-answer for thousands of equal devices.
+`device.attributes["d"].x` is a path, and so is `dra.x` where `dra` is bound to `device.attributes["d"]`. An
+expression that reads by paths alone gives the same answer on all devices that agree in them, which is what
+lets one evaluation answer for thousands of equal devices.
 """
 
 from collections.abc import Iterator
@@ -74,9 +74,9 @@ def named(qualifiers: tuple[Qualifier, ...]) -> tuple[str, ...] | None:
 
 
 def reads(plan: Plan) -> frozenset[str] | None:
-    """Return what a plan reads: `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>`, `capacity/<domain>/<id>`.
+    """Return what a plan reads.
 
-    None if it reads more than such parts: a map as a whole, or by a key that is computed.
+    That is `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>` and `capacity/<domain>/<id>`; None if it reads more than such parts: a map as a whole, or by a key that is computed.
     """
     found: set[str] = set()
     for part in _parts(plan.step, {}):

@@ -1,9 +1,10 @@
 """Plan: the steps in which an expression is evaluated.
 
-cel-go does not evaluate its syntax tree but a plan made from it, and some of its answers follow from the plan alone: a
-chain such as `a.b[c].?d` is one attribute with qualifiers (so one `?` makes all after it optional), conversions of
-constants are done while planning and fail there, `in` over constant primitives becomes a set. So there is a plan here,
-too, of the same shape. From it come both the interpreter, which also counts costs, and the generated code.
+cel-go does not evaluate its syntax tree but a plan made from it, and some of its answers follow from the plan
+alone: a chain such as `a.b[c].?d` is one attribute with qualifiers (so one `?` makes all after it optional),
+conversions of constants are done while planning and fail there, `in` over constant primitives becomes a set.
+So there is a plan here, too, of the same shape. From it come both the interpreter, which also counts costs,
+and the generated code.
 
 Source: cel-go `interpreter/planner.go`, `interpreter/attributes.go`.
 """
@@ -26,8 +27,8 @@ class Const:
 class Qualifier:
     """One step along an attribute: a constant `key`, or the value of a step.
 
-    `optional` was written with `?`, `test_only` asks for presence. `fresh` marks an index that is neither a constant nor
-    an attribute (it matters for costs alone).
+    `optional` was written with `?`, `test_only` asks for presence. `fresh` marks an index that is neither a
+    constant nor an attribute (it matters for costs alone).
     """
 
     id: int

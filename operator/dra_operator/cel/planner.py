@@ -1,6 +1,7 @@
 """Planner: from the checked tree to the plan, with all that can be done before there is a device.
 
-Source: cel-go `interpreter/planner.go`, `interpreter/decorators.go` (folding), `cel/library.go` (`or`, `orValue`).
+Source: cel-go `interpreter/planner.go`, `interpreter/decorators.go` (folding), `cel/library.go` (`or`,
+`orValue`).
 """
 
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class _Planner:
 
     def plan(self, expr: Expr) -> Step:
         """Return the step that evaluates `expr`."""
-        return _PLANS[type(expr)](self, expr)
+        return _PLANS[type(expr)](self, expr)  # type: ignore[no-any-return]
 
     def plan_literal(self, expr: Literal) -> Step:
         return Const(expr.id, expr.value)

@@ -1,6 +1,7 @@
 """Programs: an expression taken through all stages, ready to be evaluated.
 
-text ▶ grammar ▶ tree ▶ types ▶ validators ▶ plan ▶ evaluation; the cost estimate stands beside, for those who ask.
+text ▶ grammar ▶ tree ▶ types ▶ validators ▶ plan ▶ evaluation; the cost estimate stands beside, for those who
+ask.
 """
 
 from collections.abc import Callable
@@ -108,8 +109,9 @@ def _placed(error: CelError, expression: str) -> CelError:
 class Selector:
     """A selector: whether a device fits.
 
-    `match` is a function from devices to bools; it raises CelError where there is no answer. `reads` names what it looks
-    at: `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>`, `capacity/<domain>/<id>`; None means anything.
+    `match` is a function from devices to bools; it raises CelError where there is no answer. `reads` names
+    what it looks at: `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>`,
+    `capacity/<domain>/<id>`; None means anything.
     """
 
     __slots__ = ("expression", "match", "program", "reads")
@@ -210,7 +212,7 @@ __all__ = [
     "Program",
     "Selector",
     "checked",
-    "compile_program",
     "compile_derived_attribute",
+    "compile_program",
     "compile_selector",
 ]

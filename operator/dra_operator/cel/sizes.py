@@ -1,6 +1,7 @@
 """Sizes: how large a value can be, as far as the declaration of `device` says.
 
-Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, `sizeEstimator`; limits of k8s.io/api/resource/v1.
+Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, `sizeEstimator`; limits of
+k8s.io/api/resource/v1.
 """
 
 from dataclasses import dataclass
@@ -57,7 +58,10 @@ UNKNOWN: Final = Range(0, UNBOUNDED)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """An expression, or the elements of one, as estimates see it: its path from `device`, its type, its size if known."""
+    """An expression, or the elements of one, as estimates see it.
+
+    That is its path from `device`, its type, and its size if that is known.
+    """
 
     path: tuple[str, ...]
     type: Type

@@ -1,6 +1,7 @@
 """Types: what the checker reasons with.
 
-A type is a kind, a name and parameters. Types without parameters exist once, so most comparisons are identity.
+A type is a kind, a name and parameters. Types without parameters exist once, so most comparisons are
+identity.
 Source: cel-go `common/types/types.go`.
 """
 

@@ -1,7 +1,8 @@
 """Unification: whether one type can stand for another, and what the open type parameters are then.
 
-Source: cel-go `checker/types.go`, function by function; where it looks arbitrary (which of two types is taken as the more
-general, what null may be assigned to) it is upstream's answer, and selectors in clusters depend on it.
+Source: cel-go `checker/types.go`, function by function; where it looks arbitrary (which of two types is taken
+as the more general, what null may be assigned to) it is upstream's answer, and selectors in clusters depend
+on it.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,9 @@
 """Values: what an expression computes with at run time.
 
-bool, int, double, string, bytes and null are Python's bool, int, float, str, bytes and None; a list is a tuple. The rest
-is here: what Python has no type for, or where its own type would compare and hash wrongly (`1 == True`, `1 == 1.0`).
-Always ask `type(x) is int`, never `isinstance`: a bool and a uint are ints to Python and are not to CEL.
+bool, int, double, string, bytes and null are Python's bool, int, float, str, bytes and None; a list is a
+tuple. The rest is here: what Python has no type for, or where its own type would compare and hash wrongly (`1
+== True`, `1 == 1.0`). Always ask `type(x) is int`, never `isinstance`: a bool and a uint are ints to Python
+and are not to CEL.
 
 Source: cel-go `common/types`.
 """
@@ -39,7 +40,8 @@ class Duration:
 class Timestamp:
     """A moment: nanoseconds since 1970-01-01T00:00:00Z.
 
-    `offset` is the distance to UTC, in seconds, in which it was written: it shows when a moment becomes text, and nowhere else.
+    `offset` is the distance to UTC, in seconds, in which it was written: it shows when a moment becomes text,
+    and nowhere else.
     """
 
     nanos: int
@@ -95,9 +97,10 @@ class Opaque:
 
 
 class CelMap:
-    """A map. Keys keep their type, so 1, 1u and 1.0 are three keys; a lookup sees numbers that are equal all the same.
+    """A map. Keys keep their type: 1, 1u and 1.0 are three keys, though a lookup of one finds the others.
 
-    Strings and ints are their own keys in `index`; others are paired with their type, since Python takes True for 1.
+    Strings and ints are their own keys in `index`; others are paired with their type, since Python takes True
+    for 1.
     """
 
     __slots__ = ("index", "originals")
@@ -180,8 +183,9 @@ class StringMap(CelMap):
 
 
 class DefaultMap(StringMap):
-    """A map that answers every lookup, with an empty map where it has no entry; `in` and iteration see real entries.
+    """A map that answers every lookup, with an empty map where it has no entry.
 
+    `in` and iteration see real entries.
     Source: k8s.io/dynamic-resource-allocation `newStringInterfaceMapWithDefault`.
     """
 
@@ -259,8 +263,8 @@ def _unhashable(name: str) -> Abort:
 def cel_equal(left: Any, right: Any) -> bool:
     """Return whether two values are equal, of whatever types; raises CelError if they cannot be compared.
 
-    Numbers are equal across types; an int and a double compare as doubles. Values of different types are unequal, but
-    a value of a Kubernetes type on the left refuses to be compared with anything else.
+    Numbers are equal across types; an int and a double compare as doubles. Values of different types are
+    unequal, but a value of a Kubernetes type on the left refuses to be compared with anything else.
     Source: cel-go `types.Equal` and the `Equal` of each type.
     """
     kind = type(left)
@@ -326,7 +330,8 @@ def _optionals_equal(left: Optional_, right: Optional_) -> bool:
 def compare_numbers(left: Any, right: Any) -> int:
     """Return -1, 0 or 1 for numbers of any type but NaN.
 
-    With a double in it, the other number is turned into one first, unless the double is beyond what the other's type can hold.
+    With a double in it, the other number is turned into one first, unless the double is beyond what the
+    other's type can hold.
     Source: cel-go `common/types/compare.go`.
     """
     if type(left) is float and type(right) is not float:
@@ -335,7 +340,7 @@ def compare_numbers(left: Any, right: Any) -> int:
     if type(right) is float and type(left) is not float:
         limits = (0, UINT_MAX) if type(left) is Uint else (INT_MIN, INT_MAX)
         return -_compare_double(right, float(left), limits)
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)
 
 
 def _compare_double(double: float, other: float, limits: tuple[int, int]) -> int:
@@ -362,5 +367,5 @@ def cel_compare(left: Any, right: Any) -> int:
             raise runtime_error("NaN values cannot be ordered")
         return compare_numbers(left, right)
     if kind is other and kind in _ORDERED:
-        return (left > right) - (left < right)
+        return int(left > right) - int(left < right)
     raise runtime_error("no such overload")

@@ -28,9 +28,18 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "_+_": (
         "add_bytes: (bytes, bytes) -> bytes",
         "add_double: (double, double) -> double",
-        "add_duration_duration: (google.protobuf.Duration, google.protobuf.Duration) -> google.protobuf.Duration",
-        "add_duration_timestamp: (google.protobuf.Duration, google.protobuf.Timestamp) -> google.protobuf.Timestamp",
-        "add_timestamp_duration: (google.protobuf.Timestamp, google.protobuf.Duration) -> google.protobuf.Timestamp",
+        (
+            "add_duration_duration: (google.protobuf.Duration, google.protobuf.Duration) "
+            "-> google.protobuf.Duration"
+        ),
+        (
+            "add_duration_timestamp: (google.protobuf.Duration, google.protobuf.Timestamp) "
+            "-> google.protobuf.Timestamp"
+        ),
+        (
+            "add_timestamp_duration: (google.protobuf.Timestamp, google.protobuf.Duration) "
+            "-> google.protobuf.Timestamp"
+        ),
         "add_int64: (int, int) -> int",
         "add_list: (list(<A>), list(<A>)) -> list(<A>)",
         "add_string: (string, string) -> string",
@@ -38,10 +47,19 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     ),
     "_-_": (
         "subtract_double: (double, double) -> double",
-        "subtract_duration_duration: (google.protobuf.Duration, google.protobuf.Duration) -> google.protobuf.Duration",
+        (
+            "subtract_duration_duration: (google.protobuf.Duration, google.protobuf.Duration) "
+            "-> google.protobuf.Duration"
+        ),
         "subtract_int64: (int, int) -> int",
-        "subtract_timestamp_duration: (google.protobuf.Timestamp, google.protobuf.Duration) -> google.protobuf.Timestamp",
-        "subtract_timestamp_timestamp: (google.protobuf.Timestamp, google.protobuf.Timestamp) -> google.protobuf.Duration",
+        (
+            "subtract_timestamp_duration: (google.protobuf.Timestamp, google.protobuf.Duration) "
+            "-> google.protobuf.Timestamp"
+        ),
+        (
+            "subtract_timestamp_timestamp: (google.protobuf.Timestamp, google.protobuf.Timestamp) "
+            "-> google.protobuf.Duration"
+        ),
         "subtract_uint64: (uint, uint) -> uint",
     ),
     "_/_": (
