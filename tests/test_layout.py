@@ -1,5 +1,7 @@
 """The shape of the repository, as docs/architecture.md draws it."""
 
+import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -84,3 +86,21 @@ def test_wheel_holds_the_licence(wheel):
     (name,) = [name for name in wheel.namelist() if name.endswith("licenses/LICENSE")]
 
     assert b"Apache License" in wheel.read(name)
+
+
+def test_ci_does_what_everybody_does():
+    """`.ci/run` is executable and ends in `make test`."""
+    script = ROOT / ".ci" / "run"
+
+    assert os.access(script, os.X_OK)
+    assert script.read_text(encoding="utf-8").splitlines()[-1] == "exec make test"
+
+
+def test_make_lists_every_verb():
+    """`make help` has a line for each verb of the Makefile."""
+    verbs = set(
+        re.findall(r"^\.PHONY: (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    answer = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert {line.split()[1] for line in answer.stdout.splitlines()} == verbs
