@@ -23,7 +23,7 @@ from dra_operator.allocator.decision import (
     Unsatisfied,
     claim_key,
 )
-from dra_operator.allocator.derived import DerivedAttributes, DerivedPrograms
+from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.explain import Explainer, explain_failure
 from dra_operator.allocator.plain import PlainSearch
 from dra_operator.allocator.plan import ClaimPlan, plan_claim
@@ -71,7 +71,6 @@ class Allocator:
     availability: Availability = field(init=False)
     candidates: Candidates = field(init=False)
     _explainer: Explainer = field(init=False)
-    _derived: DerivedPrograms = field(init=False)
     _problems: Problems = field(init=False)
     _class_changes: Changes = field(init=False)
     _plans: dict[int, tuple[ResourceClaimSpec, tuple[str, str], ClaimPlan]] = field(default_factory=dict)
@@ -81,7 +80,6 @@ class Allocator:
         views = Views(self.inventory, self.features)
         self.availability = Availability(views, self.ledger)
         self.candidates = Candidates(self.features, SelectorCache(self.environment))
-        self._derived = DerivedPrograms(self.environment)
         self._problems = Problems(self.availability)
         tallies = TallyMaker(self.inventory, self.availability, self.candidates)
         self._explainer = Explainer(self.inventory, tallies, self._fits)
@@ -155,7 +153,7 @@ class Allocator:
             view=self.availability.views.of_node(node),
             availability=self.availability,
             candidates=self.candidates,
-            derived=DerivedAttributes(self._derived, budget).value,
+            derived=DerivedAttributes(self.environment, budget).value,
         )
         return PlainSearch(state, budget)
 

@@ -92,8 +92,8 @@ class Candidates:
             return _NOTHING
         if not content.capacity:
             return None if key.requests else _NOTHING
-        columns = tuple(content.capacity.items())
-        memo = (key.content.amounts, tuple((name, column.serial) for name, column in columns))
+        columns = tuple((name, column.serial) for name, column in content.capacity.items())
+        memo = (key.content.amounts, columns)
         found = self._amounts.get(memo)
         if found is None:
             if len(self._amounts) >= _MAX_AMOUNTS:

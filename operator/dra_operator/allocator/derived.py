@@ -5,6 +5,7 @@ Source: docs/dra-semantics 8.13, KEP-6080.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import FatalError
@@ -20,36 +21,21 @@ from dra_operator.cel import (
 from dra_operator.inventory import Slice
 
 
-@dataclass(slots=True)
-class DerivedPrograms:
-    """Compiled expressions. The oldest half goes when there are too many."""
-
-    environment: Environment
-    maximum: int = 1024
-    _known: dict[str, DerivedAttributeProgram | CelError] = field(default_factory=dict)
-
-    def get(self, expression: str) -> DerivedAttributeProgram:
-        """Return the program of an expression. Raises CelError if it does not compile."""
-        found = self._known.get(expression)
-        if found is None:
-            if len(self._known) >= self.maximum:
-                for old in list(self._known)[: self.maximum // 2]:
-                    del self._known[old]
-            try:
-                found = compile_derived_attribute(expression, self.environment)
-            except CelError as error:
-                found = error
-            self._known[expression] = found
-        if isinstance(found, CelError):
-            raise found
-        return found
+@lru_cache(maxsize=1024)
+def _compile(expression: str, environment: Environment) -> DerivedAttributeProgram | CelError:
+    # A program depends on nothing but its text, so all allocators of a process share it.
+    try:
+        program: DerivedAttributeProgram = compile_derived_attribute(expression, environment)
+    except CelError as error:
+        return error
+    return program
 
 
 @dataclass(slots=True)
 class DerivedAttributes:
     """The derived attributes of one attempt, by device and expression."""
 
-    programs: DerivedPrograms
+    environment: Environment
     budget: Budget
     _values: dict[tuple[int, int, str], AttributeValue] = field(default_factory=dict)
 
@@ -62,12 +48,11 @@ class DerivedAttributes:
         if (found := self._values.get(key)) is not None:
             return found
         self.budget.look()
-        try:
-            program = self.programs.get(expression)
-        except CelError as error:
+        program = _compile(expression, self.environment)
+        if isinstance(program, CelError):
             raise FatalError(
-                f"compile derived attribute {name} failed: {error}", Reason.DERIVED_ATTRIBUTE_FAILED
-            ) from None
+                f"compile derived attribute {name} failed: {program}", Reason.DERIVED_ATTRIBUTE_FAILED
+            )
         try:
             value: AttributeValue = program.evaluate(prepare_device(content.driver, content.device(index)))
         except CelError as error:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Answers
-from dra_operator.allocator.capacity import CapacityError, Consumed
+from dra_operator.allocator.capacity import CapacityError
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, too_many
 from dra_operator.allocator.reasons import Reason
@@ -307,7 +307,7 @@ class _DeviceFrame(_Frame):
                 wanted &= wanted - 1
                 if answers.errors >> position & 1:
                     raise self.search.error_at(claim, choice.alternative, self.pool, position)
-                if (pick := self._take(position)) is not None:
+                if (pick := state.take(claim, choice.alternative, self.pool, position)) is not None:
                     self.pick = pick
                     self.position = position + 1
                     start = (self.pool, self.position)
@@ -316,15 +316,6 @@ class _DeviceFrame(_Frame):
             self.pool += 1
             self.position = 0
         return Failure.NO
-
-    def _take(self, position: int) -> Pick | None:
-        state = self.search.state
-        content, index = state.view.pools[self.pool].locate(position)
-        consumed = state.candidates.consumed(self.choice.alternative.key, content, index)
-        assert isinstance(consumed, Consumed)
-        if not state.has_room(self.pool, position, content, index, consumed):
-            return None
-        return state.take(self.step.claim, self.choice.alternative, self.pool, position)
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ An error is an answer too; it is raised by whoever reaches the device, not here.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from dra_operator.allocator.budget import Budget
@@ -127,11 +128,17 @@ class SelectorCache:
                 for old in list(self._known)[: self.maximum // 2]:
                     del self._known[old]
             try:
-                found = SelectorAnswers(expression, compile_selector(expression, self.environment), None)
+                found = SelectorAnswers(expression, _compile(expression, self.environment), None)
             except CelError as error:
                 found = SelectorAnswers(expression, None, error)
             self._known[expression] = found
         return found
+
+
+@lru_cache(maxsize=4096)
+def _compile(expression: str, environment: Environment) -> Selector:
+    # A program depends on nothing but its text, so all allocators of a process share it; answers they do not.
+    return compile_selector(expression, environment)
 
 
 def _match(program: Selector, device: PreparedDevice) -> bool | None:

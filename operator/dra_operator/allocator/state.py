@@ -143,6 +143,12 @@ class NodeState:
         content, index, pool = pick.content, pick.index, pick.pool
         bit = 1 << pick.position
         shareable = self.is_shareable(content, index)
+        consumed = self.candidates.consumed(pick.alternative.key, content, index)
+        assert isinstance(consumed, Consumed)
+        # Where another device would do, one that is full is passed over before anything else is asked of it; for a
+        # request that needs it, a constraint that refuses it comes first, since that is an error.
+        if not strict and not self.has_room(pool, pick.position, content, index, consumed):
+            return False
         if not self._is_usable(pick, bit, shareable=shareable):
             return False
         if content.counted >> index & 1:
@@ -158,9 +164,7 @@ class NodeState:
             pick.marked = True
             self.picked[pool] |= bit
             self.picked_by[pick.claim][pool] |= bit
-        consumed = self.candidates.consumed(pick.alternative.key, content, index)
-        assert isinstance(consumed, Consumed)
-        if not self.has_room(pool, pick.position, content, index, consumed):
+        if strict and not self.has_room(pool, pick.position, content, index, consumed):
             return False
         if shareable:
             self._consume(pick, consumed)
