@@ -43,6 +43,17 @@ def test_full_nodes_are_not_searched(three_nodes: Any, ask: Any) -> None:
     assert asked == ["n2"]
 
 
+def test_a_node_is_searched_for_the_error_of_a_device_it_cannot_use(scene: Any, ask: Any) -> None:
+    """Selectors are evaluated on all devices of a slice, also on those kept for other nodes."""
+    scene.nodes("n1", "n2")
+    kept = [{"name": "a", "nodeName": "n2"}, {"name": "b", "nodeName": "n1"}]
+    scene.slice("s", *kept, perDeviceNodeSelection=True)
+    scene.use("other", ask())
+    decision = scene.decide(scene.claim(ask("r", 1, 'device.attributes["x"].y')), nodes=["n1"])
+
+    assert isinstance(decision, Failed)
+
+
 def test_a_claim_that_fits_nowhere_is_not_searched_again(three_nodes: Any, ask: Any) -> None:
     """Each node has said no, and nothing has come back; another claim that asks the same knows it, too."""
     three_nodes.decide(three_nodes.claim(ask("r", 2)))

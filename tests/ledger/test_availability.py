@@ -91,7 +91,7 @@ def check(availability: Availability) -> None:
     for position, name in enumerate(views.order):
         for view in views.of_node(name).pools:
             check_view(availability, view)
-            if view.free & view.visible:
+            if view.free:
                 nonempty |= 1 << position
     assert availability.nonempty == nonempty
 

@@ -24,6 +24,7 @@ from dra_operator.api.types import (
     ResourceClaim,
     ResourceClaimStatus,
 )
+from dra_operator.cel import STORED_137
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -69,6 +70,11 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
         clock=time.monotonic,
         share_ids=lambda: str(UUID(int=ids.getrandbits(128), version=4)),
         admin_access=AdminAccess.ANY_NAMESPACE,
+        environment=replace(
+            STORED_137,
+            consumable_capacity=features.consumable_capacity,
+            list_type_attributes=features.list_type_attributes,
+        ),
     )
     claims = tuple(_read_all(row.get("claims"), "ResourceClaim", defaults))
     return Scenario(str(row.get("name", "")), allocator, claims)

@@ -59,7 +59,10 @@ class Log:
 
 @dataclass(slots=True)
 class Availability:
-    """The joined state. `nonempty` is the set of nodes with a free visible device, or with a view that is an error."""
+    """The joined state. `nonempty` is the set of nodes with a free device, or with a view that is an error.
+
+    Devices that a slice keeps for other nodes count: selectors are evaluated on them, too, and can fail.
+    """
 
     views: Views
     ledger: Ledger
@@ -136,7 +139,7 @@ class Availability:
                 view.free = view.free | bit if free else view.free & ~bit
                 if came_back:
                     helped |= view.nodes
-                if view.free & view.visible:
+                if view.free:
                     opened |= view.nodes
                 else:
                     closed |= view.nodes
@@ -162,11 +165,11 @@ class Availability:
         return helped
 
     def _count_free(self, nodes: int) -> None:
-        """Find out anew which of these nodes have a free visible device."""
+        """Find out anew which of these nodes have a free device."""
         order = self.views.order
         nonempty = 0
         for position in bits.each(nodes):
             view = self.views.of_node(order[position])
-            if view.error is not None or any(pool.free & pool.visible for pool in view.pools):
+            if view.error is not None or any(pool.free for pool in view.pools):
                 nonempty |= 1 << position
         self.nonempty = (self.nonempty & ~nodes) | nonempty
