@@ -58,7 +58,9 @@ CORES = 3
 def slices(pools: dict[str, list[dict[str, Any]]]) -> Iterator[Any]:
     """Yield the slices of all pools: devices, and counters."""
     for pool, devices in pools.items():
-        where = {"allNodes": True} if pool == "all" else {"nodeName": pool}
+        where: dict[str, Any] = {"allNodes": True} if pool == "all" else {"nodeName": pool}
+        if any("node" in device for device in devices):
+            where = {"perDeviceNodeSelection": True}
         head = {"driver": "d", "pool": {"name": pool, "generation": 1, "resourceSliceCount": 2}, **where}
         counters = [{"name": "set", "counters": {"cores": {"value": str(CORES)}}}]
         for name, content in (
@@ -71,9 +73,17 @@ def slices(pools: dict[str, list[dict[str, Any]]]) -> Iterator[Any]:
 
 def as_device(number: int, device: dict[str, Any]) -> dict[str, Any]:
     """Return a device of the API."""
-    use = [{"counterSet": "set", "counters": {"cores": {"value": str(device["cores"])}}}]
+    groups = device.get("groups", ())
+    use = [
+        {
+            "counterSet": "set",
+            "counters": {"cores": {"value": str(device["cores"])}},
+            "compatibilityGroups": groups,
+        }
+    ]
     return {
         "name": str(number),
+        **({"nodeName": device["node"]} if "node" in device else {}),
         "attributes": {"kind": {"string": device["kind"]}} if device["kind"] else {},
         "capacity": {"memory": {"value": str(device["memory"])}},
         "allowMultipleAllocations": device["shareable"] or None,
@@ -96,8 +106,11 @@ def as_claim(claim: dict[str, Any], name: str = "claim") -> Any:
             counts = (request["count"], request["alternative"])
             options = [{"name": f"s{place}", **fields, "count": count} for place, count in enumerate(counts)]
             requests.append({"name": f"r{number}", "firstAvailable": options})
+        elif request.get("all"):
+            requests.append({"name": f"r{number}", "exactly": {**fields, "allocationMode": "All"}})
         else:
-            requests.append({"name": f"r{number}", "exactly": {**fields, "count": request["count"]}})
+            admin = {"adminAccess": True} if request.get("admin") else {}
+            requests.append({"name": f"r{number}", "exactly": {**fields, **admin, "count": request["count"]}})
     constraints = [{claim["constraint"]: "d/kind"}] if claim["constraint"] else []
     spec = {"devices": {"requests": requests, "constraints": constraints}}
     return apply_defaults(
@@ -117,6 +130,8 @@ def allocator(
     inventory = Inventory()
     for item in reversed(objects) if backwards else objects:
         inventory.put(item)
+    labels = {"resource.kubernetes.io/admin-access": "true"}
+    inventory.put(read_object({"metadata": {"name": "ns", "labels": labels}}, "Namespace"))
     return Allocator(
         inventory,
         Ledger() if ledger is None else ledger,
@@ -246,12 +261,25 @@ def test_the_order_of_arrival_does_not_matter(pools: dict[str, Any], claims: lis
     assert allocator(pools).allocate(wanted) == allocator(pools, backwards=True).allocate(wanted)
 
 
+RICH_DEVICE = st.builds(
+    lambda device, groups, node: {**device, "groups": groups, **({"node": node} if node else {})},
+    DEVICE,
+    st.sampled_from([(), (), ("p",), ("q",), ("p", "q")]),
+    st.sampled_from([None, None, None, *NODES]),
+)
+RICH_CLAIM = st.builds(
+    lambda claim, extra: {**claim, "requests": [{**request, **extra} for request in claim["requests"]]},
+    CLAIM,
+    st.sampled_from([{}, {}, {}, {"all": True}, {"admin": True}]),
+)
+RULE = {"deviceSelector": {"device": "0"}, "taint": {"key": "rule", "effect": "NoSchedule"}}
 EVENT = st.one_of(
-    st.tuples(st.just("allocate"), CLAIM, st.just("")),
-    st.tuples(st.just("allocate"), CLAIM, st.just("")),
+    st.tuples(st.just("allocate"), RICH_CLAIM, st.just("")),
+    st.tuples(st.just("allocate"), RICH_CLAIM, st.just("")),
     st.tuples(st.just("free"), st.integers(0, 9), st.just("")),
-    st.tuples(st.just("slice"), st.lists(DEVICE, max_size=3), st.sampled_from([*NODES, "all"])),
+    st.tuples(st.just("slice"), st.lists(RICH_DEVICE, max_size=3), st.sampled_from([*NODES, "all"])),
     st.tuples(st.just("cordon"), st.booleans(), st.sampled_from(NODES)),
+    st.tuples(st.just("rule"), st.booleans(), st.sampled_from([*NODES, "all"])),
 )
 
 
@@ -263,7 +291,7 @@ def test_what_is_remembered_never_changes_a_decision(
     """An allocator that followed every event decides as one that has just been started."""
     pools = dict(pools)
     old = allocator(pools)
-    cordoned: dict[str, bool] = {}
+    extras: dict[tuple[str, str], Any] = {}
     waiting: list[dict[str, Any]] = []
     for number, (kind, content, where) in enumerate(events):
         if kind == "allocate":
@@ -274,17 +302,24 @@ def test_what_is_remembered_never_changes_a_decision(
             pools[where] = content
             for item in slices({where: content}):
                 old.inventory.put(item)
-        else:
-            cordoned[where] = content
+        elif kind == "cordon":
             node = {"metadata": {"name": where}, "spec": {"unschedulable": content}}
-            old.inventory.put(read_object(node, "Node"))
+            extras[kind, where] = read_object(node, "Node")
+            old.inventory.put(extras[kind, where])
+        else:
+            selector = {"device": "0", "pool": where if content else "none"}
+            rule = {"metadata": {"name": where}, "spec": {**RULE, "deviceSelector": selector}}
+            extras[kind, where] = read_object(rule, "DeviceTaintRule")
+            old.inventory.put(extras[kind, where])
         # Each claim that was ever asked for is asked for again: stale memory shows only on a second asking.
         for claim in waiting:
             fresh = allocator(pools, ledger=old.ledger)
-            for node_name, flag in cordoned.items():
-                node = {"metadata": {"name": node_name}, "spec": {"unschedulable": flag}}
-                fresh.inventory.put(read_object(node, "Node"))
-            assert old.allocate((as_claim(claim),)) == fresh.allocate((as_claim(claim),))
+            for item in extras.values():
+                fresh.inventory.put(item)
+            wanted = (as_claim(claim),)
+            decisions = old.allocate(wanted), fresh.allocate(wanted)
+            assert decisions[0] == decisions[1]
+            assert old.explain(wanted, decisions[0]) == fresh.explain(wanted, decisions[1])
         if kind == "allocate":
             decision = old.allocate((as_claim(content),))
             if isinstance(decision, Allocated):
