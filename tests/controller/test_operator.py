@@ -447,6 +447,7 @@ async def test_a_broken_class_gets_an_event_of_its_own(cluster, operator, gpu):
     await cluster.allocated("good")
     assert await cluster.waits("bad")
     await cluster.until(lambda: cluster.events("broken", "DeviceClass"))
+    await cluster.stays(lambda: len(cluster.events("broken", "DeviceClass")) == 1)
 
 
 async def test_a_slice_that_cannot_be_read_gets_an_event_and_stops_nobody(cluster, operator, gpu):

@@ -200,6 +200,17 @@ def test_a_claim_that_used_up_its_deadline_is_put_off(bench, clock):
     assert bench.allocator.asked == ["claim", "claim"]
 
 
+def test_an_annotation_does_not_end_the_wait_of_a_claim_that_was_put_off(bench, clock):
+    """Our own write about a claim that used up its deadline must not have it tried again."""
+    bench.allocator.answers = {"claim": Failed("aborted", "10 s", Reason.SEARCH_ABORTED, KEY)}
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    annotated = claim(annotations={"dra-operator.io/pending": annotate.text})
+    bench.run(bench.delta(annotated), Written(annotate, {}))
+    bench.run(Tick())
+
+    assert bench.allocator.asked == ["claim"]
+
+
 def test_a_defect_costs_one_claim_a_wait_and_the_others_nothing(bench):
     """An exception in one decision is told on its claim; the next claim is decided."""
     bench.allocator.answers = {"a": RuntimeError("boom"), "b": FITS}

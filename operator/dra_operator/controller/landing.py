@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from dra_operator.cluster.writer import (
     AllocateWrite,
+    AnnotateWrite,
     Conflict,
     DeallocateWrite,
     Forbidden,
@@ -69,7 +70,9 @@ class Landing:
 
     def _written(self, key: Key, write: Write) -> None:
         desk = self._desk
-        desk.putoffs.forget(key)
+        if not isinstance(write, AnnotateWrite):
+            # An annotation says only that the claim waits, perhaps because it was put off.
+            desk.putoffs.forget(key)
         if isinstance(write, DeallocateWrite):
             desk.metrics.deallocations.inc()
             log.info(messages.DEALLOCATED, claim=text(key), uid=write.uid)

@@ -96,6 +96,7 @@ class Passes:
         self._problems = Problems(self.desk, inventory, self._intake)
         self._todo: set[Key] = set()
         self._touched: set[Key] = set()
+        self._reasons: set[str] = set()
         self.progressed_at = clock()
         """When the pass thread last finished a step, by the clock."""
 
@@ -120,11 +121,12 @@ class Passes:
         for key in self._touched:
             tidy(desk, key)
         self._touched.clear()
+        self._problems.report_inventory()
         self._flush(emit)
         finished = self._decide_all(emit, stopping, started + BUDGET)
         for key in desk.telling.claims():
             keep_annotation(desk, key)
-        self._problems.report()
+        self._problems.report_collisions()
         desk.pile.extend(desk.reports.due(desk.clock()))
         self._flush(emit)
         self._measure(started)
@@ -280,9 +282,12 @@ class Passes:
         metrics.writes_in_flight.set(len(desk.flights))
         for standing, count in desk.book.standings().items():
             metrics.claims.labels(standing.value).set(count)
-        metrics.pending_claims.clear()
-        for reason, count in desk.telling.reasons().items():
+        reasons = desk.telling.reasons()
+        for reason in self._reasons - set(reasons):
+            metrics.pending_claims.remove(reason)
+        for reason, count in reasons.items():
             metrics.pending_claims.labels(reason).set(count)
+        self._reasons = set(reasons)
 
 
 def _named(item: Item) -> str:

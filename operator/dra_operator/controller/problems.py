@@ -52,20 +52,17 @@ class Problems:
         """Note that an attempt ended because of an object; a claim is told of its own faults elsewhere."""
         if failed.subject is None or failed.subject[0] == "ResourceClaim":
             return
+        if ("problem", *failed.subject) in self._found:
+            return  # The object has its Event already, from before any claim stumbled over it.
         self._blamed.add(failed.subject)
         subject = self._intake.subject(*failed.subject)
         self._state(("blamed", failed.subject), subject, failed.reason.value, failed.message)
 
-    def report(self) -> None:
-        """Look for problems that show only when everything is in, if anything has changed."""
-        if self._inventory.version != self._inventory_version:
-            self._inventory_version = self._inventory.version
-            self._report_inventory()
-        if self._desk.ledger.version != self._ledger_version:
-            self._ledger_version = self._desk.ledger.version
-            self._report_collisions()
-
-    def _report_inventory(self) -> None:
+    def report_inventory(self) -> None:
+        """Look for problems of what exists, if it has changed; to be called before claims are decided."""
+        if self._inventory.version == self._inventory_version:
+            return
+        self._inventory_version = self._inventory.version
         found: set[Hashable] = set()
         for kind, name, message in self._inventory.problems():
             fact = ("problem", kind, name)
@@ -79,7 +76,11 @@ class Problems:
             metrics.objects.labels(what).set(count)
         metrics.problems.set(len(found) + len(self._unreadable))
 
-    def _report_collisions(self) -> None:
+    def report_collisions(self) -> None:
+        """Look for devices that two claims hold, if what is used has changed."""
+        if self._desk.ledger.version == self._ledger_version:
+            return
+        self._ledger_version = self._desk.ledger.version
         desk, found = self._desk, set[Hashable]()
         collisions = desk.ledger.collisions()
         for collision in collisions:
