@@ -1,7 +1,10 @@
 """The demo: the main job in a few seconds, asked for nothing."""
 
+import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +42,38 @@ def test_the_demo_shows_a_claim_that_waits_and_why(shown):
 def test_the_demo_shows_the_second_choice_of_a_prioritized_list(shown):
     """There is no H100, so two A100 it is."""
     assert "best-gpu: allocated node-2/gpu-0, node-2/gpu-1 for gpu/a100" in shown.stdout
+
+
+def test_a_port_that_is_taken_is_wrong_usage():
+    """The demo says which, and does not hang."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        result = subprocess.run(
+            [sys.executable, "-m", "dra_operator", "demo", "--port", port],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert result.returncode == 2
+    assert f"error: --port {port}" in result.stderr
+
+
+def test_the_demo_can_stay_up_until_ctrl_c():
+    """`--serve` prints the KUBECONFIG line, and Ctrl-C ends it with 0."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "dra_operator", "demo", "--serve"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stdout:
+            if "Ctrl-C ends it" in line:
+                break
+            if "export KUBECONFIG=" in line:
+                assert Path(line.partition("=")[2].strip()).is_file()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
 
 
 def test_the_demo_says_what_to_try_next(shown):

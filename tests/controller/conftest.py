@@ -58,3 +58,9 @@ def unused_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
+
+
+@pytest.fixture(autouse=True)
+def quick_look(monkeypatch):
+    """The runtime looks after itself often enough for tests."""
+    monkeypatch.setattr("dra_operator.controller.runtime.LOOK_SECONDS", 0.05)

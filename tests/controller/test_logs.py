@@ -39,6 +39,7 @@ def test_a_line_is_json_where_there_is_no_terminal(stream):
         2,
     )
     assert line["timestamp"].endswith("Z")
+    assert list(line)[:3] == ["timestamp", "level", "event"]
 
 
 def test_lines_of_libraries_look_the_same_and_say_whose_they_are(stream):

@@ -1,6 +1,7 @@
 """What the operator survives: faults of the API server, lost answers, its own sudden death."""
 
 import asyncio
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -226,6 +227,52 @@ async def test_a_cluster_without_claims_is_told_apart_from_one_that_is_away():
                 pytest.fail(str(operator.runtime.unready()))
         finally:
             await operator.runtime.close()
+
+
+def leave_out(runtime, kind):
+    """Let the API server seem not to serve a kind; return what makes it serve it again."""
+    discover = runtime._discover
+
+    async def without():
+        return {name: found for name, found in (await discover()).items() if name != kind}
+
+    def again(change=lambda found: found):
+        async def changed():
+            return change(await discover())
+
+        runtime._discover = changed
+        runtime._discovered_at = float("-inf")
+
+    runtime._discover = without
+    return again
+
+
+async def test_a_kind_that_is_served_later_is_watched_without_a_restart(cluster):
+    """A feature that is switched on while the operator runs counts from then on."""
+    operator = Operator(cluster.server.url)
+    serve_again = leave_out(operator.runtime, "DeviceTaintRule")
+    try:
+        await operator.start()
+        await operator.ready()
+        assert "DeviceTaintRule" not in operator.runtime.summary()["objects"]
+        serve_again()
+        await cluster.until(lambda: "DeviceTaintRule" in operator.runtime.summary()["objects"])
+    finally:
+        await operator.runtime.close()
+
+
+async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluster):
+    """What is known was read in the old version; a new start reads it in the new one."""
+    operator = Operator(cluster.server.url)
+    serve_again = leave_out(operator.runtime, "DeviceTaintRule")
+    try:
+        await operator.start()
+        await operator.ready()
+        serve_again(lambda found: {**found, "Node": replace(found["Node"], version="v2")})
+        await cluster.until(lambda: operator.crashed)
+        assert "Node is served as v2 now, was v1" in operator.runtime.stuck()[0]
+    finally:
+        await operator.runtime.close()
 
 
 # --- sudden death

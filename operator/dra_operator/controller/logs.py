@@ -72,9 +72,16 @@ def _name_the_logger(_logger: WrappedLogger, _method: str, event: EventDict) -> 
     return event
 
 
+def _put_first(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Let each line begin with when, how grave and what, as people read it."""
+    first = {name: event.pop(name) for name in ("timestamp", "level", "event") if name in event}
+    return {**first, **event}
+
+
 def _json() -> list[Processor]:
     return [
         structlog.processors.format_exc_info,
+        _put_first,
         structlog.processors.JSONRenderer(serializer=_dumps),
     ]
 
