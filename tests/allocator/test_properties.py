@@ -279,6 +279,7 @@ EVENT = st.one_of(
     st.tuples(st.just("free"), st.integers(0, 9), st.just("")),
     st.tuples(st.just("slice"), st.lists(RICH_DEVICE, max_size=3), st.sampled_from([*NODES, "all"])),
     st.tuples(st.just("cordon"), st.booleans(), st.sampled_from(NODES)),
+    st.tuples(st.just("foreign"), st.integers(0, 2), st.sampled_from([*NODES, "all"])),
     st.tuples(st.just("rule"), st.booleans(), st.sampled_from([*NODES, "all"])),
 )
 
@@ -297,11 +298,17 @@ def test_what_is_remembered_never_changes_a_decision(
         if kind == "allocate":
             waiting.append(content)
         elif kind == "free":
-            old.ledger.withdraw("ns", f"c{content}")
+            old.ledger.remove("ns", f"c{content}")
         elif kind == "slice":
             pools[where] = content
             for item in slices({where: content}):
                 old.inventory.put(item)
+        elif kind == "foreign":
+            # Another writer need not keep our rules: its devices may contradict each other.
+            result = {"driver": "d", "pool": where, "device": str(content)}
+            status = {"allocation": {"devices": {"results": [result]}}}
+            name = {"metadata": {"name": f"c{number}", "namespace": "ns"}}
+            old.ledger.put(read_object({**name, "status": status}, "ResourceClaim"))
         elif kind == "cordon":
             node = {"metadata": {"name": where}, "spec": {"unschedulable": content}}
             extras[kind, where] = read_object(node, "Node")

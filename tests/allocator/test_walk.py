@@ -9,6 +9,7 @@ import pytest
 
 from dra_operator.allocator import Allocated, Failed, Limits, Unsatisfied
 from dra_operator.allocator.plain import PlainSearch
+from dra_operator.api.read import read_object
 
 
 @contextmanager
@@ -163,3 +164,27 @@ def test_the_deadline_aborts(ticking: Any, ask: Any) -> None:
 
     assert isinstance(decision, Failed)
     assert (decision.kind, decision.message) == ("aborted", "the search was given up after 5 s")
+
+
+def test_taking_a_device_can_help_where_groups_contradict(scene: Any, ask: Any) -> None:
+    """The first device in place decides; a foreign writer can put one before those there are."""
+    scene.nodes("n1")
+    counters = [{"name": "set", "counters": {"cores": {"value": "9"}}}]
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters)
+    devices = []
+    for name, groups in (("first", []), ("second", ["x"]), ("third", [])):
+        use = {"counterSet": "set", "counters": {"cores": {"value": "1"}}, "compatibilityGroups": groups}
+        devices.append(
+            {"name": name, "attributes": {"grouped": {"bool": bool(groups)}}, "consumesCounters": [use]}
+        )
+    scene.slice("s", *devices, nodeName="n1", count=2)
+    grouped = 'device.attributes["gpu.example.com"].grouped'
+    scene.use("holder", ask("r", 1, grouped))
+    claim = scene.claim(ask("r", 1, f"!{grouped}"))
+    before = scene.decide(claim)
+    held = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "first"}
+    status = {"allocation": {"devices": {"results": [held]}}}
+    scene.ledger.put(read_object({"metadata": {"name": "foreign"}, "status": status}, "ResourceClaim"))
+
+    assert before == Unsatisfied()
+    assert scene.picks(claim) == ["r=third"]
