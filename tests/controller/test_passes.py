@@ -329,6 +329,8 @@ def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
     (again,) = writes(bench.run())
     bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
     assert bench.passes.desk.forbidden is None
+    clock.now += 1200
+    assert notices(bench.run()) == [], "what is no longer so is not told again"
 
 
 def test_the_answer_for_a_claim_that_was_recreated_changes_nothing(bench, write):

@@ -70,6 +70,7 @@ class Landing:
 
     def _written(self, key: Key, write: Write) -> None:
         desk = self._desk
+        desk.reports.clear((messages.EVENT_FORBIDDEN, key))
         if not isinstance(write, AnnotateWrite):
             # An annotation says only that the claim waits, perhaps because it was put off.
             desk.putoffs.forget(key)
