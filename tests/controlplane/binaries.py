@@ -6,22 +6,17 @@ about six minutes on two cores, so they are kept in the user's cache, outside an
 builds while another waits for it.
 """
 
-import fcntl
 import os
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from controlplane.golang import Say, UnavailableError, cache_home, find_go, only_one, run_with_progress
+
 VERSION = "v1.36.3"
-GO_AT_LEAST = (1, 26)
 
 MODULE = Path(__file__).parent
 PACKAGES = {
@@ -33,13 +28,6 @@ PACKAGES = {
 }
 # Go names a program after the last element of its package path.
 _BUILT_AS = {"etcd": "server"}
-_PROGRESS_SECONDS = 15.0
-
-Say = Callable[[str], None]
-
-
-class UnavailableError(RuntimeError):
-    """The control plane cannot run on this machine; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +43,7 @@ class Programs:
 
 def cache_directory() -> Path:
     """Return the folder of the programs that were built for this version."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "dra-operator" / "controlplane" / VERSION
+    return cache_home() / "controlplane" / VERSION
 
 
 def say_to_stderr(line: str) -> None:
@@ -73,7 +60,7 @@ def find_or_build(say: Say = say_to_stderr) -> Programs:
     if missing:
         cache = cache_directory()
         cache.mkdir(parents=True, exist_ok=True)
-        with _only_one(cache / ".lock", say):
+        with only_one(cache / ".lock", "the control plane", say):
             # Whoever held the lock before may have built what was missing.
             missing = [name for name in missing if find(name) is None]
             if missing:
@@ -109,7 +96,7 @@ def _found(name: str) -> Path:
 
 def build(names: list[str], target: Path, say: Say) -> None:
     """Build the named programs into `target`; nothing half-built is ever seen there."""
-    go = _go()
+    go = find_go(MODULE, f"the control plane is not in KUBEBUILDER_ASSETS nor in {cache_directory()}")
     started = time.monotonic()
     say(f"building {', '.join(names)} of {VERSION} once, into {target}; about 6 minutes on two cores")
     with tempfile.TemporaryDirectory(dir=target, prefix=".building-") as scratch:
@@ -122,50 +109,10 @@ def build(names: list[str], target: Path, say: Say) -> None:
             f"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={VERSION}",
             *(["tool"] if len(names) == len(PACKAGES) else [PACKAGES[name] for name in names]),
         ]
-        _run_with_progress(command, Path(scratch), say, started)
+        run_with_progress(command, MODULE, Path(scratch), say, started)
         for name in names:
             (Path(scratch) / _BUILT_AS.get(name, name)).replace(target / name)
     say(f"built in {time.monotonic() - started:.0f} s")
-
-
-def _run_with_progress(command: list[str], into: Path, say: Say, started: float) -> None:
-    environment = os.environ | {"GOBIN": str(into), "CGO_ENABLED": "0"}
-    lines: list[str] = []
-    with subprocess.Popen(
-        command, cwd=MODULE, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
-        reader = threading.Thread(target=lambda: lines.extend(process.stderr or ()), daemon=True)
-        reader.start()
-        try:
-            while process.poll() is None:
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(_PROGRESS_SECONDS)
-                    break
-                say(f"{time.monotonic() - started:.0f} s, {len(lines)} packages downloaded or compiled")
-        except BaseException:
-            process.terminate()
-            raise
-        reader.join()
-        code = process.returncode
-    if code != 0:
-        raise UnavailableError("go install ended with an error:\n" + "".join(lines[-15:]))
-
-
-def _go() -> str:
-    go = shutil.which("go")
-    wanted = ".".join(map(str, GO_AT_LEAST))
-    if go is None:
-        raise UnavailableError(
-            f"the control plane is not in KUBEBUILDER_ASSETS nor in {cache_directory()}, "
-            f"and there is no Go {wanted} to build it with"
-        )
-    # Asked inside the module: a Go from 1.21 on may fetch the version that go.mod names.
-    answer = subprocess.run([go, "version"], cwd=MODULE, capture_output=True, text=True, check=False)
-    version = re.search(r"go(\d+)\.(\d+)", answer.stdout)
-    if version is None or tuple(map(int, version.groups())) < GO_AT_LEAST:
-        heard = (answer.stdout or answer.stderr).strip()
-        raise UnavailableError(f"building the control plane needs Go {wanted} or newer; {go} says: {heard}")
-    return go
 
 
 def _check_version(apiserver: Path) -> None:
@@ -175,20 +122,3 @@ def _check_version(apiserver: Path) -> None:
         raise UnavailableError(
             f"the tests are written for Kubernetes {minor}; {apiserver} is {answer.stdout.strip()}"
         )
-
-
-@contextmanager
-def _only_one(lock: Path, say: Say) -> Iterator[None]:
-    """Hold a file lock; the kernel gives it back when its holder dies."""
-    with lock.open("a") as file:
-        waited = 0.0
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if waited % _PROGRESS_SECONDS == 0:
-                    say(f"another run is building the control plane; waited {waited:.0f} s for it")
-                time.sleep(1)
-                waited += 1
-        yield

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane import binaries
+from controlplane import golang
 from controlplane.binaries import PACKAGES, VERSION, UnavailableError, find_or_build
 
 GO = """#!/bin/sh
@@ -153,7 +153,7 @@ def test_one_build_at_a_time(machine, monkeypatch):
 
 def test_long_build_says_how_far_it_is(machine, monkeypatch):
     """While a build runs, a line tells the seconds and the packages so far."""
-    monkeypatch.setattr(binaries, "_PROGRESS_SECONDS", 0.2)
+    monkeypatch.setattr(golang, "_PROGRESS_SECONDS", 0.2)
     machine.install_go()
     script = machine.bin / "go"
     script.write_text(script.read_text().replace("exit 0", "sleep 0.5; exit 0"))
