@@ -15,12 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from dra_operator.api import names
 from dra_operator.cluster.session import ApiError
 
-FINALIZER = "resource.kubernetes.io/delete-protection"
-"""On every claim that has an allocation. Source: k8s.io/api/resource/v1, `Finalizer`."""
-PENDING_ANNOTATION = "dra-operator.io/pending"
-"""On every claim of ours that waits: one line that says for what."""
+FINALIZER = names.FINALIZER
+PENDING_ANNOTATION = names.PENDING_ANNOTATION
 
 Body: TypeAlias = dict[str, Any]
 

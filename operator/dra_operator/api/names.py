@@ -1,0 +1,12 @@
+"""The names by which objects carry what matters to us, for those who write them and those who only read.
+
+They stand here, where nothing else is imported, because the commands that need no cluster use the same names as
+the writer that speaks to one.
+"""
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+"""On every claim that has an allocation. Source: k8s.io/api/resource/v1, `Finalizer`."""
+PENDING_ANNOTATION = "dra-operator.io/pending"
+"""On every claim of ours that waits: one line that says for what."""
+POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+"""On a claim made for a pod: the pod's entry it was made for. Source: the claim controller."""
