@@ -1,0 +1,130 @@
+"""Gathering: manifests become the objects of a cluster, or a line that says what is wrong with them.
+
+An object that passed no API server gets what that would have given it: the namespace `default` and the API's
+defaults. One that cannot be read is told with its place, its field and its value, and the others are still read.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dra_operator.api.convert import to_v1
+from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
+from dra_operator.api.read import TYPES, ObjectError, read_object
+from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable
+
+DEFAULT_NAMESPACE = "default"
+Key = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+_FORMER = dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"), ("v1alpha3",))
+"""Versions that no server of today offers, and old files still have."""
+_OTHERS_OF_THE_GROUP = ("ResourcePoolStatusRequest",)
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """An object: as it was written, in v1, and as typed object with the API's defaults."""
+
+    place: Place
+    body: Mapping[str, Any]
+    obj: Any
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing."""
+
+    things: dict[Key, Thing] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def of(self, kind: str) -> tuple[Thing, ...]:
+        """Return the objects of a kind, in the order in which they were read."""
+        return tuple(thing for key, thing in self.things.items() if key[0] == kind)
+
+
+def gather(found: Iterable[Found]) -> Gathered:
+    """Return the objects of some manifests. One that is there twice counts as it stands last."""
+    gathered = Gathered()
+    others: Counter[str] = Counter()
+    for item in found:
+        if isinstance(item, Unreadable):
+            gathered.errors.append(item.message)
+        elif _is_foreign(item.body):
+            others[str(item.body["kind"])] += 1
+        else:
+            _take(gathered, item)
+    if others:
+        told = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
+        gathered.notes.append(f"not looked at, of kinds that take no part in allocation: {told}")
+    return gathered
+
+
+def _take(gathered: Gathered, manifest: Manifest) -> None:
+    try:
+        thing = _read(manifest)
+    except ObjectError as error:
+        gathered.errors.append(f"{manifest.place}: {error}")
+        return
+    metadata = thing.obj.metadata
+    key = (type(thing.obj).__name__, metadata.namespace, metadata.name)
+    if key in gathered.things:
+        former = gathered.things.pop(key).place
+        gathered.notes.append(f"{manifest.place}: {_name(key)} takes the place of the one in {former}")
+    gathered.things[key] = thing
+
+
+def _is_foreign(body: Mapping[str, Any]) -> bool:
+    """True for an object of another group or kind, which may well stand beside ours."""
+    kind, api_version = body.get("kind"), body.get("apiVersion")
+    if not isinstance(kind, str) or not isinstance(api_version, str) or not kind or not api_version:
+        return False
+    group = api_version.rpartition("/")[0]
+    known = KINDS.get(kind)
+    if known is None or kind not in TYPES:
+        return group != RESOURCE_GROUP or kind in _OTHERS_OF_THE_GROUP
+    return group != known.group
+
+
+def _read(manifest: Manifest) -> Thing:
+    """Return what a manifest stands for. Raises ObjectError."""
+    body = manifest.body
+    obj = read_object(_checked(body))
+    kind = KINDS[type(obj).__name__]
+    namespace = (obj.metadata.namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
+    name = obj.metadata.name
+    if not name:
+        raise ObjectError(kind.kind, namespace, "", "metadata.name", value=None, message="is required")
+    obj = apply_defaults(replace(obj, metadata=replace(obj.metadata, namespace=namespace)))
+    body = to_v1(body)
+    if kind.namespaced:
+        body = {**body, "metadata": {**body["metadata"], "namespace": namespace}}
+    return Thing(manifest.place, body, obj)
+
+
+def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a body whose kind and version are known. Raises ObjectError for another."""
+    kind, api_version = body.get("kind"), body.get("apiVersion")
+    if not kind or not isinstance(kind, str) or kind not in TYPES:
+        return body  # The reader has the words for it.
+    known = KINDS[kind]
+    allowed = [known.api_version(version) for version in _versions(known)]
+    if api_version in allowed:
+        return body
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    place = (str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
+    problem = f'"{api_version}" is none of {", ".join(allowed)}' if api_version else "is required"
+    raise ObjectError(kind, *place, "apiVersion", value=api_version, message=problem)
+
+
+def _versions(kind: Kind) -> tuple[str, ...]:
+    return kind.versions + _FORMER.get(kind.kind, ())
+
+
+def _name(key: Key) -> str:
+    kind, namespace, name = key
+    return f'{kind} "{namespace}/{name}"' if namespace else f'{kind} "{name}"'

@@ -1,0 +1,246 @@
+"""Manifests: files in, objects as plain data out, each with the place it stands at; and the way back.
+
+Read as kubectl reads them, so that a file means the same to both: documents are cut at `---` first, so that a
+broken one leaves the others alone; lists are taken apart; times and sexagesimals are text. JSON goes the
+quick way, since states of whole clusters come as JSON as well.
+"""
+
+import gzip
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+
+from dra_operator.api.kinds import KINDS
+
+try:
+    from yaml import CSafeDumper as SafeDumper
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:  # PyYAML built without libyaml is slower and otherwise the same
+    from yaml import SafeDumper, SafeLoader  # type: ignore[assignment]
+
+STDIN = "-"
+SUFFIXES = (".yaml", ".yml", ".json", ".yaml.gz", ".yml.gz", ".json.gz")
+"""What is read of a folder. A file that is named is read whatever it is called."""
+
+_SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_STRINGS = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
+_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+_EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an object stands: the file, the document from 1, its first line from 1, the item if it is a list."""
+
+    file: str
+    document: int
+    line: int
+    item: int | None = None
+
+    def __str__(self) -> str:
+        item = "" if self.item is None else f", items[{self.item}]"
+        return f"{self.file}, document {self.document} (line {self.line}){item}"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An object as it is written, and where."""
+
+    place: Place
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file or a document that cannot be read, and why, in one line."""
+
+    message: str
+
+
+Found: TypeAlias = Manifest | Unreadable
+
+
+class _Loader(SafeLoader):
+    """Reads YAML as kubectl does: what looks like a time is text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own name
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in _STRINGS]
+        for first, resolvers in SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+class _Dumper(SafeDumper):
+    """Writes YAML as kubectl does: texts of several lines as blocks."""
+
+
+def _number(loader: Any, node: Any, otherwise: Any) -> Any:
+    return node.value if _SEXAGESIMAL.fullmatch(node.value) else otherwise(loader, node)
+
+
+_Loader.add_constructor(
+    "tag:yaml.org,2002:int", lambda loader, node: _number(loader, node, SafeLoader.construct_yaml_int)
+)
+_Loader.add_constructor(
+    "tag:yaml.org,2002:float", lambda loader, node: _number(loader, node, SafeLoader.construct_yaml_float)
+)
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    ),
+)
+# Other readers take 1e3 for a number; a quantity must stay the text it is.
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
+
+
+def read(paths: Iterable[str]) -> Iterator[Found]:
+    """Yield every object of some files and folders, and what cannot be read; `-` is stdin, .gz is unpacked.
+
+    Folders are read with all folders below, in the order of their names.
+    """
+    for path in paths:
+        try:
+            files = list(_files(path))
+        except OSError as error:
+            yield Unreadable(f"{path}: {error.strerror or error}")
+            continue
+        if not files:
+            yield Unreadable(f"{path}: no file in it ends in {', '.join(SUFFIXES[:3])}")
+        for file in files:
+            yield from _read_file(file)
+
+
+def write_yaml(bodies: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Yield YAML documents, one for each object, keys sorted."""
+    for body in bodies:
+        yield b"---\n" + to_yaml(body).encode()
+
+
+def to_yaml(value: Any) -> str:
+    """Return a value as YAML, keys sorted, nothing wrapped."""
+    text: str = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, width=10**6, default_flow_style=False)
+    return text
+
+
+def _files(path: str) -> Iterator[str]:
+    if path == STDIN or not Path(path).is_dir():
+        yield path
+        return
+    for file in sorted(Path(path).rglob("*")):
+        if file.name.endswith(SUFFIXES) and file.is_file():
+            yield str(file)
+
+
+def _read_file(file: str) -> Iterator[Found]:
+    name = "stdin" if file == STDIN else file
+    try:
+        text = _content(file).decode("utf-8-sig")
+    except (OSError, EOFError) as error:
+        yield Unreadable(f"{name}: {getattr(error, 'strerror', None) or error}")
+        return
+    except UnicodeDecodeError as error:
+        yield Unreadable(f"{name}: byte {error.start} is not UTF-8")
+        return
+    values = _json_values(text)
+    if values is not None:
+        for number, (line, value) in enumerate(values, 1):
+            yield from _objects(Place(name, number, line), value)
+        return
+    yield from _yaml_objects(name, text)
+
+
+def _content(file: str) -> bytes:
+    content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    # By what it is, not by its name: a pipe has none.
+    return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+
+
+def _json_values(text: str) -> list[tuple[int, Any]] | None:
+    """Return the JSON values that a text is made of, with the lines they begin at; None if it is something else."""
+    if not text.lstrip().startswith("{"):
+        return None
+    values: list[tuple[int, Any]] = []
+    decoder, position, line, counted = json.JSONDecoder(), 0, 1, 0
+    while True:
+        while position < len(text) and text[position].isspace():
+            position += 1
+        if position == len(text):
+            return values
+        line += text.count("\n", counted, position)
+        counted = position
+        try:
+            value, position = decoder.raw_decode(text, position)
+        except (json.JSONDecodeError, RecursionError):
+            # It may still be YAML, whose flow style begins alike.
+            return None
+        values.append((line, value))
+
+
+def _yaml_objects(name: str, text: str) -> Iterator[Found]:
+    number = 0
+    starts = [0, *(match.end() for match in _SEPARATOR.finditer(text))]
+    ends = [*(match.start() for match in _SEPARATOR.finditer(text)), len(text)]
+    for start, end in zip(starts, ends, strict=True):
+        offset = text.count("\n", 0, start)
+        try:
+            value = yaml.load(text[start:end], Loader=_Loader)  # noqa: S506 - derived from the safe one
+        except yaml.YAMLError as error:
+            number += 1
+            yield Unreadable(f"{name}, document {number}: {_problem(error, offset)}")
+            continue
+        except (RecursionError, ValueError, OverflowError) as error:
+            number += 1
+            yield Unreadable(f"{name}, document {number}: not understood: {error}")
+            continue
+        if value is not None:
+            number += 1
+            yield from _objects(Place(name, number, _first_line(text, start)), value)
+
+
+def _first_line(text: str, start: int) -> int:
+    """Return the number of the first line from `start` on that says something."""
+    line = text.count("\n", 0, start) + 1
+    for content in text[start:].splitlines():
+        stripped = content.strip()
+        if stripped and not stripped.startswith("#"):
+            return line
+        line += 1
+    return line
+
+
+def _problem(error: yaml.YAMLError, offset: int) -> str:
+    mark = getattr(error, "problem_mark", None)
+    text = getattr(error, "problem", None) or " ".join(str(error).split())
+    return f"no YAML: {text}" if mark is None else f"line {mark.line + 1 + offset}: no YAML: {text}"
+
+
+def _objects(place: Place, value: Any) -> Iterator[Found]:
+    """Yield the object a document holds, or the items of the list that it is."""
+    if not isinstance(value, Mapping):
+        yield Unreadable(f"{place}: {_shown(value)} is not an object")
+        return
+    kind, items = value.get("kind"), value.get("items")
+    if not isinstance(kind, str) or not kind.endswith("List") or "items" not in value:
+        yield Manifest(place, value)
+        return
+    if not isinstance(items, list | None):
+        yield Unreadable(f"{place}: {kind}: items: {_shown(items)} is not a list")
+        return
+    # The items of a typed list, as the API server sends it, do not repeat what they are.
+    given = {"kind": kind[:-4], "apiVersion": value.get("apiVersion")} if kind[:-4] in KINDS else {}
+    for number, item in enumerate(items or ()):
+        if isinstance(item, Mapping):
+            yield from _objects(replace(place, item=number), {**given, **item})
+        else:
+            yield Unreadable(f"{replace(place, item=number)}: {_shown(item)} is not an object")
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=repr, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:77]}..."

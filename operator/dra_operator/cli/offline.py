@@ -1,0 +1,182 @@
+"""Deciding offline: the objects of files, decided as the operator would decide them in a cluster.
+
+The same inventory, ledger and allocator are used, the claims are taken in the same order and each decision counts
+for the next. What a file leaves open is settled here, once: which nodes there are when none is given, and when a
+claim was created that does not say so (now: after all those that do).
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from uuid import UUID
+
+from dra_operator.allocator import Allocated, Allocator, Limits
+from dra_operator.api.types import (
+    AllocationResult,
+    Metadata,
+    Node,
+    NodeSelector,
+    ResourceClaim,
+    ResourceSlice,
+)
+from dra_operator.cli.gather import Gathered, Thing
+from dra_operator.controller import messages
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+
+_HOSTNAME = "kubernetes.io/hostname"
+_MADE_UP = "node-1"
+
+
+class State(Enum):
+    """What a claim comes to; the value is the word that is printed."""
+
+    ALLOCATED = "allocated"
+    HELD = "held"
+    PENDING = "pending"
+    LEFT_ALONE = "left alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A claim and what it comes to.
+
+    `allocation` and `node` are set for ALLOCATED, `allocation` for HELD; `reason` (of docs/reasons.md) for PENDING;
+    `message` is the line for PENDING and LEFT_ALONE.
+    """
+
+    thing: Thing
+    state: State
+    allocation: AllocationResult | None = None
+    node: str = ""
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def claim(self) -> ResourceClaim:
+        """The claim as it was before."""
+        claim: ResourceClaim = self.thing.obj
+        return claim
+
+
+class UnknownNodeError(Exception):
+    """A node was asked for that is not there; the text names it and those that are."""
+
+
+class Cluster:
+    """The cluster that some objects make. `notes` are lines about what was assumed, and what is wrong in it.
+
+    `nodes` restricts the nodes that claims may go to; empty for all. Raises UnknownNodeError.
+    """
+
+    def __init__(self, gathered: Gathered, nodes: Sequence[str] = ()) -> None:
+        self.notes: list[str] = []
+        self._inventory, self._ledger = Inventory(), Ledger()
+        for kind in ("DeviceClass", "Namespace", "DeviceTaintRule", "ResourceSlice"):
+            for thing in gathered.of(kind):
+                self._inventory.put(thing.obj)
+        for node in self._nodes(gathered, nodes):
+            self._inventory.put(node)
+        for thing in gathered.of("ResourceClaim"):
+            self._ledger.put(thing.obj)
+        self._allocator = Allocator(
+            self._inventory,
+            self._ledger,
+            limits=Limits(),
+            clock=time.monotonic,
+            share_ids=_share_ids(gathered),
+        )
+        self.notes += [f"{kind} {name}: {message}" for kind, name, message in self._inventory.problems()]
+        self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
+
+    def decide(self, claims: Sequence[Thing]) -> list[Outcome]:
+        """Decide some claims one after the other, the oldest first, and return them by namespace and name."""
+        outcomes = [self._decide(thing) for thing in sorted(claims, key=_order)]
+        return sorted(outcomes, key=lambda item: (item.claim.metadata.namespace, item.claim.metadata.name))
+
+    def _decide(self, thing: Thing) -> Outcome:
+        claim: ResourceClaim = thing.obj
+        metadata = claim.metadata
+        if claim.status.allocation is not None:
+            return Outcome(thing, State.HELD, claim.status.allocation)
+        if metadata.deletion_timestamp:
+            return Outcome(thing, State.LEFT_ALONE, message="it is being deleted")
+        if metadata.labels.get(messages.OPT_OUT_LABEL) == "false":
+            return Outcome(thing, State.LEFT_ALONE, message=f'label {messages.OPT_OUT_LABEL} is "false"')
+        decision = self._allocator.allocate((claim,))
+        if isinstance(decision, Allocated):
+            self._ledger.assume(metadata.namespace, metadata.name, decision.results[0])
+            return Outcome(thing, State.ALLOCATED, decision.results[0], decision.node)
+        explanation = self._allocator.explain((claim,), decision)[0]
+        return Outcome(thing, State.PENDING, reason=explanation.reason.value, message=explanation.message)
+
+    def _nodes(self, gathered: Gathered, wanted: Sequence[str]) -> Iterator[Node]:
+        """Yield the nodes that claims may go to."""
+        nodes: dict[str, Node] = {thing.obj.metadata.name: thing.obj for thing in gathered.of("Node")}
+        named = _named_nodes(gathered)
+        if not nodes:
+            names = sorted({*named, *wanted}) or [_MADE_UP]
+            nodes = {name: Node(Metadata(name=name, labels={_HOSTNAME: name})) for name in names}
+            self.notes.append(_assumed(names, from_objects=bool(named or wanted)))
+        elif missing := [name for name in named if name not in nodes]:
+            self.notes.append(f"slices name nodes that are not given: {_listed(missing)}")
+        if unknown := [name for name in wanted if name not in nodes]:
+            raise UnknownNodeError(f"there is no node {_listed(unknown)}; there is {_listed(sorted(nodes))}")
+        return iter([node for name, node in nodes.items() if not wanted or name in wanted])
+
+
+def pinned_to(selector: NodeSelector | None) -> str | None:
+    """Return the node that a node selector names, or None if it selects in another way, or all nodes."""
+    if selector is None or len(selector.node_selector_terms) != 1:
+        return None
+    term = selector.node_selector_terms[0]
+    for field in term.match_fields:
+        if (field.key, field.operator) == ("metadata.name", "In") and len(field.values) == 1:
+            return field.values[0]
+    return None
+
+
+def _order(thing: Thing) -> tuple[bool, str, str, str]:
+    metadata = thing.obj.metadata
+    created = metadata.creation_timestamp
+    return created is None, created or "", metadata.namespace, metadata.name
+
+
+def _named_nodes(gathered: Gathered) -> list[str]:
+    """Return the nodes that slices, devices and allocations name, sorted."""
+    slices: list[ResourceSlice] = [thing.obj for thing in gathered.of("ResourceSlice")]
+    names = {item.spec.node_name for item in slices}
+    names |= {device.node_name for item in slices for device in item.spec.devices}
+    names |= {pinned_to(item.spec.node_selector) for item in slices}
+    names |= {pinned_to(device.node_selector) for item in slices for device in item.spec.devices}
+    return sorted(name for name in names if name)
+
+
+def _assumed(names: Sequence[str], *, from_objects: bool) -> str:
+    text = f"no Node is given: {_listed(names)} assumed, ready and with no label but {_HOSTNAME}"
+    return text if from_objects else f"{text}; no slice names a node"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+
+
+def _share_ids(gathered: Gathered) -> Callable[[], str]:
+    """Return a source of share ids: the same each time, and none of those in use."""
+    used = {
+        result.share_id
+        for thing in gathered.of("ResourceClaim")
+        if thing.obj.status.allocation is not None
+        for result in thing.obj.status.allocation.devices.results
+    }
+    numbers = Random(0)  # noqa: S311 - the ids need to be the same each time, not secret
+
+    def fresh() -> str:
+        while (found := str(UUID(int=numbers.getrandbits(128), version=4))) in used:
+            pass
+        return found
+
+    return fresh

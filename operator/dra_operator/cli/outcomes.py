@@ -1,0 +1,125 @@
+"""Printing outcomes: a table for people, and the claims as kubectl prints them for scripts.
+
+The table is made for reading at a terminal and for `diff` elsewhere: one line a claim, no colours, no wrapping.
+Source: docs/cli.md, `simulate`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
+from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult, NodeSelector
+from dra_operator.api.write import allocation_to_wire, to_wire
+from dra_operator.cli.describe import align
+from dra_operator.cli.manifests import to_yaml
+from dra_operator.cli.offline import Outcome, State, pinned_to
+
+COLUMNS = ("CLAIM", "STATE", "NODE", "DEVICES, OR WHY NOT")
+_COLOURS = {
+    State.ALLOCATED: "green",
+    State.HELD: "blue",
+    State.PENDING: "yellow",
+    State.LEFT_ALONE: "dim",
+}
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Return the outcomes as plain lines, columns aligned."""
+    return align(["\t".join(COLUMNS), *("\t".join(_cells(outcome)) for outcome in outcomes)])
+
+
+def print_table(outcomes: Sequence[Outcome]) -> None:
+    """Print the outcomes on a terminal: in colour, long lines wrapped within their column."""
+    # Only a person at a terminal waits for it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for column in COLUMNS:
+        shown.add_column(column, overflow="fold")
+    for outcome in outcomes:
+        claim, state, *rest = _cells(outcome)
+        shown.add_row(Text(claim), Text(state, _COLOURS[outcome.state]), *(Text(cell) for cell in rest))
+    Console().print(shown)
+
+
+def as_json(outcomes: Sequence[Outcome]) -> str:
+    """Return the claims as a List in JSON, as `kubectl get -o json` prints it."""
+    return json.dumps(_list(outcomes), indent=4, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def as_yaml(outcomes: Sequence[Outcome]) -> str:
+    """Return the claims as a List in YAML, as `kubectl get -o yaml` prints it."""
+    return to_yaml(_list(outcomes))
+
+
+def body(outcome: Outcome) -> dict[str, Any]:
+    """Return the claim as it would be in the cluster afterwards, without the time of the allocation."""
+    before = outcome.thing.body
+    claim = {**before, "spec": to_wire(outcome.claim).get("spec", {})}
+    metadata: dict[str, Any] = {**before["metadata"]}
+    annotations = {**(metadata.get("annotations") or {})}
+    if outcome.state is State.PENDING:
+        annotations[PENDING_ANNOTATION] = outcome.message
+    if outcome.state is State.ALLOCATED and outcome.allocation is not None:
+        annotations.pop(PENDING_ANNOTATION, None)
+        finalizers = [*(metadata.get("finalizers") or ())]
+        metadata["finalizers"] = finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]
+        claim["status"] = {
+            **(before.get("status") or {}),
+            "allocation": allocation_to_wire(outcome.allocation),
+        }
+    metadata.pop("annotations", None)
+    return {**claim, "metadata": {**metadata, "annotations": annotations} if annotations else metadata}
+
+
+def _list(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "items": [body(outcome) for outcome in outcomes],
+        "kind": "List",
+        "metadata": {"resourceVersion": ""},
+    }
+
+
+def _cells(outcome: Outcome) -> tuple[str, str, str, str]:
+    metadata, allocation = outcome.claim.metadata, outcome.allocation
+    name = f"{metadata.namespace}/{metadata.name}"
+    if allocation is None:
+        message = " ".join(outcome.message.split())
+        text = f"{outcome.reason}: {message}" if outcome.reason else message
+        return name, outcome.state.value, "-", text
+    return name, outcome.state.value, _where(allocation.node_selector), _devices(allocation)
+
+
+def _where(selector: NodeSelector | None) -> str:
+    """Return where an allocation can be used: on every node, on one, or on those with certain labels."""
+    if selector is None:
+        return "every node"
+    return pinned_to(selector) or " or ".join(_terms(selector))
+
+
+def _terms(selector: NodeSelector) -> Iterator[str]:
+    for term in selector.node_selector_terms:
+        yield " and ".join(
+            f"{item.key} {item.operator} {','.join(item.values)}".rstrip()
+            for item in (*term.match_fields, *term.match_expressions)
+        )
+
+
+def _devices(allocation: AllocationResult) -> str:
+    """Return the devices by request: `gpu: driver/pool/device, driver/pool/device; nic: …`."""
+    requests: dict[str, list[str]] = {}
+    for result in allocation.devices.results:
+        requests.setdefault(result.request, []).append(_device(result))
+    return "; ".join(f"{name}: {', '.join(devices)}" for name, devices in requests.items()) or "no devices"
+
+
+def _device(result: DeviceRequestAllocationResult) -> str:
+    details = [f"{name} {amount}" for name, amount in result.consumed_capacity.items()]
+    if result.admin_access:
+        details.append("admin access")
+    name = f"{result.driver}/{result.pool}/{result.device}"
+    return f"{name} ({', '.join(details)})" if details else name

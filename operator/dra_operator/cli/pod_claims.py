@@ -1,0 +1,118 @@
+"""Pod claims: what the claim controller makes of templates, made in memory.
+
+A pod that names a template has a claim of its own, and the claim controller makes it, in a cluster that runs. In
+a file nobody did, so it is made here by the same rules; only the random end of its name is not random, since the
+same files must give the same answer. Source: docs/dra-semantics 8.1, kube-controller-manager's `resourceclaim`.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dra_operator.api.names import POD_CLAIM_NAME
+from dra_operator.api.read import read_object
+from dra_operator.api.types import Pod, PodResourceClaim, ResourceClaim
+from dra_operator.api.write import to_wire
+from dra_operator.cli.gather import Gathered, Thing
+
+_LONGEST = 57
+"""Bytes of the part of a name before the random end."""
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""What the API server makes random ends of names from."""
+_FINISHED = ("Succeeded", "Failed")
+
+
+def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
+    """Return the claims that pods are still missing, and a line for each that cannot be made or is not there."""
+    claims: list[Thing] = []
+    problems: list[str] = []
+    owned = _owned(gathered)
+    for thing in gathered.of("Pod"):
+        pod: Pod = thing.obj
+        if pod.metadata.deletion_timestamp or pod.status.phase in _FINISHED:
+            continue
+        for entry in pod.spec.resource_claims:
+            missing = _missing(gathered, pod, entry, owned)
+            if isinstance(missing, str):
+                subject = f'Pod "{pod.metadata.namespace}/{pod.metadata.name}"'
+                problems.append(f"{thing.place}: {subject}: {missing}")
+            elif missing is not None:
+                claims.append(_make(thing, entry, missing))
+    return claims, problems
+
+
+def _missing(
+    gathered: Gathered, pod: Pod, entry: PodResourceClaim, owned: Mapping[tuple[str, str], str]
+) -> Thing | str | None:
+    """Return the template of which a claim must be made, or what is wrong, or None if there is nothing to do."""
+    namespace = pod.metadata.namespace
+    template = entry.resource_claim_template_name
+    if template is None:
+        name = entry.resource_claim_name
+        if name is None or ("ResourceClaim", namespace, name) in gathered.things:
+            return None
+        return f'entry "{entry.name}": there is no ResourceClaim "{namespace}/{name}"'
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    if entry.name in made:
+        name = made[entry.name]
+        # An entry without a name says that no claim is needed.
+        if name is None or ("ResourceClaim", namespace, name) in gathered.things:
+            return None
+    if pod.metadata.uid and (pod.metadata.uid, entry.name) in owned:
+        return None
+    found = gathered.things.get(("ResourceClaimTemplate", namespace, template))
+    return found or f'entry "{entry.name}": there is no ResourceClaimTemplate "{namespace}/{template}"'
+
+
+def _owned(gathered: Gathered) -> dict[tuple[str, str], str]:
+    """Return the claims that were made for pods, by the pod's uid and its entry."""
+    return {
+        (owner.uid, entry): claim.metadata.name
+        for thing in gathered.of("ResourceClaim")
+        for claim in (thing.obj,)
+        if (entry := claim.metadata.annotations.get(POD_CLAIM_NAME)) is not None
+        for owner in claim.metadata.owner_references
+        if owner.controller and owner.uid
+    }
+
+
+def generate_name(pod: str, entry: str) -> str:
+    """Return what the name of a claim made for an entry of a pod begins with."""
+    name = f"{pod}-{entry}-"
+    length = len(name)
+    if length <= _LONGEST:
+        return name
+    return f"{pod[: len(pod) * _LONGEST // length]}-{entry[: len(entry) * _LONGEST // length]}"
+
+
+def _make(thing: Thing, entry: PodResourceClaim, template: Thing) -> Thing:
+    pod = thing.obj.metadata
+    prefix = generate_name(pod.name, entry.name)
+    wanted = template.obj.spec
+    metadata: dict[str, Any] = {
+        "name": prefix + _end(pod.namespace, pod.name, pod.uid, entry.name),
+        "generateName": prefix,
+        "namespace": pod.namespace,
+        "annotations": {**wanted.metadata.annotations, POD_CLAIM_NAME: entry.name},
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+        ],
+    }
+    if wanted.metadata.labels:
+        metadata["labels"] = dict(wanted.metadata.labels)
+    if pod.creation_timestamp:
+        metadata["creationTimestamp"] = pod.creation_timestamp
+    body = {**to_wire(ResourceClaim(spec=wanted.spec)), "metadata": metadata}
+    return Thing(thing.place, body, read_object(body))
+
+
+def _end(*parts: str) -> str:
+    """Return five letters that look random and depend on the parts alone."""
+    number = int.from_bytes(hashlib.sha256("/".join(parts).encode()).digest()[:8], "big")
+    return "".join(_digits(number))
+
+
+def _digits(number: int) -> Iterator[str]:
+    for _ in range(5):
+        number, digit = divmod(number, len(_LETTERS))
+        yield _LETTERS[digit]

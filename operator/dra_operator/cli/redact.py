@@ -1,0 +1,183 @@
+"""Redaction: a state that can be shown to others, and in which everything is decided as before.
+
+What belongs to tenants gets other names: claims, pods, templates, their namespaces, labels, annotations and uids.
+The same name always becomes the same, and names keep their order, since claims of one age are decided in the order
+of their names. What decides is kept: requests, selectors, allocations, what allocation reads of labels and
+annotations. What only drivers understand is dropped.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from dra_operator.api.names import FINALIZER, POD_CLAIM_NAME
+from dra_operator.controller.messages import OPT_OUT_LABEL
+from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
+
+Body: TypeAlias = Mapping[str, Any]
+
+_KEPT_METADATA = ("creationTimestamp", "deletionTimestamp", "generation", "resourceVersion")
+
+
+class _Aliases:
+    """Other names for some names: first all are collected, then each is numbered by its place among the sorted."""
+
+    def __init__(self, make: Callable[[str], str]) -> None:
+        self._make = make
+        self._seen: set[str] = set()
+        self._table: dict[str, str] = {}
+
+    def __call__(self, name: str) -> str:
+        """Return the other name for a name; the name itself while names are being collected."""
+        if not self._table:
+            self._seen.add(name)
+            return name
+        return self._table[name]
+
+    def number(self) -> None:
+        """End the collection."""
+        width = len(str(len(self._seen)))
+        self._table = {
+            name: self._make(f"{number:0{width}}") for number, name in enumerate(sorted(self._seen), 1)
+        }
+
+
+def redact(bodies: Iterable[Body]) -> list[Body]:
+    """Return the objects, as on the wire in any version, without what tenants would not show."""
+    redactor = _Redactor()
+    known = list(bodies)
+    for body in known:
+        redactor.redacted(body)
+    redactor.number()
+    return [redactor.redacted(body) for body in known]
+
+
+def _called(prefix: str) -> _Aliases:
+    return _Aliases(lambda number: f"{prefix}-{number}")
+
+
+class _Redactor:
+    def __init__(self) -> None:
+        self._namespaces = _called("namespace")
+        self._names = {
+            "ResourceClaim": _called("claim"),
+            "ResourceClaimTemplate": _called("template"),
+            "Pod": _called("pod"),
+        }
+        self._others, self._entries = _called("owner"), _called("entry")
+        self._keys, self._values = _called("key"), _called("value")
+        self._uids = _Aliases(lambda number: f"00000000-0000-4000-8000-{int(number):012}")
+
+    def number(self) -> None:
+        """End the collection of names."""
+        for aliases in (
+            self._namespaces,
+            *self._names.values(),
+            self._others,
+            self._entries,
+            self._keys,
+            self._values,
+            self._uids,
+        ):
+            aliases.number()
+
+    def redacted(self, body: Body) -> Body:
+        """Return one object as it is shown."""
+        kind = body["kind"]
+        if kind in self._names:
+            result = {
+                "apiVersion": body["apiVersion"],
+                "kind": kind,
+                "metadata": self._metadata(kind, body["metadata"]),
+            }
+            part = {"ResourceClaim": self._claim, "ResourceClaimTemplate": self._template, "Pod": self._pod}
+            return {**result, **part[kind](body)}
+        if kind == "Namespace":
+            return self._namespace(body)
+        shown: Body = _without_parameters(body)
+        return shown
+
+    def _namespace(self, body: Body) -> Body:
+        labels = body["metadata"].get("labels") or {}
+        kept = {name: value for name, value in labels.items() if name == ADMIN_ACCESS_LABEL}
+        metadata = {"name": self._namespaces(body["metadata"]["name"]), "labels": kept}
+        return {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": metadata}
+
+    def _metadata(self, kind: str, metadata: Body) -> Body:
+        shown = {name: metadata[name] for name in _KEPT_METADATA if name in metadata}
+        shown["name"] = self._names[kind](metadata["name"])
+        shown["namespace"] = self._namespaces(metadata["namespace"])
+        if metadata.get("uid"):
+            shown["uid"] = self._uids(metadata["uid"])
+        parts = {
+            "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: str}),
+            "annotations": self._table(metadata.get("annotations"), {POD_CLAIM_NAME: self._entries}),
+            "ownerReferences": [self._owner(owner) for owner in metadata.get("ownerReferences") or ()],
+            "finalizers": [name for name in metadata.get("finalizers") or () if name == FINALIZER],
+        }
+        return {**shown, **{name: part for name, part in parts.items() if part}}
+
+    def _table(self, table: Body | None, kept: Mapping[str, Callable[[str], str]]) -> dict[str, str]:
+        """Return labels or annotations with other keys and values, save for those that are `kept`."""
+        return {
+            name if name in kept else self._keys(name): kept.get(name, self._values)(value)
+            for name, value in (table or {}).items()
+        }
+
+    def _owner(self, owner: Body) -> Body:
+        names = self._names.get(owner["kind"], self._others)
+        return {**owner, "name": names(owner["name"]), "uid": self._uids(owner["uid"])}
+
+    def _claim(self, body: Body) -> Body:
+        status = body.get("status") or {}
+        shown: dict[str, Any] = {}
+        if status.get("allocation"):
+            shown["allocation"] = _without_parameters(status["allocation"])
+        if status.get("reservedFor"):
+            shown["reservedFor"] = [self._consumer(item) for item in status["reservedFor"]]
+        return {"spec": _without_parameters(body.get("spec") or {}), "status": shown}
+
+    def _consumer(self, consumer: Body) -> Body:
+        names = self._names["Pod"] if consumer.get("resource") == "pods" else self._others
+        return {**consumer, "name": names(consumer["name"]), "uid": self._uids(consumer["uid"])}
+
+    def _template(self, body: Body) -> Body:
+        spec = body["spec"]
+        metadata = spec.get("metadata") or {}
+        shown = {
+            "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: str}),
+            "annotations": self._table(metadata.get("annotations"), {}),
+        }
+        return {"spec": {"metadata": shown, "spec": _without_parameters(spec.get("spec") or {})}}
+
+    def _pod(self, body: Body) -> Body:
+        spec, status = {**(body.get("spec") or {})}, {**(body.get("status") or {})}
+        names = {
+            "resourceClaimName": self._names["ResourceClaim"],
+            "resourceClaimTemplateName": self._names["ResourceClaimTemplate"],
+            "name": self._entries,
+        }
+
+        def shown(entry: Body) -> Body:
+            return {key: names[key](value) if key in names else value for key, value in entry.items()}
+
+        if spec.get("resourceClaims"):
+            spec["resourceClaims"] = [shown(entry) for entry in spec["resourceClaims"]]
+        if status.get("resourceClaimStatuses"):
+            status["resourceClaimStatuses"] = [shown(entry) for entry in status["resourceClaimStatuses"]]
+        if status.get("extendedResourceClaimStatus"):
+            status["extendedResourceClaimStatus"] = shown(status["extendedResourceClaimStatus"])
+        return {"spec": spec, "status": status}
+
+
+def _without_parameters(value: Any) -> Any:
+    """Return a value without the parameters of opaque configuration, wherever they stand in it."""
+    if isinstance(value, Mapping):
+        return {
+            name: {"driver": part.get("driver")}
+            if name == "opaque" and isinstance(part, Mapping)
+            else _without_parameters(part)
+            for name, part in value.items()
+        }
+    if isinstance(value, list):
+        return [_without_parameters(item) for item in value]
+    return value

@@ -1,0 +1,108 @@
+"""`dra-operator simulate`: what the operator would decide, from files alone.
+
+Manifests in, decisions out, no cluster anywhere: to try a claim before it is applied, to see what a taint or
+another node would change, to run the state of a cluster again that `snapshot` wrote.
+Source: docs/cli.md.
+"""
+
+import gzip
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dra_operator.cli import outcomes
+from dra_operator.cli.gather import gather
+from dra_operator.cli.manifests import read
+from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError
+from dra_operator.cli.pod_claims import make_claims
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+class Format(StrEnum):
+    """How the outcome is printed."""
+
+    TABLE = "table"
+    YAML = "yaml"
+    JSON = "json"
+
+
+@app.command()
+def simulate(
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE_OR_DIR]...", help="More of what -f takes.")
+    ] = None,
+    *,
+    file: Annotated[
+        list[str],
+        typer.Option(
+            "-f",
+            "--filename",
+            metavar="FILE_OR_DIR",
+            help="Manifests, YAML or JSON; a folder with all below it; - is stdin. May be given several times.",
+        ),
+    ],
+    node: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="Only this node may be chosen. May be given several times."),
+    ] = None,
+    output: Annotated[Format, typer.Option("-o", "--output", help="How to print it.")] = Format.TABLE,
+    out: Annotated[Path | None, typer.Option(help="Write it here; .gz is compressed.")] = None,
+) -> None:
+    """Decide the claims of some manifests as the operator would. Needs no cluster.
+
+    Exit code 0: every claim has its devices; 1: one waits; 2: something could not be read.
+    """
+    gathered = gather(read([*file, *(more or ())]))
+    made, missing = make_claims(gathered)
+    try:
+        cluster = Cluster(gathered, node or ())
+    except UnknownNodeError as error:
+        _say([*(f"error: {line}" for line in gathered.errors), f"error: --node: {error}"])
+        raise typer.Exit(2) from None
+    decided = cluster.decide([*gathered.of("ResourceClaim"), *made])
+    _say(f"error: {line}" for line in gathered.errors)
+    _say(f"note: {line}" for line in (*gathered.notes, *cluster.notes, *missing))
+    try:
+        _print(decided, output, out)
+    except OSError as error:
+        _say([f"error: {out}: {error.strerror or error}"])
+        raise typer.Exit(2) from None
+    counts = Counter(outcome.state for outcome in decided)
+    _say([", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]) or "no claims"])
+    if gathered.errors:
+        raise typer.Exit(2)
+    if missing or counts[State.PENDING]:
+        raise typer.Exit(1)
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line, err=True)
+
+
+def _print(decided: Sequence[Outcome], output: Format, out: Path | None) -> None:
+    if output is Format.TABLE and out is None and decided and sys.stdout.isatty():
+        outcomes.print_table(decided)
+        return
+    text = _text(decided, output)
+    if out is None:
+        typer.echo(text, nl=False)
+    elif out.suffix == ".gz":
+        with gzip.open(out, "wb") as file:
+            file.write(text.encode())
+    else:
+        out.write_text(text, encoding="utf-8")
+
+
+def _text(decided: Sequence[Outcome], output: Format) -> str:
+    if output is Format.YAML:
+        return outcomes.as_yaml(decided)
+    if output is Format.JSON:
+        return outcomes.as_json(decided)
+    return outcomes.table(decided) if decided else ""

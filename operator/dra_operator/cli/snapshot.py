@@ -1,0 +1,234 @@
+"""`dra-operator snapshot`: the state of a cluster as a file, for `simulate` to run again.
+
+What allocation depends on, and no more: of nodes their labels and whether they can be used, of pods which claims
+they name. It is read with the operator's own rights; what those do not cover is left out and said.
+Source: docs/cli.md.
+"""
+
+import asyncio
+import gzip
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from dra_operator.cli.manifests import write_yaml
+from dra_operator.cli.redact import redact
+
+if TYPE_CHECKING:
+    from dra_operator.cluster.discovery import Served
+    from dra_operator.cluster.session import ApiSession
+
+Body: TypeAlias = Mapping[str, Any]
+
+TAKEN = (
+    "Namespace",
+    "Node",
+    "DeviceClass",
+    "DeviceTaintRule",
+    "ResourceSlice",
+    "ResourceClaimTemplate",
+    "Pod",
+    "ResourceClaim",
+)
+"""The kinds, in the order in which they are listed: what claims depend on before the claims."""
+NEEDED = ("Node", "DeviceClass", "ResourceSlice", "ResourceClaim")
+"""The kinds without which there is nothing to decide."""
+PAGE = 500
+"""Objects asked for at a time."""
+ATTEMPTS = 3
+"""How often a list is begun, if the API server forgets it in the middle."""
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The objects of a cluster, as on the wire, and lines about what is not among them."""
+
+    bodies: list[Body] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@app.command()
+def snapshot(
+    *,
+    redacted: Annotated[
+        bool,
+        typer.Option(
+            "--redact",
+            help="Other names, namespaces, labels, annotations and uids for claims and pods; no opaque parameters.",
+        ),
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write it here; .gz is compressed.")] = None,
+    kubeconfig: Annotated[
+        str, typer.Option(envvar="DRA_OPERATOR_KUBECONFIG", help="Kubeconfig file, as for `run`.")
+    ] = "",
+    context: Annotated[
+        str, typer.Option(envvar="DRA_OPERATOR_CONTEXT", help="Context of it, as for `run`.")
+    ] = "",
+) -> None:
+    """Write what a cluster decides claims by, as YAML that `simulate -f` reads. Changes nothing."""
+    # Kopf and the kubernetes package take most of a second, which `--help` should not.
+    from dra_operator.cli.flags import refuse  # noqa: PLC0415
+    from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
+    from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable  # noqa: PLC0415
+
+    async def ask() -> Snapshot:
+        access = load_access(kubeconfig or None, context or None)
+        async with ApiSession(access) as session:
+            return await take(session)
+
+    try:
+        taken = asyncio.run(ask())
+    except (AccessError, ApiError, ApiUnreachable, LookupError) as error:
+        refuse(str(error))
+    bodies = redact(taken.bodies) if redacted else taken.bodies
+    try:
+        with _opened(out) as write:
+            for document in write_yaml(bodies):
+                write(document)
+    except OSError as error:
+        refuse(f"{out}: {error.strerror or error}")
+    for note in taken.notes:
+        typer.echo(f"note: {note}", err=True)
+    typer.echo(_summary(bodies), err=True)
+
+
+async def take(session: "ApiSession") -> Snapshot:
+    """Return the state of the cluster that a session speaks to.
+
+    Raises ApiError, ApiUnreachable, or LookupError if a kind without which nothing can be decided is not served.
+    """
+    from dra_operator.api.kinds import KINDS  # noqa: PLC0415
+    from dra_operator.cluster.discovery import served  # noqa: PLC0415
+    from dra_operator.cluster.session import ApiError  # noqa: PLC0415
+
+    found = await served(session, {name: KINDS[name] for name in TAKEN})
+    if missing := [name for name in NEEDED if name not in found]:
+        raise LookupError(f"the API server does not serve {', '.join(missing)}")
+    taken = Snapshot()
+    for name in TAKEN:
+        if name not in found:
+            taken.notes.append(f"{name} is not served")
+            continue
+        try:
+            bodies = await _list(session, found[name])
+        except ApiError as error:
+            if error.status != 403 or name in NEEDED:
+                raise
+            taken.notes.append(f"not permitted to {error.verb} {error.resource}: left out")
+            continue
+        taken.bodies += [trimmed for body in bodies if (trimmed := _TRIM.get(name, _whole)(body)) is not None]
+    return taken
+
+
+async def _list(session: "ApiSession", kind: "Served") -> list[Body]:
+    """Return all objects of a kind. Raises ApiError."""
+    from dra_operator.cluster.session import ApiError  # noqa: PLC0415
+
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return [body async for body in _pages(session, kind)]
+        except ApiError as error:
+            if error.status != 410 or attempt == ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _pages(session: "ApiSession", kind: "Served") -> Any:
+    params = {"limit": str(PAGE)}
+    while True:
+        answer = await session.request("GET", kind.path(), params=params)
+        for item in answer.get("items") or ():
+            yield {"apiVersion": kind.api_version, "kind": kind.kind.kind, **item}
+        following = (answer.get("metadata") or {}).get("continue")
+        if not following:
+            return
+        params = {"limit": str(PAGE), "continue": following}
+
+
+# --- what is kept of an object
+# --------------------------------------------------------------------------------------------------------
+
+
+def _whole(body: Body) -> Body | None:
+    return {**body, "metadata": _metadata(body)}
+
+
+def _node(body: Body) -> Body | None:
+    status, spec = body.get("status") or {}, body.get("spec") or {}
+    ready = [
+        {"type": item["type"], "status": item.get("status", "")}
+        for item in status.get("conditions") or ()
+        if item.get("type") == "Ready"
+    ]
+    kept = {"conditions": ready, **_some(status, "declaredFeatures", "allocatable")}
+    metadata = _some(body["metadata"], "name", "labels", "deletionTimestamp")
+    return {**_kind(body), "metadata": metadata, "spec": _some(spec, "unschedulable"), "status": kept}
+
+
+def _namespace(body: Body) -> Body | None:
+    return {**_kind(body), "metadata": _some(body["metadata"], "name", "labels")}
+
+
+def _pod(body: Body) -> Body | None:
+    """Return a pod as far as it names claims, or None if it names none."""
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    if not spec.get("resourceClaims") and not status.get("extendedResourceClaimStatus"):
+        return None
+    metadata = _some(body["metadata"], "name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+    extended = _some(status.get("extendedResourceClaimStatus") or {}, "resourceClaimName")
+    return {
+        **_kind(body),
+        "metadata": metadata,
+        "spec": _some(spec, "nodeName", "resourceClaims"),
+        "status": {
+            **_some(status, "phase", "resourceClaimStatuses"),
+            **({"extendedResourceClaimStatus": extended} if extended else {}),
+        },
+    }
+
+
+_TRIM: Mapping[str, Callable[[Body], Body | None]] = {"Node": _node, "Namespace": _namespace, "Pod": _pod}
+
+
+def _metadata(body: Body) -> Body:
+    metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+    annotations = {
+        name: value
+        for name, value in (metadata.pop("annotations", None) or {}).items()
+        # It repeats the whole object.
+        if name != "kubectl.kubernetes.io/last-applied-configuration"
+    }
+    return {**metadata, "annotations": annotations} if annotations else metadata
+
+
+def _kind(body: Body) -> dict[str, Any]:
+    return {"apiVersion": body["apiVersion"], "kind": body["kind"]}
+
+
+def _some(part: Body, *names: str) -> dict[str, Any]:
+    return {name: part[name] for name in names if name in part}
+
+
+def _summary(bodies: Iterable[Body]) -> str:
+    kinds = [body["kind"] for body in bodies]
+    return ", ".join(f"{kinds.count(name)} {name}" for name in TAKEN if name in kinds) or "nothing"
+
+
+@contextmanager
+def _opened(out: Path | None) -> Iterator[Callable[[bytes], Any]]:
+    if out is None:
+        yield sys.stdout.buffer.write
+        sys.stdout.buffer.flush()
+    elif out.suffix == ".gz":
+        with gzip.open(out, "wb") as packed:
+            yield packed.write
+    else:
+        with out.open("wb") as plain:
+            yield plain.write
