@@ -13,6 +13,8 @@ COMMANDS = {
     "config": "dra_operator.cli.config",
     "cel": "dra_operator.cli.cel",
     "replay": "dra_operator.cli.replay",
+    "simulate": "dra_operator.cli.simulate",
+    "snapshot": "dra_operator.cli.snapshot",
     "version": "dra_operator.cli.version",
 }
 """Where each command lives. Such a module has an `app`, a Typer application."""
