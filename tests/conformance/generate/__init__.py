@@ -1,0 +1,10 @@
+"""Scenarios and expressions from seeds: wide, small and strange rather than typical.
+
+Each question is made from its seed and number alone, so that any one of them can be made again. A scenario first
+draws how often each feature occurs in it (`style`), so that some are crowded with one thing and others free of it.
+"""
+
+from conformance.generate.cases import make_case
+from conformance.generate.scenario import make_scenario
+
+__all__ = ["make_case", "make_scenario"]

@@ -1,0 +1,149 @@
+"""Judging: our answer beside upstream's, for one scenario or one expression.
+
+Equal, or different; or different for a reason that docs/differences.md lists; or undecided, because one side gave up
+at its budget; or it cannot be said, since upstream answers the same question now this way, now that way (Go's maps
+have no order).
+"""
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from dra_operator.cel.cases import CaseError, differences
+from dra_operator.cel.cases import outcome as cel_outcome
+from dra_operator.cli.compare import difference, is_equal
+from dra_operator.cli.replay import outcome
+from dra_operator.cli.scenarios import load
+
+Wire = dict[str, Any]
+Ask = Callable[[Wire], Wire]
+
+_REPEATS = 8
+
+
+class Verdict(Enum):
+    """How two answers compare."""
+
+    EQUAL = "equal"
+    EXPLAINED = "different on purpose"
+    UNDECIDED = "undecided"
+    VARIES = "upstream varies"
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict with both answers; `why` names the difference where it has a name."""
+
+    verdict: Verdict
+    ours: Wire
+    upstream: Wire
+    why: str = ""
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Return what kinds of answers these are, so that a difference can be told from another."""
+        return _kind(self.ours), _kind(self.upstream)
+
+
+def _kind(answer: Mapping[str, Any]) -> str:
+    kinds = ("crash", "panic", "results", "unsatisfiable", "compileError", "match", "value")
+    named = next((name for name in kinds if name in answer), "")
+    if named == "match":
+        return f"match {answer['match']}"
+    return named or f"{answer.get('errorKind', '')} error"
+
+
+def judge_scenario(scenario: Wire, upstream: Wire, ask: Ask) -> Judgement:
+    """Return the judgement of a scenario that upstream has answered; `ask` asks it more."""
+    ours = _guarded(_decide, scenario)
+    known = _compare_decisions(scenario, ours, upstream)
+    if known.verdict is not Verdict.DIFFERENT:
+        return known
+    if is_equal(ours, _plain(ask(_with_slices_by_name(scenario)))):
+        return replace(known, verdict=Verdict.EXPLAINED, why="slice-order")
+    return _unless_varying(known, scenario, ask, is_equal)
+
+
+def judge_case(case: Wire, upstream: Wire, ask: Ask) -> Judgement:
+    """Return the judgement of an expression that upstream has answered."""
+    ours = _guarded(_evaluate, case)
+    if _cel_answers_agree(case, ours, upstream):
+        return Judgement(Verdict.EQUAL, ours, upstream)
+    return _unless_varying(
+        Judgement(Verdict.DIFFERENT, ours, upstream),
+        case,
+        ask,
+        lambda one, other: _cel_answers_agree(case, one, other),
+    )
+
+
+def _guarded(answer: Callable[[Wire], Wire], question: Wire) -> Wire:
+    """Make any exception of ours an answer, so that it is reported with what caused it."""
+    try:
+        return answer(question)
+    except Exception:  # noqa: BLE001 - whatever it is, it is what we look for
+        return {"crash": traceback.format_exc(limit=-4)}
+
+
+def _decide(scenario: Wire) -> Wire:
+    try:
+        loaded = load(scenario)
+    except (ValueError, TypeError, KeyError) as error:
+        return {"error": str(error), "errorKind": "input"}
+    return outcome(loaded.allocator.allocate(loaded.claims))
+
+
+def _evaluate(case: Wire) -> Wire:
+    try:
+        return cel_outcome(case)
+    except CaseError as error:
+        return {"error": str(error), "errorKind": "input"}
+
+
+def _plain(answer: Wire) -> Wire:
+    return {key: answer[key] for key in answer if key != "name"}
+
+
+def _compare_decisions(scenario: Wire, ours: Wire, upstream: Wire) -> Judgement:
+    upstream = _plain(upstream)
+    if "crash" in ours:
+        return Judgement(Verdict.DIFFERENT, ours, upstream)
+    if "aborted" in (ours.get("errorKind"), upstream.get("errorKind")):
+        return Judgement(Verdict.UNDECIDED, ours, upstream)
+    if "panic" in upstream:
+        if difference(scenario) == "capacity-step":
+            return Judgement(Verdict.EXPLAINED, ours, upstream, "capacity-step")
+        return Judgement(Verdict.DIFFERENT, ours, upstream)
+    equal = is_equal(ours, upstream)
+    return Judgement(Verdict.EQUAL if equal else Verdict.DIFFERENT, ours, upstream)
+
+
+def _with_slices_by_name(scenario: Wire) -> Wire:
+    slices = sorted(scenario.get("resourceSlices") or (), key=lambda item: str(item["metadata"]["name"]))
+    return {**scenario, "resourceSlices": slices}
+
+
+def _cel_answers_agree(case: Wire, ours: Wire, upstream: Wire) -> bool:
+    answered = _plain(upstream)
+    if answered.get("errorKind") == "input" or "crash" in ours:
+        return answered.get("errorKind") == ours.get("errorKind")
+    row = {"expected": answered}
+    if "maxCost" in case and "maxCost" in answered:
+        row["maxCost"] = answered["maxCost"]
+    if "actualCost" in answered and "{" not in case["expression"]:
+        # The order in which a map is walked decides what that costs.
+        row["actualCost"] = answered["actualCost"]
+    return not differences(row, ours)
+
+
+def _unless_varying(
+    known: Judgement, question: Wire, ask: Ask, equal: Callable[[Wire, Wire], bool]
+) -> Judgement:
+    """Return a difference as what it is, unless upstream gives different answers to the question asked again."""
+    answers = [_plain(ask(question)) for _ in range(_REPEATS)]
+    if any(equal(known.ours, answer) for answer in answers):
+        return replace(known, verdict=Verdict.VARIES)
+    return known

@@ -1,0 +1,116 @@
+"""The Go program of bench/upstream: built once into the user's cache, then asked line by line.
+
+The cache is keyed by the program's sources, so that a change of them builds anew and everything else starts at once.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from controlplane.binaries import UnavailableError
+from controlplane.golang import cache_home, find_go, only_one, run_with_progress
+
+__all__ = ["UnavailableError", "Upstream", "find_or_build", "running"]
+
+SOURCES = Path(__file__).parents[2] / "bench" / "upstream"
+_NAME = "upstream"
+
+Say = Callable[[str], None]
+Wire = dict[str, Any]
+
+
+def say_to_stderr(line: str) -> None:
+    """Print one line of progress where a person sees it."""
+    print(f"upstream: {line}", file=sys.stderr, flush=True)  # noqa: T201 - progress of a long step
+
+
+def find_or_build(say: Say = say_to_stderr) -> Path:
+    """Return the program, built if its sources have changed or it never was.
+
+    Raises `UnavailableError` when it has to be built and there is no Go that could.
+    """
+    folder = cache_home() / "upstream" / _digest()
+    program = folder / _NAME
+    if program.is_file():
+        return program
+    go = find_go(SOURCES, "bench/upstream is not built yet")
+    folder.mkdir(parents=True, exist_ok=True)
+    with only_one(folder / ".lock", "bench/upstream", say):
+        # Whoever held the lock before may have built it.
+        if not program.is_file():
+            _build(go, program, say)
+    return program
+
+
+def _build(go: str, program: Path, say: Say) -> None:
+    started = time.monotonic()
+    say(f"building bench/upstream once, into {program.parent}; about 2 minutes on two cores")
+    with TemporaryDirectory(dir=program.parent, prefix=".building-") as scratch:
+        run_with_progress([go, "install", "-v", "-trimpath", "."], SOURCES, Path(scratch), say, started)
+        (Path(scratch) / _NAME).replace(program)
+    say(f"built in {time.monotonic() - started:.0f} s")
+
+
+def _digest() -> str:
+    files = sorted(path for path in SOURCES.iterdir() if path.suffix in {".go", ".mod", ".sum"})
+    whole = sha256()
+    for path in files:
+        whole.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return whole.hexdigest()[:16]
+
+
+class Upstream:
+    """A running program that answers questions of one kind; the answers come in the order of the questions."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def ask(self, question: Mapping[str, Any]) -> Wire:
+        """Return the answer to a question."""
+        self.send(question)
+        return self.receive()
+
+    def send(self, question: Mapping[str, Any]) -> None:
+        """Ask without waiting; the answers come in the order of the questions."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+
+    def receive(self) -> Wire:
+        """Return the next answer. Raises RuntimeError if the program has ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"bench/upstream ended with {self._process.wait()}")
+        answer: Wire = json.loads(line)
+        return answer
+
+    def ask_all(self, questions: Iterable[Wire]) -> Iterator[tuple[Wire, Wire]]:
+        """Yield each question with its answer; upstream works on the next one meanwhile."""
+        waiting: Wire | None = None
+        for question in questions:
+            self.send(question)
+            if waiting is not None:
+                yield waiting, self.receive()
+            waiting = question
+        if waiting is not None:
+            yield waiting, self.receive()
+
+
+@contextmanager
+def running(program: Path, kind: str, *, deadline: str = "5s") -> Iterator[Upstream]:
+    """Run the program for questions of one kind (`allocate`, `cel`, `decode`) while the context lasts."""
+    with subprocess.Popen(
+        [program, "-deadline", deadline, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield Upstream(process)
+        finally:
+            process.kill()

@@ -1,0 +1,36 @@
+"""Ours beside Kubernetes' own code, live: what is asked is new in every run, what is answered has to be the same."""
+
+import os
+import secrets
+
+import pytest
+
+from conformance.program import UnavailableError, find_or_build, running
+from conformance.run import EXPRESSIONS, SCENARIOS, as_line, run
+
+COUNT = 2000
+
+
+@pytest.fixture(scope="session")
+def program():
+    """Return upstream's code as a program; without Go the test is skipped, except where CI promises that Go is there."""
+    try:
+        return find_or_build()
+    except UnavailableError as reason:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(reason))
+
+
+@pytest.mark.timeout(900)  # The first run builds the program.
+@pytest.mark.parametrize("kind", [SCENARIOS, EXPRESSIONS], ids=lambda kind: kind.name)
+def test_we_answer_as_upstream_does(program, kind):
+    """Of 2,000 new questions none is answered otherwise than docs/differences.md says."""
+    seed = secrets.randbelow(1_000_000)
+
+    with running(program, kind.name) as upstream:
+        found = run(kind, upstream, seed=seed, numbers=range(COUNT), most_differences=3)
+
+    report = "\n".join(map(as_line, found.differences))
+    assert not found.differences, f"seed {seed}: {found.summary()}\n{report}"
+    assert found.verdicts["equal"] > 0.9 * COUNT, found.summary()

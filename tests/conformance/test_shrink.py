@@ -1,0 +1,34 @@
+"""Shrinking: parts are left out as long as what is looked for stays."""
+
+from conformance.shrink import shrink
+
+
+def test_only_what_is_needed_stays():
+    """Of nested objects and lists, those parts stay without which the difference is gone."""
+    question = {
+        "name": "q",
+        "nodes": [{"a": 1}, {"a": 2}],
+        "claims": [{"x": [1, 2, 3], "y": 0}, {"x": [4, 7, 5]}],
+    }
+
+    small = shrink(question, lambda one: any(7 in claim.get("x", ()) for claim in one.get("claims", ())))
+
+    assert small == {"name": "q", "claims": [{"x": [7]}]}
+
+
+def test_expressions_get_shorter():
+    """An expression loses what is not needed, with its device."""
+    question = {"name": "q", "expression": "(1 + 2) == size('needle') || true", "device": {"driver": "d"}}
+
+    small = shrink(question, lambda one: "needle" in one["expression"])
+
+    assert small == {"name": "q", "expression": "needle"}
+
+
+def test_shrinking_ends():
+    """The number of tries is limited, however much could be left out."""
+    tries = []
+
+    shrink({"items": list(range(100))}, lambda one: not tries.append(one), most_tries=10)
+
+    assert len(tries) <= 11
