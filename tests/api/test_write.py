@@ -10,6 +10,7 @@ from dra_operator.api.attributes import UNKNOWN, AttributeValue
 from dra_operator.api.convert import from_v1
 from dra_operator.api.read import read_allocation, read_object
 from dra_operator.api.types import (
+    AllocationResult,
     Device,
     DeviceTaintRuleSpec,
     DeviceTaintSelector,
@@ -52,6 +53,11 @@ ALLOCATION = {
 def test_an_allocation_is_written_as_it_was_read():
     """Names are camel case, amounts keep their text, tuples are lists."""
     assert allocation_to_wire(read_allocation(ALLOCATION)) == ALLOCATION
+
+
+def test_an_allocation_without_devices_still_has_the_field():
+    """A claim without requests gets an allocation, and Go writes the empty object in it."""
+    assert allocation_to_wire(AllocationResult()) == {"devices": {}}
 
 
 def test_an_object_of_a_kind_says_what_it_is():

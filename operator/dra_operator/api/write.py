@@ -31,8 +31,8 @@ def to_wire(obj: Any) -> dict[str, Any]:
 
 
 def allocation_to_wire(result: AllocationResult) -> dict[str, Any]:
-    """Return what a claim's `status.allocation` holds for `result`."""
-    return _object(result)
+    """Return what a claim's `status.allocation` holds for `result`; `devices` is there even if there are none, as in Go."""
+    return {"devices": {}, **_object(result)}
 
 
 _plans: dict[type[Any], tuple[tuple[str, str, Any], ...]] = {}
