@@ -32,6 +32,10 @@ test: dev lint ## set up, lint, get the control plane (6 minutes the first time,
 	@$(CONTROLPLANE) build || [ "$${CI:-}" != true ]
 	$(BIN)/python -m pytest --durations=10 $(TESTS)
 
+.PHONY: conformance
+conformance: dev ## compare N=2000 new scenarios and as many CEL expressions with Kubernetes' own code, SEED=... again; needs Go
+	@PYTHONPATH=tests $(BIN)/python -m conformance --count $(or $(N),2000) $(if $(SEED),--seed $(SEED))
+
 .PHONY: lint
 lint: dev ## check style, format, types and layers
 	$(BIN)/ruff check .
