@@ -127,19 +127,6 @@ def test_output_can_go_to_a_compressed_file(tmp_path: Path) -> None:
         assert json.loads(file.read())["node"] == "n1"
 
 
-def test_claims_one_after_the_other(tmp_path: Path) -> None:
-    """The state is carried on, and each claim is timed."""
-    row = scenario()
-    row["claims"].append({**row["claims"][0], "metadata": {"name": "second", "namespace": "ns"}})
-    out = tmp_path / "out.jsonl"
-    (line,) = lines(run(tmp_path, row, options=("--sequential", "--out", str(out))))
-    answers = [json.loads(text) for text in out.read_text().splitlines()]
-
-    assert (line["name"], line["claims"], line["allocated"]) == ("one", 2, 1)
-    assert line.keys() >= {"mean_ms", "p50_ms", "p99_ms", "compile_ms"}
-    assert [(item["claim"], item["node"]) for item in answers] == [("claim", "n1"), ("second", None)]
-
-
 def test_the_seed_decides_the_share_ids(tmp_path: Path) -> None:
     """The same seed gives the same ids, another one others."""
     row = scenario()

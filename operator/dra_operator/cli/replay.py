@@ -6,11 +6,9 @@ Source: docs/cli.md and the scenario format it refers to.
 """
 
 import gzip
-import statistics
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -19,11 +17,11 @@ from typing import Annotated, Any, BinaryIO
 import orjson
 import typer
 
-from dra_operator.allocator import Allocated, Allocator, Decision, Failed
-from dra_operator.api.types import ResourceClaim
+from dra_operator.allocator import Allocated, Decision, Failed
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cli.compare import difference, is_equal
-from dra_operator.cli.scenarios import Scenario, load
+from dra_operator.cli.scenarios import load
+from dra_operator.cli.sequential import decide_one_by_one
 
 Write = Callable[[Mapping[str, Any]], None]
 
@@ -88,7 +86,14 @@ def _answer(line: bytes, number: int, seed: int, write: Write, *, sequential: bo
         write({"name": name, "error": str(error) or type(error).__name__, "errorKind": "input"})
         return "unreadable"
     if sequential:
-        _decide_one_by_one(name, scenario, write, to_file=to_file)
+        decided = decide_one_by_one(scenario)
+        summary = decided.summary(name)
+        if not to_file:
+            write(summary)
+            return "not compared"
+        for answer in decided.answers(name):
+            write(answer)
+        typer.echo(orjson.dumps(summary).decode())
         return "not compared"
     answer = outcome(scenario.allocator.allocate(scenario.claims))
     expected = row.get("expected")
@@ -104,60 +109,6 @@ def _answer(line: bytes, number: int, seed: int, write: Write, *, sequential: bo
     write({"name": name, **answer})
     typer.echo(f"{name}: expected {orjson.dumps(expected).decode()}", err=True)
     return "different"
-
-
-def _decide_one_by_one(name: str, scenario: Scenario, write: Write, *, to_file: bool) -> None:
-    """Allocate the claims of a scenario one after the other, each alone; write how long they took."""
-    allocator = scenario.allocator
-    allocator.refresh()
-    started = time.perf_counter()
-    _compile(allocator, scenario.claims)
-    compiled = time.perf_counter() - started
-    times: list[float] = []
-    allocated = 0
-    for claim in scenario.claims:
-        started = time.perf_counter()
-        decision = allocator.allocate((claim,))
-        if isinstance(decision, Allocated):
-            allocator.ledger.assume(claim.metadata.namespace, claim.metadata.name, decision.results[0])
-            allocator.refresh()
-        times.append(1000 * (time.perf_counter() - started))
-        allocated += isinstance(decision, Allocated)
-        if to_file:
-            answer = outcome(decision)
-            result = answer.pop("results", [None])[0]
-            write({"name": name, "claim": claim.metadata.name, "node": None, **answer, "result": result})
-    line = {
-        "name": name,
-        "claims": len(times),
-        "allocated": allocated,
-        "mean_ms": round(statistics.fmean(times), 4) if times else 0,
-        "p50_ms": _percentile(times, 0.50),
-        "p99_ms": _percentile(times, 0.99),
-        "compile_ms": round(1000 * compiled, 4),
-    }
-    if to_file:
-        typer.echo(orjson.dumps(line).decode())
-    else:
-        write(line)
-
-
-def _compile(allocator: Allocator, claims: Sequence[ResourceClaim]) -> None:
-    """Compile every selector that the claims or their classes have."""
-    requests = [request for claim in claims for request in claim.spec.devices.requests]
-    parts = [part for request in requests for part in (request.exactly, *request.first_available) if part]
-    classes = [found for part in parts if (found := allocator.inventory.classes.get(part.device_class_name))]
-    selectors = [selector for part in parts for selector in part.selectors]
-    selectors += [selector for item in classes for selector in item.spec.selectors]
-    for selector in selectors:
-        if selector.cel is not None:
-            allocator.candidates.selectors.get(selector.cel.expression)
-
-
-def _percentile(times: Sequence[float], part: float) -> float:
-    if not times:
-        return 0
-    return round(sorted(times)[min(len(times) - 1, int(part * len(times)))], 4)
 
 
 @contextmanager

@@ -1,0 +1,118 @@
+"""`dra-operator replay --sequential`: the claims of a scenario one after the other, each alone, and how long each took.
+
+What is timed is what a decision costs between the claim as it was read and the ledger updated, over all nodes, with the
+first evaluation of its selectors in it. Compiling expressions is timed apart, because it happens once for each text;
+reading the file and building the inventory are not timed.
+Source: docs/cli.md.
+"""
+
+import gc
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_operator.allocator import Allocated, Allocator, Decision, Failed
+from dra_operator.api.types import ResourceClaim
+from dra_operator.api.write import allocation_to_wire
+from dra_operator.cel import CelError, compile_derived_attribute
+from dra_operator.cli.scenarios import Scenario
+
+
+@dataclass(slots=True)
+class Decided:
+    """Claims and their decisions in order, the milliseconds that each took, and those of compiling before."""
+
+    claims: Sequence[ResourceClaim]
+    decisions: list[Decision] = field(default_factory=list)
+    milliseconds: list[float] = field(default_factory=list)
+    compiling: float = 0.0
+
+    def summary(self, name: str) -> dict[str, Any]:
+        """Return the line of output about all of them."""
+        times = self.milliseconds
+        return {
+            "name": name,
+            "claims": len(times),
+            "allocated": sum(isinstance(decision, Allocated) for decision in self.decisions),
+            "mean_ms": round(sum(times) / max(1, len(times)), 4),
+            "p50_ms": percentile(times, 50),
+            "p99_ms": percentile(times, 99),
+            "compile_ms": round(self.compiling, 4),
+        }
+
+    def answers(self, name: str) -> Iterator[dict[str, Any]]:
+        """Yield the line of output about each; node and result are null where there are none."""
+        for claim, decision in zip(self.claims, self.decisions, strict=True):
+            yield {"name": name, "claim": claim.metadata.name, **_answer(decision)}
+
+
+def decide_one_by_one(scenario: Scenario) -> Decided:
+    """Allocate the claims of a scenario one after the other, the state carried on."""
+    allocator = scenario.allocator
+    allocator.refresh()
+    decided = Decided(scenario.claims)
+    started = time.perf_counter()
+    compile_expressions(allocator, scenario.claims)
+    decided.compiling = _since(started)
+    with _frozen_heap():
+        for number, claim in enumerate(scenario.claims):
+            started = time.perf_counter()
+            decision = allocator.allocate((claim,))
+            if isinstance(decision, Allocated):
+                # Recorded claims may share a name, and an assumption takes the place of the one before.
+                owner = f"{claim.metadata.name}\x00{number}"
+                allocator.ledger.assume(claim.metadata.namespace, owner, decision.results[0])
+                allocator.refresh()
+            decided.milliseconds.append(_since(started))
+            decided.decisions.append(decision)
+    return decided
+
+
+def compile_expressions(allocator: Allocator, claims: Sequence[ResourceClaim]) -> None:
+    """Compile every expression that the claims or their classes have; one that does not compile is met again later."""
+    requests = [request for claim in claims for request in claim.spec.devices.requests]
+    parts = [part for request in requests for part in (request.exactly, *request.first_available) if part]
+    classes = {part.device_class_name for part in parts} & allocator.inventory.classes.keys()
+    selectors = [
+        selector for name in sorted(classes) for selector in allocator.inventory.classes[name].spec.selectors
+    ]
+    selectors += [selector for part in parts for selector in part.selectors]
+    for expression in dict.fromkeys(selector.cel.expression for selector in selectors if selector.cel):
+        allocator.candidates.selectors.get(expression)
+    for expression in dict.fromkeys(item.expression for part in parts for item in part.derived_attributes):
+        with suppress(CelError):
+            compile_derived_attribute(expression, allocator.environment)
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """Return the smallest value that `percent` of 100 values do not exceed; 0 if there are none."""
+    if not values:
+        return 0
+    rank = -(-percent * len(values) // 100)
+    return round(sorted(values)[max(1, rank) - 1], 4)
+
+
+def _answer(decision: Decision) -> dict[str, Any]:
+    if isinstance(decision, Allocated):
+        return {"node": decision.node, "result": allocation_to_wire(decision.results[0])}
+    nothing = {"node": None, "result": None}
+    if isinstance(decision, Failed):
+        return {**nothing, "error": decision.message, "errorKind": decision.kind}
+    return nothing
+
+
+def _since(started: float) -> float:
+    return 1000 * (time.perf_counter() - started)
+
+
+@contextmanager
+def _frozen_heap() -> Iterator[None]:
+    """Keep the collector from looking again and again at what was built before: once costs more than many claims."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
