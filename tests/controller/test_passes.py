@@ -235,16 +235,25 @@ def test_a_defect_in_taking_in_costs_one_object(bench, monkeypatch):
     assert bench.allocator.asked == ["good"]
 
 
-def test_what_is_wrong_with_another_object_is_told_there(bench):
-    """A class whose selector fails gets an Event of its own, once."""
+@pytest.mark.parametrize(
+    ("known", "said"), [(True, ["no such key"]), (False, [])], ids=["known", "not there"]
+)
+def test_what_is_wrong_with_another_object_is_told_there(bench, known, said):
+    """A class whose selector fails gets an Event of its own, once; a class that does not exist gets none."""
     failed = Failed("fatal", "no such key", Reason.SELECTOR_FAILED, KEY, "gpu", ("DeviceClass", "gpu"))
     bench.allocator.answers = {"a": failed, "b": failed}
-    effects = bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
+    device_class = {
+        "apiVersion": "resource.k8s.io/v1",
+        "metadata": {"name": "gpu", "uid": "uid-gpu"},
+        "spec": {},
+    }
+    published = [Delta("DeviceClass", "", "gpu", device_class)] if known else []
+    effects = bench.run(*published, bench.delta(claim("a")), bench.delta(claim("b")))
 
     about_class = [
         effect for effect in effects if isinstance(effect, Notice) and effect.subject.kind == "DeviceClass"
     ]
-    assert [found.message for found in about_class] == ["no such key"]
+    assert [found.message for found in about_class] == said
 
 
 # --- answers to writes

@@ -54,8 +54,10 @@ class Problems:
             return
         if ("problem", *failed.subject) in self._found:
             return  # The object has its Event already, from before any claim stumbled over it.
-        self._blamed.add(failed.subject)
         subject = self._intake.subject(*failed.subject)
+        if not subject.uid:
+            return  # It does not exist; the claim that names it says so.
+        self._blamed.add(failed.subject)
         self._state(("blamed", failed.subject), subject, failed.reason.value, failed.message)
 
     def report_inventory(self) -> None:
