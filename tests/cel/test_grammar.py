@@ -102,6 +102,7 @@ def test_signs_belong_to_numbers_only_when_they_stand_alone(text, tree):
         ("if", 0),
         ("-!a", 1),
         ("'\\q'", 0),
+        ('"\\"', 0),
         ("'\\400'", 0),
         ("9223372036854775808", 0),
         ("1e400", 0),

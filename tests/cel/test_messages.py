@@ -16,6 +16,7 @@ from dra_operator.cel import CelError
         "google.protobuf.Struct{fields: {'a': 1.0}}.a == 1.0",
         "google.protobuf.ListValue{values: [1.0]}[0] == 1.0",
         "google.protobuf.FloatValue{value: 1.333} != 1.333",
+        "google.protobuf.ListValue{values: [9223372036854775807]}[0] == '9223372036854775807'",
         "google.protobuf.Duration{seconds: 1} == duration('1s')",
     ],
 )

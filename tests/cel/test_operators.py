@@ -81,3 +81,9 @@ def test_a_value_that_go_cannot_hash_ends_the_evaluation(evaluate):
     """Looking up bytes in a constant set is a panic upstream; nothing absorbs it."""
     with pytest.raises(CelError, match=r"unhashable type types\.Bytes"):
         evaluate("dyn(b'a') in ['a'] || true")
+
+
+def test_a_failed_list_cannot_be_sorted_forgivingly(evaluate):
+    """Upstream panics when it counts the cost of sorting what has failed; nothing absorbs that."""
+    with pytest.raises(CelError, match="internal error"):
+        evaluate("[device.attributes['dra.example.com'].nope > 1].sort() == [] || true")

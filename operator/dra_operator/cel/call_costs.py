@@ -9,6 +9,7 @@ from math import ceil
 from typing import Any, Final
 
 from dra_operator.api.semver import Semver
+from dra_operator.cel.errors import Abort
 from dra_operator.cel.library.named_formats import Format
 from dra_operator.cel.library.network import CIDR, IP
 from dra_operator.cel.values import MISSING, CelMap, Opaque, Optional_
@@ -220,15 +221,22 @@ def _by_output(_arguments: list[Any], result: Any) -> int:
 
 
 def _by_depth(arguments: list[Any], _result: Any) -> int:
-    depth = arguments[1] if len(arguments) == 2 and type(arguments[1]) is int else 1
+    depth = arguments[1] if len(arguments) == 2 else 1
+    if type(depth) is not int:
+        raise _panic("types.Int")
     return _allocating(depth, size(arguments[0]))
+
+
+def _panic(wanted: str) -> Abort:
+    """Return the error of an argument that has failed: upstream counts its size as if it had not, and panics."""
+    return Abort("runtime", f"internal error: interface conversion: *types.Err is not {wanted}")
 
 
 def _by_comparisons(index: int) -> Callable[[list[Any], Any], int]:
     def cost(arguments: list[Any], _result: Any) -> int:
         compared = arguments[index]
         if type(compared) is not tuple:
-            return 1
+            raise _panic("traits.Lister: missing method Add")
         factor = 2.0 + (CHARACTER if compared and type(compared[0]) in (str, bytes) else 0)
         return _allocating(factor, len(compared) ** 2)
 

@@ -7,6 +7,7 @@ side at all.
 Source: cel-go `interpreter/decorators.go`, `interpreter/optimizations.go`.
 """
 
+from dataclasses import replace
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, compile_error
@@ -41,6 +42,8 @@ def folded_call(call: Invoke, position: int) -> Step:
             pattern(arguments[1].value)
         except CelError as error:
             raise compile_error(error.message, position) from None
+        # Upstream puts another call in its place, one that stops at the first argument that fails.
+        return replace(call, function=replace(call.function, eager=False))
     return call
 
 

@@ -19,15 +19,16 @@ _ESCAPE = (
     r"""\\[abfnrtv"'\\?`]|\\[0-3][0-7][0-7]|\\[xX][0-9a-fA-F]{2}"""
     r"""|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}"""
 )
+# Lark takes a backslash before a double quote away, so in these patterns none stands there.
 _STRING = "|".join(
     (
         r'''[rR]"""(?:[^"]|"(?!""))*"""''',
         r"""[rR]'''(?:[^']|'(?!''))*'''""",
-        rf'''"""(?:{_ESCAPE}|[^\\"]|"(?!""))*"""''',
+        rf'''"""(?:{_ESCAPE}|[^"\\]|"(?!""))*"""''',
         rf"""'''(?:{_ESCAPE}|[^\\']|'(?!''))*'''""",
         r'''[rR]"[^"\n\r]*"''',
         r"""[rR]'[^'\n\r]*'""",
-        rf'''"(?:{_ESCAPE}|[^\\"\n\r])*"''',
+        rf'''"(?:{_ESCAPE}|[^"\\\n\r])*"''',
         rf"""'(?:{_ESCAPE}|[^\\'\n\r])*'""",
     )
 )

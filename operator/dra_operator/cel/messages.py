@@ -7,12 +7,14 @@ Source: cel-go `common/types/pb` and `checker/checker.go` (well-known types).
 """
 
 import struct
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dra_operator.cel.environment import DEVICE
 from dra_operator.cel.errors import runtime_error
+from dra_operator.cel.library.times import duration_to_string, timestamp_to_string
 from dra_operator.cel.types import (
     ANY,
     BOOL,
@@ -87,9 +89,29 @@ def _any(_fields: Mapping[str, Any]) -> Any:
 
 
 def _value(fields: Mapping[str, Any]) -> Any:
-    for value in fields.values():
-        return None if "null_value" in fields else value
+    for name, value in fields.items():
+        return None if name == "null_value" else _json(value)
     return None
+
+
+def _json(value: Any) -> Any:
+    """Return what a value is as JSON: numbers are doubles, or text where a double would lose digits."""
+    kind = type(value)
+    if kind is int or kind is Uint:
+        return float(value) if abs(value) < _FIRST_INEXACT else str(int(value))
+    if kind is tuple:
+        return tuple(map(_json, value))
+    if isinstance(value, CelMap):
+        return CelMap((_json_key(key), _json(item)) for key, item in value.items())
+    if kind is bytes:
+        return b64encode(value).decode()
+    if kind is Duration:
+        return duration_to_string(value)
+    return timestamp_to_string(value) if kind is Timestamp else value
+
+
+def _json_key(key: Any) -> str:
+    return ("true" if key else "false") if type(key) is bool else str(int(key) if type(key) is Uint else key)
 
 
 def _time(fields: Mapping[str, Any]) -> int:
@@ -99,6 +121,7 @@ def _time(fields: Mapping[str, Any]) -> int:
     return nanos
 
 
+_FIRST_INEXACT: Final = 2**53
 _TIME_FIELDS: Final = {"seconds": INT, "nanos": INT}
 MESSAGES: Final[dict[str, Message]] = {
     "google.protobuf.Any": Message(ANY, {"type_url": STRING, "value": BYTES}, _any),
@@ -114,10 +137,12 @@ MESSAGES: Final[dict[str, Message]] = {
     "google.protobuf.Duration": Message(DURATION, _TIME_FIELDS, lambda fields: Duration(_time(fields))),
     "google.protobuf.Timestamp": Message(TIMESTAMP, _TIME_FIELDS, lambda fields: Timestamp(_time(fields))),
     "google.protobuf.ListValue": Message(
-        list_of(DYN), {"values": list_of(DYN)}, lambda fields: fields.get("values", ())
+        list_of(DYN), {"values": list_of(DYN)}, lambda fields: _json(fields.get("values", ()))
     ),
     "google.protobuf.Struct": Message(
-        map_of(STRING, DYN), {"fields": map_of(STRING, DYN)}, lambda fields: fields.get("fields", CelMap())
+        map_of(STRING, DYN),
+        {"fields": map_of(STRING, DYN)},
+        lambda fields: _json(fields.get("fields", CelMap())),
     ),
     "google.protobuf.Value": Message(
         DYN,

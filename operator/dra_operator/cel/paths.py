@@ -76,7 +76,8 @@ def named(qualifiers: tuple[Qualifier, ...]) -> tuple[str, ...] | None:
 def reads(plan: Plan) -> frozenset[str] | None:
     """Return what a plan reads.
 
-    That is `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>` and `capacity/<domain>/<id>`; None if it reads more than such parts: a map as a whole, or by a key that is computed.
+    That is `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>` and `capacity/<domain>/<id>`; None if it
+    reads more than such parts: a map as a whole, or by a key that is computed.
     """
     found: set[str] = set()
     for part in _parts(plan.step, {}):

@@ -5,6 +5,7 @@ ask.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 from dra_operator.api.attributes import AttributeValue
@@ -26,6 +27,8 @@ from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, SEMVER, STRING, Kind
 from dra_operator.cel.validators import validate
 from dra_operator.cel.values import type_name
 
+_MOST_PROGRAMS: Final = 4096
+"""How many selectors, and how many derived attributes, are kept for whoever asks again."""
 _UNMETERED: Final = COST_LIMIT // 4
 """Up to this estimate nothing is counted: upstream's estimates are never exceeded by so much."""
 
@@ -132,6 +135,7 @@ class Selector:
         return value
 
 
+@lru_cache(maxsize=_MOST_PROGRAMS)
 def compile_selector(expression: str, environment: Environment = STORED_137) -> Selector:
     """Return the selector that an expression is; raises CelError if it is none."""
     program = compile_program(expression, environment)
@@ -160,6 +164,7 @@ class DerivedAttributeProgram:
         return self.program.evaluate(device, Meter(COST_LIMIT))
 
 
+@lru_cache(maxsize=_MOST_PROGRAMS)
 def compile_derived_attribute(
     expression: str, environment: Environment = STORED_137
 ) -> DerivedAttributeProgram:
