@@ -4,10 +4,11 @@
 // It reads JSON, one object a line, from stdin and writes one JSON object a line to stdout, in the same order. The one
 // argument says what the lines are:
 //
-//	allocate  allocator scenarios, all claims of each together (allocate.go)
-//	cel       CEL expressions, with a device or alone (expressions.go, values.go)
-//	time-cel  selectors and devices, all read before the first answer (timing.go)
-//	decode    Kubernetes objects, decoded strictly (decode.go)
+//	allocate    allocator scenarios, all claims of each together (allocate.go)
+//	sequential  allocator scenarios, the claims of each one after the other, with times (sequential.go)
+//	cel         CEL expressions, with a device or alone (expressions.go, values.go)
+//	time-cel    selectors and devices, all read before the first answer (timing.go)
+//	decode      Kubernetes objects, decoded strictly (decode.go)
 package main
 
 import (
@@ -24,10 +25,10 @@ import (
 type answer map[string]any
 
 func main() {
-	deadline := flag.Duration("deadline", 10*time.Second, "how long one scenario may take")
+	deadline := flag.Duration("deadline", 10*time.Second, "how long one scenario may take, or one of its claims if they are allocated one after the other")
 	rounds := flag.Int("rounds", 3, "how often time-cel measures; the median counts")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: upstream [-deadline 10s] [-rounds 3] allocate|cel|time-cel|decode <LINES >LINES")
+		fmt.Fprintln(os.Stderr, "usage: upstream [-deadline 10s] [-rounds 3] allocate|sequential|cel|time-cel|decode <LINES >LINES")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -35,6 +36,8 @@ func main() {
 	switch flag.Arg(0) {
 	case "allocate":
 		err = eachLine(os.Stdin, os.Stdout, func(line []byte) answer { return allocate(line, *deadline) })
+	case "sequential":
+		err = eachLine(os.Stdin, os.Stdout, func(line []byte) answer { return sequential(line, *deadline) })
 	case "cel":
 		err = eachLine(os.Stdin, os.Stdout, newExpressions().answer)
 	case "time-cel":

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// sequential allocates the claims of a scenario one after the other, each alone, the state carried on, and measures each.
+//
+// A claim costs what it costs kube-scheduler: a copy of the allocated state, an allocator made from it, the nodes in name
+// order until one fits, and the state brought up to date. Expressions are compiled before, through the same cache, and
+// timed apart. The answer is {name, compileMilliseconds, claims: [{claim, milliseconds, node, result} or {..., error}]}.
+func sequential(line []byte, deadline time.Duration) answer {
+	read, err := readScenario(line)
+	if err != nil {
+		return inputError(line, err)
+	}
+	cache := cacheFor(read.features)
+	started := time.Now()
+	compileAll(read, cache)
+	compiling := milliseconds(started)
+	state := read.allocatedState()
+	claims := make([]answer, 0, len(read.Claims))
+	for _, claim := range read.Claims {
+		started := time.Now()
+		node, result, err := allocateAlone(read, state, claim, cache, deadline)
+		if result != nil {
+			for i := range result.Devices.Results {
+				read.count(&state, &result.Devices.Results[i])
+			}
+		}
+		one := answer{"claim": claim.Name, "milliseconds": milliseconds(started), "node": nil, "result": nil}
+		switch {
+		case err != nil:
+			one["error"], one["errorKind"] = err.Error(), "fatal"
+			if errors.Is(err, context.DeadlineExceeded) {
+				one["errorKind"] = "aborted"
+			}
+		case result != nil:
+			one["node"], one["result"] = node, result
+		}
+		claims = append(claims, one)
+	}
+	return answer{"name": read.Name, "compileMilliseconds": compiling, "claims": claims}
+}
+
+// allocateAlone returns the first node by name on which a claim fits and its allocation there, or no allocation.
+func allocateAlone(
+	read *scenario, state structured.AllocatedState, claim *resourceapi.ResourceClaim, cache *dracel.Cache, deadline time.Duration,
+) (string, *resourceapi.AllocationResult, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	allocator, err := structured.NewAllocator(
+		ctx, read.features, copyOf(state), classes(read.DeviceClasses), read.ResourceSlices, cache,
+	)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, node := range read.Nodes {
+		results, err := allocator.Allocate(ctx, node, []*resourceapi.ResourceClaim{claim})
+		if errors.Is(err, structured.ErrFailedAllocationOnNode) {
+			continue
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		if results != nil {
+			return node.Name, &results[0], nil
+		}
+	}
+	return "", nil, nil
+}
+
+func copyOf(state structured.AllocatedState) structured.AllocatedState {
+	return structured.AllocatedState{
+		AllocatedDevices:         state.AllocatedDevices.Clone(),
+		AllocatedSharedDeviceIDs: state.AllocatedSharedDeviceIDs.Clone(),
+		AggregatedCapacity:       state.AggregatedCapacity.Clone(),
+	}
+}
+
+// compileAll puts what the claims and the classes select by into the cache. What does not compile is met again later.
+func compileAll(read *scenario, cache *dracel.Cache) {
+	compile := func(selectors []resourceapi.DeviceSelector) {
+		for _, selector := range selectors {
+			if selector.CEL != nil {
+				cache.GetOrCompile(selector.CEL.Expression)
+			}
+		}
+	}
+	for _, class := range read.DeviceClasses {
+		compile(class.Spec.Selectors)
+	}
+	for _, claim := range read.Claims {
+		for _, request := range claim.Spec.Devices.Requests {
+			if request.Exactly != nil {
+				compile(request.Exactly.Selectors)
+			}
+			for _, alternative := range request.FirstAvailable {
+				compile(alternative.Selectors)
+			}
+		}
+	}
+}
+
+func milliseconds(started time.Time) float64 {
+	return float64(time.Since(started).Nanoseconds()) / 1e6
+}
