@@ -145,13 +145,25 @@ def _order(thing: Thing) -> tuple[bool, str, str, str]:
 
 
 def _named_nodes(gathered: Gathered) -> list[str]:
-    """Return the nodes that slices, devices and allocations name, sorted."""
+    """Return the nodes that slices and devices name, or select by name, sorted."""
     slices: list[ResourceSlice] = [thing.obj for thing in gathered.of("ResourceSlice")]
     names = {item.spec.node_name for item in slices}
     names |= {device.node_name for item in slices for device in item.spec.devices}
-    names |= {pinned_to(item.spec.node_selector) for item in slices}
-    names |= {pinned_to(device.node_selector) for item in slices for device in item.spec.devices}
+    selectors = [item.spec.node_selector for item in slices]
+    selectors += [device.node_selector for item in slices for device in item.spec.devices]
+    for selector in selectors:
+        names |= _selected_by_name(selector)
     return sorted(name for name in names if name)
+
+
+def _selected_by_name(selector: NodeSelector | None) -> set[str | None]:
+    return {
+        value
+        for term in (selector.node_selector_terms if selector is not None else ())
+        for item in (*term.match_fields, *term.match_expressions)
+        if item.key in ("metadata.name", _HOSTNAME) and item.operator == "In"
+        for value in item.values
+    }
 
 
 def _assumed(names: Sequence[str], *, from_objects: bool) -> str:

@@ -93,6 +93,8 @@ class _Redactor:
             return {**result, **part[kind](body)}
         if kind == "Namespace":
             return self._namespace(body)
+        if kind != "DeviceClass":
+            return body
         shown: Body = _without_parameters(body)
         return shown
 

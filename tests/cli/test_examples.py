@@ -1,0 +1,114 @@
+"""The examples: each says on top what to expect, and `simulate` must say the same."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dra_operator.cli.simulate import app
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FEATURES = sorted([*EXAMPLES.glob("features/*.yaml"), *EXAMPLES.glob("1.37/*.yaml")])
+
+STORIES = {
+    "walkthrough": {
+        "example-resource-claim": "node-1  single-gpu-claim: driver.example.com/node-1/gpu-0, "
+        "driver.example.com/node-1/gpu-1",
+        "shared-gpu": "node-2  gpu: driver.example.com/node-2/gpu-0",
+    },
+    "prioritized-list": {
+        "train-0": "node-1  gpu/h100: gpu.example.com/node-1/gpu-0",
+        "train-1": "node-2  gpu/a100: gpu.example.com/node-2/gpu-0, gpu.example.com/node-2/gpu-1",
+        "train-2": "-  DeviceInUse",
+    },
+    "taints": {
+        "plain": "-  DeviceTainted",
+        "tolerates-broken": "node-1  nic: nic.example.com/node-1/nic-0",
+        "tolerates-test": "node-1  nic: nic.example.com/node-1/nic-1",
+    },
+    "admin-access": {
+        "monitor": "-  AdminAccessDenied",
+        "work": "node-1  fpga: fpga.example.com/node-1/fpga-0",
+    },
+    "broken": {
+        "does-not-compile": "-  SelectorInvalid",
+        "incomplete-pool": "-  PoolIncomplete",
+        "missing-attribute": "-  SelectorFailed",
+        "unknown-class": "-  ClassNotFound",
+        "works": "node-1  disk: disk.example.com/node-1/disk-0",
+    },
+}
+"""The folders that tell a story in several files: of each claim its node and devices, or why it waits."""
+
+
+def simulate(*paths, options=()):
+    """Simulate some files; what could not be read fails the test."""
+    result = CliRunner().invoke(app, ["-f", *map(str, paths), *options])
+    assert result.exit_code in (0, 1), result.output
+    return result.stdout
+
+
+def rows(text):
+    """Return the rows of the table, columns two spaces apart."""
+    return [re.sub(" {2,}", "  ", line) for line in text.splitlines()[1:]]
+
+
+def expected(example, title):
+    """Return the lines below a title in the comment on top of an example."""
+    comment = re.match("(#.*\n)*", example.read_text(encoding="utf-8")).group()
+    block = re.search(rf"^# {title}:\n((#   .*\n)*)", comment, re.MULTILINE)
+    return [line.removeprefix("#   ") for line in block.group(1).splitlines()] if block else []
+
+
+def named(path):
+    """Return the name of an example as a test's id."""
+    return f"{path.parent.name}/{path.stem}"
+
+
+@pytest.mark.parametrize("example", FEATURES, ids=named)
+def test_example_comes_out_as_it_says(example):
+    """The table of `simulate` is the one in the comment on top of the file."""
+    assert rows(simulate(example)) == expected(example, "Expected")
+
+
+@pytest.mark.parametrize("example", FEATURES, ids=named)
+def test_example_also_comes_out_with_the_nodes_of_make_cluster(example):
+    """The nodes of examples/nodes.yaml make no difference to an example that does not bring its own."""
+    assert rows(simulate(EXAMPLES / "nodes.yaml", example)) == expected(example, "Expected")
+
+
+@pytest.mark.parametrize(
+    "example", [path for path in FEATURES if expected(path, "Expected configuration")], ids=named
+)
+def test_example_gets_the_configuration_it_says(example):
+    """Source, requests and parameters of the configuration are those in the comment on top of the file."""
+    found = []
+    for claim in json.loads(simulate(example, options=["-o", "json"]))["items"]:
+        name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
+        for entry in claim["status"]["allocation"]["devices"]["config"]:
+            requests = ",".join(entry.get("requests", [])) or "all requests"
+            parameters = json.dumps(entry["opaque"]["parameters"], sort_keys=True)
+            found.append(f"{name}  {entry['source']}  {requests}  {parameters}")
+
+    assert found == expected(example, "Expected configuration")
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_story_comes_out_as_it_does_in_a_cluster(story):
+    """Claims get the devices, or the reason, that they get from the operator on a real API server."""
+    table = rows(simulate(EXAMPLES / "nodes.yaml", EXAMPLES / story))
+
+    told = {row.split("  ")[0]: row.split("  ", 2)[2].split(": request")[0] for row in table}
+    assert {
+        name: told[f"default/{name}"].split(": claim")[0].split(": class")[0] for name in STORIES[story]
+    } == (STORIES[story])
+    assert len(told) == len(STORIES[story])
+
+
+def test_every_story_is_here():
+    """A folder of examples is either a story above or made of files that say what to expect."""
+    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+
+    assert folders == {*STORIES, "features", "1.37"}
