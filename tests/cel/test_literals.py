@@ -48,6 +48,14 @@ def test_numbers_out_of_range_are_refused(text):
         parse(text, STORED_137)
 
 
+def test_two_signs_leave_the_smallest_int_without_its_own():
+    """`--9223372036854775808` is two operators before a number that is no int."""
+    with pytest.raises(CelError) as raised:
+        compile_program("--9223372036854775808")
+
+    assert raised.value.position == 2
+
+
 def test_a_very_long_number_is_refused_quickly():
     """Digits by the thousand never become a number of Python."""
     with pytest.raises(CelError, match="invalid int literal"):

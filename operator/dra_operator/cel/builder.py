@@ -120,7 +120,7 @@ def _unsigned(expr: Expr, *, value: bool) -> Expr:
     """Return `expr` with its leftmost number freed of its sign: of the mark alone, or of the minus as well."""
     match expr:
         case Literal(signed=True):
-            return replace(expr, signed=False, value=-expr.value if value else expr.value)
+            return replace(expr, signed=False, value=_negated(expr) if value else expr.value)
         case Select():
             operand = _unsigned(expr.operand, value=value)
             return expr if operand is expr.operand else replace(expr, operand=operand)
@@ -132,6 +132,13 @@ def _unsigned(expr: Expr, *, value: bool) -> Expr:
             return expr if changed is first else replace(expr, args=(changed, second))
         case _:
             return expr
+
+
+def _negated(number: Literal) -> Any:
+    """Return a number without its minus; raises CelError for the one int that is too large then."""
+    if number.value == -(2**63) and isinstance(number.value, int):
+        raise compile_error("invalid int literal", number.position + 1)
+    return -number.value
 
 
 def _has_signed_number(expr: Expr) -> bool:

@@ -230,7 +230,10 @@ class _Estimator:
         listed = kind is Kind.LIST
         values = _Local((*path, "@items" if listed else "@values"), value)
         if expr.variable2:
-            return [_Local((*path, "@indices" if listed else "@keys"), key), values]
+            # Upstream appends both steps to the same Go slice. Where that has room for one more, at all lengths but
+            # powers of two, the second lands on the first, so that keys get the size of values.
+            keys = "@values" if len(path) & (len(path) - 1) else "@keys"
+            return [_Local((*path, "@indices" if listed else keys), key), values]
         return [values] if listed else [_Local((*path, "@keys"), key)]
 
     # --- what is known ------------------------------------------------------------------------------------------
