@@ -12,7 +12,10 @@ Wire = dict[str, Any]
 Path = tuple[str | int, ...]
 _Container = dict[str, Any] | list[Any]
 
-_KEPT = frozenset({"name", "mode", "apiVersion", "kind", "metadata", "expression", "resourceSliceCount"})
+# Without these an object is no object of its kind any more, which is a difference of another kind.
+_KEPT = frozenset(
+    "name mode apiVersion kind metadata spec driver pool device resourceSliceCount expression key counterSet value taint".split()
+)
 
 
 def shrink(question: Wire, shows: Callable[[Wire], bool], *, most_tries: int = 3000) -> Wire:

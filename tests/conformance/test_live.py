@@ -13,7 +13,7 @@ COUNT = 2000
 
 @pytest.fixture(scope="session")
 def program():
-    """Return upstream's code as a program; without Go the test is skipped, except where CI promises that Go is there."""
+    """Return upstream's code as a program; without Go the test is skipped, but not under CI."""
     try:
         return find_or_build()
     except UnavailableError as reason:
