@@ -51,7 +51,7 @@ def test_numbers_out_of_range_are_refused(text):
 def test_two_signs_leave_the_smallest_int_without_its_own():
     """`--9223372036854775808` is two operators before a number that is no int."""
     with pytest.raises(CelError) as raised:
-        compile_program("--9223372036854775808")
+        parse("--9223372036854775808", STORED_137)
 
     assert raised.value.position == 2
 
