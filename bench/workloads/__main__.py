@@ -1,0 +1,29 @@
+"""`python -m workloads [NAME ...] [--folder FOLDER]` writes workloads to files, a scenario each."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from workloads import names, write
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="workloads")
+    parser.add_argument("names", nargs="*", help="which ones to write; all that are listed if none is named")
+    parser.add_argument("--folder", type=Path, default=Path("workloads"), help="where to write")
+    parser.add_argument("--seed", type=int, default=1, help="what chance follows")
+    parser.add_argument("--list", action="store_true", help="print the names and write nothing")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print("\n".join(names()))
+        return
+    try:
+        for name in arguments.names or names():
+            print(write(name, arguments.folder, seed=arguments.seed))
+    except ValueError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

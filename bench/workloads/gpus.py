@@ -1,0 +1,128 @@
+"""Clusters of nodes with eight GPUs, most of them in use: most nodes are looked at in vain."""
+
+from collections.abc import Callable
+from random import Random
+
+from workloads.scenario import (
+    GPU,
+    MOST_CLAIMS,
+    PCIE_ROOT,
+    Scenario,
+    Wire,
+    device_of,
+    gpu,
+    has_memory,
+    is_model,
+    request,
+    wanted,
+)
+
+
+def add_gpu_cluster(scenario: Scenario, size: int) -> None:
+    """Add nodes with eight GPUs: 70 % full, 20 % half full, 10 % empty, in any order."""
+    random = scenario.random
+    scenario.add_class("gpu", f'device.driver == "{GPU}"')
+    loads = ["full"] * round(0.7 * size) + ["half"] * round(0.2 * size)
+    loads += ["empty"] * (size - len(loads))
+    random.shuffle(loads)
+    halves = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]
+    for node, load in zip(scenario.add_nodes(size), loads, strict=True):
+        model = _model(random)
+        devices = [gpu(node, number, model) for number in range(8)]
+        scenario.add_slice(f"{node}-gpu", GPU, node, nodeName=node, devices=devices)
+        used = {"full": list(range(8)), "half": random.choice(halves), "empty": []}[load]
+        while used:
+            count = min(len(used), random.choice([1, 2, 4, 8]))
+            taken, used = used[:count], used[count:]
+            scenario.use(node, [device_of(GPU, node, f"gpu-{number}") for number in taken])
+
+
+def _model(random: Random) -> str:
+    return "h100" if random.random() < 0.7 else "a100"
+
+
+def _constraints(count: int) -> list[Wire]:
+    """Return what so many GPUs have to have in common."""
+    match count:
+        case 2:
+            return [{"requests": ["gpus"], "matchAttribute": PCIE_ROOT}]
+        case 4:
+            return [{"requests": ["gpus"], "matchAttribute": f"{GPU}/numaNode"}]
+        case 8:
+            return [{"matchAttribute": f"{GPU}/driverVersion"}]
+        case _:
+            return []
+
+
+def _ask_for_gpus(scenario: Scenario, claims: int, expression: Callable[[int, str], str]) -> None:
+    """Add claims for one to eight GPUs; the expression is made from the claim's number and the model."""
+    for number in range(claims):
+        count = scenario.random.choices([1, 2, 4, 8], [0.5, 0.25, 0.15, 0.1])[0]
+        chosen = expression(number, _model(scenario.random))
+        scenario.ask([request("gpus", "gpu", count, chosen)], _constraints(count))
+
+
+def cluster(scenario: Scenario, size: int) -> None:
+    """Fill a nearly full cluster further; all claims share two selectors."""
+    add_gpu_cluster(scenario, size)
+    memory = {"h100": 80000, "a100": 40000}
+    _ask_for_gpus(
+        scenario,
+        min(MOST_CLAIMS, size * 6 // 10),
+        lambda _, model: f"{is_model(model)} && {has_memory(memory[model])}",
+    )
+
+
+def threshold(scenario: Scenario, size: int) -> None:
+    """Let every claim ask for an amount of memory of its own."""
+    add_gpu_cluster(scenario, size)
+    memory = {"h100": 70000, "a100": 30000}
+    _ask_for_gpus(
+        scenario,
+        min(MOST_CLAIMS, size * 6 // 10),
+        lambda number, model: f"{is_model(model)} && {has_memory(memory[model] + number)}",
+    )
+
+
+def selector(scenario: Scenario, size: int) -> None:
+    """Let every claim have a selector of its own that reads what no two devices have in common."""
+    add_gpu_cluster(scenario, size)
+    _ask_for_gpus(
+        scenario,
+        min(MOST_CLAIMS, size * 6 // 10),
+        lambda number, model: (
+            f'device.attributes["{GPU}"].uuid != "GPU-broken-{number}" && {is_model(model)}'
+        ),
+    )
+
+
+def first_available(scenario: Scenario, size: int) -> None:
+    """Let every claim list five alternatives, the first two of which no device is."""
+    add_gpu_cluster(scenario, size)
+    listed = [("b200", 1), ("h200", 1), ("h100", 8), ("h100", 2), ("a100", 4)]
+    alternatives = [
+        {"name": f"{model}x{count}", **wanted("gpu", count, is_model(model))} for model, count in listed
+    ]
+    same_numa = [{"requests": ["gpu"], "matchAttribute": f"{GPU}/numaNode"}]
+    for number in range(min(MOST_CLAIMS, size * 4 // 10 + 1)):
+        asked = {"name": "gpu", "firstAvailable": alternatives}
+        scenario.ask([asked], same_numa if number % 2 else None)
+
+
+def wide_pool(scenario: Scenario, size: int) -> None:
+    """Publish the devices of all nodes in one pool: it counts only once all its slices are there."""
+    add_gpu_cluster(scenario, size)
+    for published in scenario.slices:
+        spec = published["spec"]
+        spec["pool"] = {"name": "cluster", "generation": 1, "resourceSliceCount": size}
+        for device in spec["devices"]:
+            device["name"] = f"{spec['nodeName']}-{device['name']}"
+    for claim in scenario.allocated:
+        for result in claim["status"]["allocation"]["devices"]["results"]:
+            result.update(pool="cluster", device=f"{result['pool']}-{result['device']}")
+    memory = {"h100": 80000, "a100": 40000}
+    _ask_for_gpus(
+        scenario,
+        max(6, min(30, size * 3 // 10)),
+        lambda _, model: f"{is_model(model)} && {has_memory(memory[model])}",
+    )

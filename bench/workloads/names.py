@@ -1,0 +1,65 @@
+"""Workloads by name: a shape and a size."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from workloads.devices import bare_full, bare_half, network, shared_nics
+from workloads.gpus import cluster, first_available, selector, threshold, wide_pool
+from workloads.hard import hard_distinct, hard_late, hard_match
+from workloads.partitions import partitions
+from workloads.scenario import Scenario, Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How scenarios of a shape are made, the sizes that are measured, and the digits of a size in a name."""
+
+    make: Callable[[Scenario, int], None]
+    sizes: tuple[int, ...]
+    digits: int = 5
+
+
+SHAPES = {
+    "cluster": Shape(cluster, (10, 100, 1000, 5000)),
+    "threshold": Shape(threshold, (1000,)),
+    "selector": Shape(selector, (1000,)),
+    "schedperf-half": Shape(bare_half, (100, 500, 5000)),
+    "schedperf-full": Shape(bare_full, (500,)),
+    "firstavail": Shape(first_available, (10, 100, 1000)),
+    "sharednic": Shape(shared_nics, (10, 100, 1000)),
+    "mig": Shape(partitions, (1, 10, 100, 1000)),
+    "network": Shape(network, (128, 1024, 8192)),
+    "widepool": Shape(wide_pool, (10, 100, 1000)),
+    "hard-late": Shape(hard_late, (12, 24, 48), 2),
+    "hard-distinct": Shape(hard_distinct, (3, 6, 12), 2),
+    "hard-match": Shape(hard_match, (4, 8, 16), 2),
+}
+
+
+def names() -> list[str]:
+    """Return the workloads that are measured, shape by shape from small to large."""
+    return [f"{name}-{size:0{shape.digits}d}" for name, shape in SHAPES.items() for size in shape.sizes]
+
+
+def workload(name: str, *, seed: int = 1) -> Wire:
+    """Return the scenario of a name. Raises ValueError for a shape that is not known or a size that is no number."""
+    shape, _, size = name.rpartition("-")
+    if shape not in SHAPES or not size.isdecimal() or int(size) < 1:
+        raise ValueError(f"workload {name!r} is not known; shapes are {', '.join(SHAPES)}, followed by -SIZE")
+    scenario = Scenario(Random(seed))  # noqa: S311 - the same each time
+    SHAPES[shape].make(scenario, int(size))
+    return scenario.wire(name)
+
+
+def write(name: str, folder: Path, *, seed: int = 1) -> Path:
+    """Write a workload to a file of one line, unless it is there; return the path."""
+    path = folder / f"{name}.{seed}.json"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_suffix(".part")
+        scratch.write_text(json.dumps(workload(name, seed=seed), separators=(",", ":")) + "\n")
+        scratch.replace(path)
+    return path
