@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dra_operator.api.quantity import parse_quantity as parse_amount
 from dra_operator.cel.errors import Abort, CelError
-from dra_operator.cel.library.quantities import add, as_integer, is_integer, parse_quantity, sub
+from dra_operator.cel.library.quantities import add, as_integer, is_integer, parse_quantity, sub, sub_int
 from dra_operator.cel.values import cel_equal
 
 texts = st.from_regex(
@@ -18,6 +18,12 @@ texts = st.from_regex(
 def test_both_readers_agree_on_the_amount(text):
     """An expression reads the amount that a slice publishes."""
     assert parse_quantity(text).nano == parse_amount(text).nano
+
+
+@pytest.mark.parametrize(("text", "left"), [("3", -(2**63) + 3), ("0", -(2**63)), ("-3", 2**63 - 3)])
+def test_subtracting_the_smallest_int_wraps_as_in_go(text, left):
+    """Go adds the opposite, which is the same number; only where that overflows does it compute exactly."""
+    assert sub_int(parse_quantity(text), -(2**63)).nano == left * 10**9
 
 
 @given(texts, texts)

@@ -202,7 +202,7 @@ def add(left: Quantity_, right: Quantity_) -> Quantity_:
 
 def sub(left: Quantity_, right: Quantity_) -> Quantity_:
     """Return the difference."""
-    return _sum(left, right, -1)
+    return _difference(left, right)
 
 
 def add_int(left: Quantity_, right: int) -> Quantity_:
@@ -212,7 +212,17 @@ def add_int(left: Quantity_, right: int) -> Quantity_:
 
 def sub_int(left: Quantity_, right: int) -> Quantity_:
     """Return the difference to a whole number."""
-    return _sum(left, Quantity_(right, 0, family=Family.EXPONENT), -1)
+    return _difference(left, Quantity_(right, 0, family=Family.EXPONENT))
+
+
+def _difference(left: Quantity_, right: Quantity_) -> Quantity_:
+    if right.coefficient == INT_MIN and not right.decimal:
+        # Go subtracts by adding the opposite, and that of the smallest int is itself. It goes on with decimals, which
+        # are right, only where the sum leaves 64 bits.
+        wrapped = _sum(left, right, 1)
+        if not wrapped.decimal:
+            return wrapped
+    return _sum(left, right, -1)
 
 
 def _sum(left: Quantity_, right: Quantity_, sign: int) -> Quantity_:
