@@ -1,0 +1,364 @@
+"""How long an allocation takes: ours and Kubernetes' own allocator, side by side.
+
+    python bench/allocator.py                                  # every workload, 3 rounds
+    python bench/allocator.py cluster-01000 mig-00100          # these
+    python bench/allocator.py cluster --ours-only              # all sizes of a shape; ours alone
+    python bench/allocator.py mig --rounds 9 --against ../old  # this tree and another checkout of it, without Go
+
+For each workload (`--list` names them, any other size can be named too) both decide the same claims, one after the
+other, in a fresh process each round and by turns, so that a busy machine is busy for both. A claim's time runs from the
+claim to the state brought up to date, with the evaluation of its selectors in it; compiling them is told apart. What is
+printed is the median over the rounds. Whoever takes longer than `--seconds` in all gets no further round.
+
+The answers are compared claim by claim: node, devices and the whole result except for the ids of shares. The exit code
+is 1 if any is different. Peak memory is that of the process, with the file it reads.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from workloads import SHAPES, names, write
+
+from conformance.program import UnavailableError, find_or_build
+from dra_operator.cli.compare import is_equal
+from dra_operator.cli.sequential import percentile
+
+SMALL_AIM, LARGE_AIM, LARGEST_AIM, OWN_SELECTOR_AIM = 4, 40, 100, 8
+_BETWEEN_LOOKS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One side's round over a workload: times in milliseconds, peak memory in MiB, and an answer a claim."""
+
+    mean: float
+    p50: float
+    p99: float
+    compiling: float
+    peak: float
+    answers: Sequence[dict[str, Any]]
+
+    @property
+    def total(self) -> float:
+        """All claims and compiling together."""
+        return self.mean * len(self.answers) + self.compiling
+
+
+@dataclass(slots=True)
+class Side:
+    """All rounds of one side over a workload."""
+
+    play: Callable[[Path], Round]
+    rounds: list[Round] = field(default_factory=list)
+    spent: float = 0.0
+
+    def again(self, file: Path) -> None:
+        """Play another round."""
+        played = self.play(file)
+        self.rounds.append(played)
+        self.spent += played.total / 1000
+
+    def median(self, name: str) -> float:
+        """Return the median of a number over the rounds."""
+        values: list[float] = [getattr(played, name) for played in self.rounds]
+        return statistics.median(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A workload, measured; `other` is None if only ours was."""
+
+    name: str
+    nodes: int
+    ours: Side
+    other: Side | None
+    different: Sequence[str]
+    undecided: int
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times faster ours is, by the means."""
+        return None if self.other is None else self.other.median("mean") / self.ours.median("mean")
+
+    @property
+    def ratio_with_compiling(self) -> float | None:
+        """The same with compiling counted in."""
+        return None if self.other is None else self.other.median("total") / self.ours.median("total")
+
+    @property
+    def aim(self) -> int:
+        """How many times faster ours is meant to be."""
+        shape, _, size = self.name.rpartition("-")
+        if shape in {"threshold", "selector"}:
+            return OWN_SELECTOR_AIM
+        if shape == "cluster" and int(size) >= 5000:
+            return LARGEST_AIM
+        return LARGE_AIM if self.nodes >= 1000 else SMALL_AIM
+
+
+# --- the two sides
+
+
+def play_ours(file: Path, search: str, tree: Path = ROOT) -> Round:
+    """Let ours decide the claims of a file; `tree` is the checkout that is run."""
+    with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as out:
+        command = [
+            sys.executable,
+            "-m",
+            "dra_operator",
+            "replay",
+            "--sequential",
+            "--search",
+            search,
+            "--out",
+            out.name,
+            str(file),
+        ]
+        text, peak = _run(command, None, {"PYTHONPATH": str(tree / "operator")})
+        answers = [json.loads(line) for line in out]
+    summary = json.loads(text)
+    return Round(
+        mean=summary["mean_ms"],
+        p50=summary["p50_ms"],
+        p99=summary["p99_ms"],
+        compiling=summary["compile_ms"],
+        peak=peak,
+        answers=answers,
+    )
+
+
+def play_go(file: Path, program: Path) -> Round:
+    """Let Kubernetes' allocator decide the claims of a file."""
+    with file.open() as lines:
+        text, peak = _run([str(program), "-deadline", "10s", "sequential"], lines, {})
+    answer = json.loads(text)
+    if "claims" not in answer:
+        raise RuntimeError(f"{file.name}: {answer}")
+    times = [claim["milliseconds"] for claim in answer["claims"]]
+    return Round(
+        mean=statistics.fmean(times),
+        p50=percentile(times, 50),
+        p99=percentile(times, 99),
+        compiling=answer["compileMilliseconds"],
+        peak=peak,
+        answers=answer["claims"],
+    )
+
+
+def _run(command: Sequence[str], lines: TextIO | None, variables: dict[str, str]) -> tuple[str, float]:
+    """Run a command; return what it prints and its peak memory in MiB."""
+    peak = 0
+    environment = os.environ | variables
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        with subprocess.Popen(command, stdin=lines, stdout=output, stderr=errors, env=environment) as process:
+            # The usage that the system reports of a child counts the memory of whoever started it, too.
+            while process.poll() is None:
+                peak = max(peak, _peak_of(process.pid))
+                time.sleep(_BETWEEN_LOOKS)
+        if process.returncode:
+            errors.seek(0)
+            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {errors.read()}")
+        output.seek(0)
+        return output.read(), peak / 1024
+
+
+def _peak_of(process: int) -> int:
+    """Return the most memory that a process has had so far, in KiB; 0 if it has just ended."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), 0)
+
+
+# --- measuring
+
+
+def measure(name: str, file: Path, sides: Sequence[Side], *, rounds: int, seconds: float) -> Row:
+    """Measure a workload, the sides by turns."""
+    for number in range(rounds):
+        # Who comes first finds the caches of the machine cold.
+        for side in sides if number % 2 else reversed(sides):
+            if not side.rounds or side.spent < seconds:
+                side.again(file)
+    ours, other = sides[0], sides[1] if len(sides) > 1 else None
+    different: list[str] = []
+    undecided = 0
+    if other is not None:
+        for mine, theirs in zip(ours.rounds[0].answers, other.rounds[0].answers, strict=True):
+            if "aborted" in (mine.get("errorKind"), theirs.get("errorKind")):
+                undecided += 1
+            elif not is_equal(_outcome(mine), _outcome(theirs)):
+                different.append(
+                    f"{name}, {mine['claim']}: ours {_outcome(mine)}, the other {_outcome(theirs)}"
+                )
+    with file.open() as lines:
+        nodes = len(json.load(lines)["nodes"])
+    return Row(name, nodes, ours, other, different, undecided)
+
+
+def _outcome(answer: dict[str, Any]) -> dict[str, Any]:
+    if "error" in answer:
+        return {"error": answer["error"], "errorKind": answer["errorKind"]}
+    if answer["result"] is None:
+        return {"unsatisfiable": True}
+    return {"node": answer["node"], "results": [answer["result"]]}
+
+
+# --- the table
+
+HEAD = (
+    "workload", "claims", "{} p50", "p99", "mean ms", "ours p50", "p99", "mean ms", "ratio", "aim", "with CEL",
+    "CEL ms {}", "ours", "MiB {}", "ours", "answers",
+)  # fmt: skip
+WIDTHS = (20, 6, 8, 9, 9, 8, 8, 8, 7, 4, 8, 9, 7, 6, 6, 12)
+
+
+def cells(row: Row) -> list[str]:
+    """Return a row of the table."""
+    ours, other = row.ours, row.other
+    answers = "not compared" if other is None else "equal"
+    if row.undecided:
+        answers = f"{row.undecided} undecided"
+    if row.different:
+        answers = f"{len(row.different)} DIFFER"
+    return [
+        row.name,
+        str(len(ours.rounds[0].answers)),
+        *(_number(other, name) for name in ("p50", "p99", "mean")),
+        *(_number(ours, name) for name in ("p50", "p99", "mean")),
+        _times(row.ratio),
+        str(row.aim),
+        _times(row.ratio_with_compiling),
+        _number(other, "compiling"),
+        _number(ours, "compiling"),
+        _number(other, "peak"),
+        _number(ours, "peak"),
+        answers,
+    ]
+
+
+def line_of(values: Iterable[str]) -> str:
+    """Return one line of a Markdown table."""
+    padded = (
+        f"{value:{'<' if number in (0, len(WIDTHS) - 1) else '>'}{width}}"
+        for number, (value, width) in enumerate(zip(values, WIDTHS, strict=True))
+    )
+    return "| " + " | ".join(padded) + " |"
+
+
+def growth(rows: Sequence[Row]) -> list[str]:
+    """Return, for each shape measured in several sizes, how the mean grows from size to size."""
+    lines: list[str] = []
+    for shape in SHAPES:
+        found = [row for row in rows if row.name.rpartition("-")[0] == shape]
+        if len(found) < 2:
+            continue
+        sizes = " -> ".join(row.name.rpartition("-")[2].lstrip("0") for row in found)
+        parts = [f"{shape} {sizes}: ours {_steps([row.ours for row in found])}"]
+        if all(row.other is not None for row in found):
+            parts.append(f"the other {_steps([row.other for row in found if row.other is not None])}")
+        lines.append("; ".join(parts))
+    return lines
+
+
+def _steps(sides: Sequence[Side]) -> str:
+    return " -> ".join(_number(side, "mean") for side in sides) + " ms"
+
+
+def _number(side: Side | None, name: str) -> str:
+    if side is None:
+        return "-"
+    value = side.median(name)
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+def _times(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+def main() -> int:
+    """Do what the command line says; return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", help="workloads, or shapes in all their sizes; everything if absent"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="how often each side is measured")
+    parser.add_argument(
+        "--seconds", type=float, default=10, help="after so long a side gets no further round"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="what chance follows in the workloads")
+    parser.add_argument(
+        "--search", default="plain", help="which search of ours, as dra-operator replay has them"
+    )
+    parser.add_argument("--ours-only", action="store_true", help="leave Kubernetes' allocator out")
+    parser.add_argument(
+        "--against", type=Path, metavar="TREE", help="measure against this checkout instead of Go"
+    )
+    parser.add_argument("--folder", type=Path, help="keep the workloads here instead of making them anew")
+    parser.add_argument("--list", action="store_true", help="print the workloads and measure nothing")
+    arguments = parser.parse_args()
+    chosen = [name for item in arguments.names or SHAPES for name in (_sizes(item) or [item])]
+    if arguments.list:
+        print("\n".join(chosen))
+        return 0
+    other = _other(arguments)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.folder or Path(scratch)
+        print(line_of(title.format("Go" if arguments.against is None else "old") for title in HEAD))
+        print(line_of(f"{'-' * (width - 1)}:" for width in WIDTHS), flush=True)
+        for name in chosen:
+            file = write(name, folder, seed=arguments.seed)
+            sides = [Side(lambda path: play_ours(path, arguments.search))]
+            if other is not None:
+                sides.append(Side(other))
+            row = measure(name, file, sides, rounds=arguments.rounds, seconds=arguments.seconds)
+            print(line_of(cells(row)), flush=True)
+            rows.append(row)
+            if arguments.folder is None:
+                file.unlink()
+    print("\nGrowth of the mean a claim with the size:\n" + "\n".join(growth(rows)))
+    different = [text for row in rows for text in row.different]
+    for text in different[:10]:
+        print(text, file=sys.stderr)
+    return 1 if different else 0
+
+
+def _sizes(shape: str) -> list[str]:
+    return [name for name in names() if name.rpartition("-")[0] == shape]
+
+
+def _other(arguments: argparse.Namespace) -> Callable[[Path], Round] | None:
+    """Return what ours is measured against."""
+    if arguments.ours_only:
+        return None
+    if arguments.against is not None:
+        return lambda file: play_ours(file, arguments.search, arguments.against)
+    try:
+        program = find_or_build()
+    except UnavailableError as reason:
+        print(f"{reason}; ours is measured alone, and its answers are not compared", file=sys.stderr)
+        return None
+    return lambda file: play_go(file, program)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
