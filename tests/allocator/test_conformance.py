@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from dra_operator.allocator import Searching
 from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import outcome
 from dra_operator.cli.scenarios import load
@@ -32,7 +33,9 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
             yield orjson.loads(line)
 
 
-def differences(path: Path, shard: int, shards: int) -> tuple[int, list[str], list[str]]:
+def differences(
+    path: Path, shard: int, shards: int, searching: Searching
+) -> tuple[int, list[str], list[str]]:
     """Decide a shard of a file; return how many scenarios it has, those that differ, and those that may."""
     seen, different, on_purpose = 0, [], []
     for number, row in enumerate(rows(path)):
@@ -40,19 +43,22 @@ def differences(path: Path, shard: int, shards: int) -> tuple[int, list[str], li
             continue
         seen += 1
         scenario = load(row)
+        scenario.allocator.searching = searching
         if not is_equal(outcome(scenario.allocator.allocate(scenario.claims)), row["expected"]):
             (on_purpose if difference(row) else different).append(row["name"])
     return seen, different, on_purpose
 
 
-def test_upstreams_table(reference: Path) -> None:
+@pytest.mark.parametrize("searching", Searching)
+def test_upstreams_table(reference: Path, searching: Searching) -> None:
     """All 223 cases of the table test of Kubernetes' allocator."""
-    assert differences(reference / "upstream_table.jsonl.gz", 0, 1) == (223, [], [])
+    assert differences(reference / "upstream_table.jsonl.gz", 0, 1, searching) == (223, [], [])
 
 
+@pytest.mark.parametrize("searching", Searching)
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_random_scenarios(reference: Path, shard: int) -> None:
+def test_random_scenarios(reference: Path, shard: int, searching: Searching) -> None:
     """All 1,400 random scenarios with the answers of 1.37.2."""
-    seen, different, on_purpose = differences(reference / "random.jsonl.gz", shard, SHARDS)
+    seen, different, on_purpose = differences(reference / "random.jsonl.gz", shard, SHARDS, searching)
 
     assert (seen, different, on_purpose) == (1400 // SHARDS, [], [])

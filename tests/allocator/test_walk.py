@@ -7,8 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Allocated, Failed, Limits, Unsatisfied
-from dra_operator.allocator.plain import PlainSearch
+from dra_operator.allocator import Allocated, Allocator, Failed, Limits, Unsatisfied
 from dra_operator.api.read import read_object
 
 
@@ -16,13 +15,13 @@ from dra_operator.api.read import read_object
 def searches() -> Iterator[list[str]]:
     """Record the nodes that are searched."""
     asked: list[str] = []
-    run = PlainSearch.run
+    search = Allocator.search
 
-    def recorded(search: PlainSearch) -> bool:
-        asked.append(search.state.node.name)
-        return run(search)
+    def recorded(allocator: Allocator, plans: Any, node: str, budget: Any) -> Any:
+        asked.append(node)
+        return search(allocator, plans, node, budget)
 
-    with patch.object(PlainSearch, "run", recorded):
+    with patch.object(Allocator, "search", recorded):
         yield asked
 
 

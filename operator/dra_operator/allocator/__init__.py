@@ -1,6 +1,6 @@
 """The decision: a pure function of inventory, ledger and claims."""
 
-from dra_operator.allocator.allocator import AdminAccess, Allocator
+from dra_operator.allocator.allocator import AdminAccess, Allocator, Searching
 from dra_operator.allocator.budget import Limits
 from dra_operator.allocator.decision import Allocated, Decision, Explanation, Failed, Unsatisfied
 from dra_operator.allocator.reasons import Reason
@@ -16,5 +16,6 @@ __all__ = [
     "Features",
     "Limits",
     "Reason",
+    "Searching",
     "Unsatisfied",
 ]

@@ -25,8 +25,10 @@ from dra_operator.allocator.decision import (
 )
 from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.explain import Explainer, explain_failure
+from dra_operator.allocator.found import UNSURE, Answer, Found
 from dra_operator.allocator.plain import PlainSearch
 from dra_operator.allocator.plan import ClaimPlan, plan_claim
+from dra_operator.allocator.quick import QuickSearch, is_quick
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
 from dra_operator.allocator.selectors import SelectorCache
@@ -53,6 +55,13 @@ class AdminAccess(Enum):
     ANY_NAMESPACE = "any namespace"
 
 
+class Searching(Enum):
+    """How devices are searched for: one at a time in upstream's order, or by counting wherever that says the same."""
+
+    PLAIN = "plain"
+    COUNTING = "counting"
+
+
 @dataclass(slots=True)
 class Allocator:
     """Decides for an inventory and a ledger, which it follows.
@@ -68,8 +77,10 @@ class Allocator:
     share_ids: Callable[[], str] = field(kw_only=True)
     environment: Environment = field(default=STORED_137, kw_only=True)
     admin_access: AdminAccess = field(default=AdminAccess.LABELLED_NAMESPACES, kw_only=True)
+    searching: Searching = field(default=Searching.COUNTING, kw_only=True)
     availability: Availability = field(init=False)
     candidates: Candidates = field(init=False)
+    _quick: QuickSearch = field(init=False)
     _explainer: Explainer = field(init=False)
     _problems: Problems = field(init=False)
     _class_changes: Changes = field(init=False)
@@ -80,6 +91,7 @@ class Allocator:
         views = Views(self.inventory, self.features)
         self.availability = Availability(views, self.ledger)
         self.candidates = Candidates(self.features, SelectorCache(self.environment))
+        self._quick = QuickSearch(self.availability, self.candidates)
         self._problems = Problems(self.availability)
         tallies = TallyMaker(self.inventory, self.availability, self.candidates)
         self._explainer = Explainer(self.inventory, tallies, self._fits)
@@ -94,7 +106,7 @@ class Allocator:
         try:
             plans = [self.plan(claim) for claim in claims]
             found = self._walk(plans, self._set_of(nodes), budget)
-            return Unsatisfied() if found is None else self._allocated(*found)
+            return Unsatisfied() if found is None else self._allocated(plans, *found)
         except FatalError as error:
             return error.failed()
         except AbortedError as error:
@@ -145,17 +157,25 @@ class Allocator:
         self._check_admin_access(plan)
         return plan
 
-    def search(self, plans: Sequence[ClaimPlan], node: str, budget: Budget) -> PlainSearch:
-        """Return a search for some claims in one node, not yet run."""
+    def search(self, plans: Sequence[ClaimPlan], node: str, budget: Budget) -> Found | None:
+        """Return what one node has for some claims, or None. Raises FatalError and AbortedError."""
+        view = self.availability.views.of_node(node)
+        if self.searching is Searching.COUNTING:
+            answer: Answer = UNSURE
+            if len(plans) == 1 and is_quick(plans[0]):
+                answer = self._quick.search(plans[0], view, budget)
+            if answer is not UNSURE:
+                return answer
         state = NodeState(
             plans=plans,
             node=self.inventory.nodes[node],
-            view=self.availability.views.of_node(node),
+            view=view,
             availability=self.availability,
             candidates=self.candidates,
             derived=DerivedAttributes(self.environment, budget).value,
         )
-        return PlainSearch(state, budget)
+        search = PlainSearch(state, budget)
+        return search.found() if search.run() else None
 
     def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
         found = self._walk(plans, self.availability.views.usable, budget)
@@ -186,10 +206,8 @@ class Allocator:
             views.index[name] for name in set(nodes) if name in views.index
         )
 
-    def _walk(
-        self, plans: Sequence[ClaimPlan], allowed: int, budget: Budget
-    ) -> tuple[PlainSearch, str] | None:
-        """Return the search that succeeded and its node, the first by name of those allowed, or None."""
+    def _walk(self, plans: Sequence[ClaimPlan], allowed: int, budget: Budget) -> tuple[Found, str] | None:
+        """Return what was found and its node, the first by name of those allowed, or None."""
         availability = self.availability
         views = availability.views
         problem = self._problems.get(tuple(plan.signature for plan in plans))
@@ -199,9 +217,9 @@ class Allocator:
         while wanted:
             position = bits.lowest(wanted)
             node = views.order[position]
-            search = self.search(plans, node, budget)
-            if search.run():
-                return search, node
+            found = self.search(plans, node, budget)
+            if found is not None:
+                return found, node
             view = views.of_node(node)
             # Nodes that see the same say the same, unless what a node's kubelet can do matters.
             failed = 1 << position if view.skips_operations else view.nodes
@@ -209,10 +227,9 @@ class Allocator:
             problem.maybe &= ~failed
         return None
 
-    def _allocated(self, search: PlainSearch, node: str) -> Allocated:
-        state = search.state
+    def _allocated(self, plans: Sequence[ClaimPlan], found: Found, node: str) -> Allocated:
         results = tuple(
-            build_result(plan, state.picks[number], search.chosen_alternatives(number), node, self.share_ids)
-            for number, plan in enumerate(state.plans)
+            build_result(plan, picks, chosen, node, self.share_ids)
+            for plan, picks, chosen in zip(plans, found.picks, found.chosen, strict=True)
         )
         return Allocated(node, results)

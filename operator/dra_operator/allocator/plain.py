@@ -17,6 +17,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Answers
 from dra_operator.allocator.capacity import CapacityError
 from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.found import Found, Given
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, too_many
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.state import NodeState, Pick, device_of
@@ -74,6 +75,14 @@ class PlainSearch:
         self.chosen = [{} for _ in self.state.plans]
         self._choices = [self._expand_claim(number) for number in range(len(self.state.plans))]
         return self._solve()
+
+    def found(self) -> Found:
+        """Return what a search that succeeded has found."""
+        picks = [
+            [Given(pick.alternative, pick.content, pick.index, pick.consumed) for pick in taken]
+            for taken in self.state.picks
+        ]
+        return Found(picks, [self.chosen_alternatives(claim) for claim in range(len(picks))])
 
     def chosen_alternatives(self, claim: int) -> list[Alternative]:
         """Return the alternative that was chosen for each request of a claim."""

@@ -68,7 +68,9 @@ class ClaimPlan:
     """A claim, ready to be searched for.
 
     `signature` is equal for claims that are the same search problem. `evaluates_used` says that devices in use are
-    looked at too, and `needs_free` that no node without a free device can serve it.
+    looked at too, and `needs_free` that no node without a free device can serve it. `countable` says that each request
+    is for a number of devices, without admin access and derived attributes, and that the numbers stay within what a
+    claim can have whichever alternatives are chosen.
     """
 
     claim: ResourceClaim
@@ -77,6 +79,7 @@ class ClaimPlan:
     signature: object
     evaluates_used: bool
     needs_free: bool
+    countable: bool
 
     @property
     def key(self) -> tuple[str, str]:
@@ -118,7 +121,17 @@ def _claim_plan(
         signature=(tuple(_signature(request) for request in requests), constraints),
         evaluates_used=any(item.count is None or item.admin_access for item in every),
         needs_free=any(all(item.count for item in request.alternatives) for request in requests),
+        countable=all(map(_is_countable, every)) and _most(requests) <= MAX_DEVICES,
     )
+
+
+def _is_countable(alternative: Alternative) -> bool:
+    count = alternative.count
+    return count is not None and count > 0 and not alternative.admin_access and not alternative.derived
+
+
+def _most(requests: Sequence[RequestPlan]) -> int:
+    return sum(max(item.count or 0 for item in request.alternatives) for request in requests)
 
 
 @dataclass(frozen=True, slots=True)

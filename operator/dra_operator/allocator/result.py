@@ -6,9 +6,9 @@ Source: docs/dra-semantics 3.8; AllocationResult of resource.k8s.io/v1.
 from collections.abc import Callable, Iterable, Sequence
 
 from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.found import Given
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.state import Pick
 from dra_operator.api.types import (
     AllocationResult,
     DeviceAllocationConfiguration,
@@ -22,7 +22,7 @@ from dra_operator.api.types import (
 
 def build_result(
     plan: ClaimPlan,
-    picks: Sequence[Pick],
+    picks: Sequence[Given],
     chosen: Sequence[Alternative],
     node: str,
     share_ids: Callable[[], str],
@@ -40,7 +40,7 @@ def build_result(
     )
 
 
-def _device_result(pick: Pick, share_ids: Callable[[], str]) -> DeviceRequestAllocationResult:
+def _device_result(pick: Given, share_ids: Callable[[], str]) -> DeviceRequestAllocationResult:
     content, traits = pick.content, pick.content.traits[pick.index]
     shared = pick.consumed is not None
     return DeviceRequestAllocationResult(
@@ -85,7 +85,7 @@ def _unless_all(names: tuple[str, ...], plan: ClaimPlan, chosen: Sequence[Altern
     return () if covered else names
 
 
-def _node_selector(plan: ClaimPlan, picks: Sequence[Pick], node: str) -> NodeSelector | None:
+def _node_selector(plan: ClaimPlan, picks: Sequence[Given], node: str) -> NodeSelector | None:
     """Return where the allocation can be used: on this node if any device is tied to it, else where all can be used."""
     selectors: list[NodeSelector] = []
     for pick in picks:

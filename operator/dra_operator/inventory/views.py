@@ -12,7 +12,7 @@ Source: docs/dra-semantics 2.2 to 2.4; docs/engine sections 2 to 4.
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import accumulate, count
 
 from dra_operator.api.node_selector import NodeSelectorError
 from dra_operator.inventory import bits
@@ -31,9 +31,10 @@ class PoolView:
     """A pool as some nodes see it.
 
     Positions: `offsets[i]` is the first position of `slices[i]`, `size` their number; only a complete pool has any.
-    Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively; kept by the ledger),
-    `shareable`, `counted`, `unusable` (no search may take them, as a node selector of their own cannot be parsed; the
-    texts are in `selector_errors`). `nodes` is the set of the nodes that see it.
+    Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively) and `charged` (shares
+    consume capacity), both kept by the ledger, `shareable`, `counted`, `unusable` (no search may take them, as a node
+    selector of their own cannot be parsed; the texts are in `selector_errors`). `nodes` is the set of the nodes that
+    see it.
     """
 
     serial: int
@@ -53,6 +54,7 @@ class PoolView:
     judged_by: object
     nodes: int = 0
     free: int = 0
+    charged: int = 0
     users: int = 0
     _positions: dict[str, int] | None = None
 
@@ -71,14 +73,25 @@ class PoolView:
 
 @dataclass(slots=True, eq=False)
 class NodeView:
-    """The pools of some nodes in search order; `error` tells of a node selector that cannot be parsed."""
+    """The pools of some nodes in search order; `error` tells of a node selector that cannot be parsed.
+
+    Side by side the pools make one row of positions: `starts` holds the first of each. `groups` keeps what searches
+    have found out about attributes; it goes with the view.
+    """
 
     key: object
     pools: tuple[PoolView, ...]
+    starts: tuple[int, ...]
     error: str | None
     skips_operations: bool
     nodes: int = 0
     users: int = 0
+    groups: dict[tuple[str, ...], object] = field(default_factory=dict)
+
+    def locate(self, position: int) -> tuple[PoolView, int]:
+        """Return the pool of the device at a position of the row, and its position there."""
+        number = bisect_right(self.starts, position) - 1
+        return self.pools[number], position - self.starts[number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +316,8 @@ class Views:
             node_view = self._node_views.get(key)
             if node_view is None:
                 skips = any(view.skips_operations for view in views)
-                node_view = self._node_views[key] = NodeView(key, tuple(views), error, skips)
+                starts = tuple(accumulate((view.size for view in views), initial=0))[:-1]
+                node_view = self._node_views[key] = NodeView(key, tuple(views), starts, error, skips)
             old = self._of_node.get(name)
             if old is node_view:
                 continue

@@ -108,9 +108,13 @@ class Availability:
             used = self.ledger.used(view.key)
             view.free = bits.first(view.size)
             for device in used:
+                position = view.position(device)
+                if position is None:
+                    continue
                 if self.ledger.is_exclusive(view.key, device):
-                    position = view.position(device)
-                    view.free &= ~(0 if position is None else 1 << position)
+                    view.free &= ~(1 << position)
+                if self.ledger.consumed(view.key, device):
+                    view.charged |= 1 << position
             if view.counters is not None and view.counters not in self._counters:
                 state = self._counters[view.counters] = CounterState(view.counters)
                 state.set_used(used)
@@ -130,6 +134,7 @@ class Availability:
         views = self.views.of_pool.get(pool, {}).values()
         free = not self.ledger.is_exclusive(pool, device)
         used = device in self.ledger.used(pool)
+        charged = bool(self.ledger.consumed(pool, device))
         opened = closed = 0
         helped = 0
         for view in views:
@@ -137,6 +142,7 @@ class Availability:
             if position is not None:
                 bit = 1 << position
                 view.free = view.free | bit if free else view.free & ~bit
+                view.charged = view.charged | bit if charged else view.charged & ~bit
                 if came_back:
                     helped |= view.nodes
                 if view.free:

@@ -1,0 +1,53 @@
+"""Groups: the devices of a node by the values of some attributes.
+
+A matchAttribute constraint lets devices of one group stand together, a distinctAttribute constraint one device of each.
+Which device is in which group depends on what is published and on nothing else, so it is found once for a node view and
+kept with it. A list has something in common with many values; a device that has one is odd, and only the plain search
+deals with it.
+Source: docs/dra-semantics 3.7.
+"""
+
+from dataclasses import dataclass
+
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.inventory import NodeView
+
+_SCALARS = frozenset(("int", "bool", "string", "version"))
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Sets of positions of a node view, each of devices with equal values, by their lowest device.
+
+    `members` is all of them together: the devices that have all of the attributes. `odd` are those with a list or an
+    unknown value.
+    """
+
+    groups: tuple[int, ...]
+    members: int
+    odd: int
+
+
+def groups_of(view: NodeView, attributes: tuple[str, ...]) -> Groups:
+    """Return the groups of a node view by some attributes `domain/id`."""
+    found = view.groups.get(attributes)
+    if found is None:
+        found = view.groups[attributes] = _group(view, attributes)
+    assert isinstance(found, Groups)
+    return found
+
+
+def _group(view: NodeView, attributes: tuple[str, ...]) -> Groups:
+    by_values: dict[tuple[AttributeValue | None, ...], int] = {}
+    odd = members = 0
+    for pool, start in zip(view.pools, view.starts, strict=True):
+        for content, offset in zip(pool.slices, pool.offsets, strict=True):
+            for index in range(len(content.names)):
+                bit = 1 << (start + offset + index)
+                values = tuple(content.attribute(index, name) for name in attributes)
+                if any(value is not None and value.type not in _SCALARS for value in values):
+                    odd |= bit
+                elif None not in values:
+                    members |= bit
+                    by_values[values] = by_values.get(values, 0) | bit
+    return Groups(tuple(by_values.values()), members, odd)
