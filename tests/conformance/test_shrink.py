@@ -18,11 +18,15 @@ def test_only_what_is_needed_stays():
 
 def test_expressions_get_shorter():
     """An expression loses what is not needed, with its device."""
-    question = {"name": "q", "expression": "(1 + 2) == size('needle') || true", "device": {"driver": "d"}}
+    question = {
+        "name": "q",
+        "expression": "(1 + 2) == size('needle') || true",
+        "device": {"attributes": {"a": {}}},
+    }
 
     small = shrink(question, lambda one: "needle" in one["expression"])
 
-    assert small == {"name": "q", "expression": "needle"}
+    assert small == {"name": "q", "expression": "needle", "device": {}}
 
 
 def test_shrinking_ends():

@@ -36,7 +36,7 @@ def make_device(chance: Chance, style: Style, driver: str, name: str, sets: list
     shareable = chance.maybe(style.shareable)
     if shareable or chance.maybe(0.05):
         device["allowMultipleAllocations"] = shareable
-    if capacity := _capacities(chance, style, shareable):
+    if capacity := _capacities(chance, style, driver, shareable):
         device["capacity"] = capacity
     if sets and chance.maybe(max(style.counters, 0.3)):
         device["consumesCounters"] = [
@@ -83,9 +83,14 @@ def _value(chance: Chance, style: Style, kind: str, values: tuple[Any, ...]) -> 
     return {kind: chance.pick(*values)}
 
 
-def _capacities(chance: Chance, style: Style, shareable: bool) -> Wire:  # noqa: FBT001 - a fact of the device
-    capacities = {}
-    for name in chance.some(CAPACITIES, 0, 3):
+def _capacities(chance: Chance, style: Style, driver: str, shareable: bool) -> Wire:  # noqa: FBT001 - a fact
+    capacities: Wire = {}
+    for name in CAPACITIES:
+        if not chance.maybe(0.15 if "/" in name else 0.6):
+            continue
+        # A bare name is one in the driver's domain. With both, the order of Go's maps decides which one CEL sees.
+        if {name.removeprefix(f"{driver}/"), f"{driver}/{name}"} & capacities.keys():
+            continue
         value = amount(chance, style, family_of(name))
         capacities[name] = {"value": value}
         if chance.maybe(style.policies if shareable else style.policies / 6):

@@ -26,7 +26,7 @@ def make_slices(chance: Chance, style: Style, nodes: list[str]) -> list[Wire]:
     """Return the slices of a few pools, in a random order."""
     slices: list[Wire] = []
     wanted = chance.pick(1, 2, 2, 3, 3, 4)
-    keys = {(chance.pick(GPU, GPU, *DRIVERS), chance.pick(*POOLS)) for _ in range(wanted)}
+    keys = {(chance.pick(GPU, GPU, GPU, *DRIVERS), chance.pick(*POOLS)) for _ in range(wanted)}
     for driver, pool in sorted(keys):
         slices += _pool(chance, style, driver, pool, nodes)
     chance.shuffle(slices)
@@ -41,7 +41,7 @@ def _pool(chance: Chance, style: Style, driver: str, pool: str, nodes: list[str]
     for _ in range(chance.pick(1, 1, 1, 2, 2, 3)):
         place = home if chance.maybe(0.75) else _placement(chance, style, nodes)
         devices = []
-        for _ in range(chance.pick(0, 1, 2, 3, 4, 5)):
+        for _ in range(chance.pick(0, 2, 3, 4, 5, 6)):
             name = f"dev-{number}" if not chance.maybe(style.bad_pools / 4) else "dev-0"
             devices.append(
                 _placed(chance, style, make_device(chance, style, driver, name, sets), place, nodes)

@@ -125,7 +125,7 @@ def make_claim(chance: Chance, style: Style, number: int) -> Wire:
     name = f"claim-{number}"
     derived = chance.some((*_ATTRIBUTES, "example.com/derived", "example.com/other"), 1, 2)
     requests = [
-        _request(chance, style, f"r{place}", derived) for place in range(chance.pick(1, 1, 1, 2, 2, 3))
+        _request(chance, style, f"r{place}", derived) for place in range(chance.pick(1, 1, 1, 1, 2, 2, 3))
     ]
     if chance.maybe(style.broken / 3):
         requests = []
@@ -164,7 +164,9 @@ def _request(chance: Chance, style: Style, name: str, derived: list[str]) -> Wir
 def _asked(chance: Chance, style: Style, derived: list[str]) -> Wire:
     """Return what an exact request and an alternative have in common."""
     asked: Wire = {
-        "deviceClassName": chance.pick("any", "any", "any", GPU, GPU, GPU, NIC, "special", "configured")
+        "deviceClassName": chance.pick(
+            *("any",) * 8, GPU, GPU, GPU, NIC, "special", "configured", "configured"
+        )
     }
     if chance.maybe(style.broken):
         asked["deviceClassName"] = chance.pick("missing", "")
@@ -220,7 +222,7 @@ def _constraints(chance: Chance, style: Style, references: list[str], derived: l
     made: list[Wire] = []
     for _ in range(chance.pick(1, 1, 2) if chance.maybe(0.7 * style.constraints + style.derived / 2) else 0):
         attribute = chance.pick(*_ATTRIBUTES) if chance.maybe(0.7) else chance.pick(*_RARE_ATTRIBUTES)
-        if style.derived and chance.maybe(0.6):
+        if style.derived and chance.maybe(0.4):
             attribute = chance.pick(*derived)
         constraint: Wire = {chance.pick("matchAttribute", "matchAttribute", "distinctAttribute"): attribute}
         if chance.maybe(style.broken):

@@ -36,7 +36,7 @@ def make_scenario(seed: int, number: int) -> Wire:
         "resourceSlices": slices,
         "deviceTaintRules": make_rules(chance, style),
         "allocated": make_allocated(chance, style, slices),
-        "claims": [make_claim(chance, style, place) for place in range(chance.pick(1, 1, 1, 2, 2, 3))],
+        "claims": [make_claim(chance, style, place) for place in range(chance.pick(1, 1, 1, 1, 2, 2, 3))],
     }
     if chance.maybe(0.05) and (state := make_state(chance, style, slices)):
         scenario["allocatedState"] = state
