@@ -218,23 +218,64 @@ def test_the_constraint_that_is_in_the_way(scene: Any, ask: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("expression", "reason", "text"),
-    [
-        ("nonsense", Reason.SELECTOR_INVALID, "claim team/claim: selector #0: CEL compile error"),
-        (
-            'device.attributes["gpu.example.com"].model == "x"',
-            Reason.SELECTOR_FAILED,
-            "no such key: model; use optional chaining (.?) or has() for what not every device has",
-        ),
-    ],
-)
-def test_errors_say_it_themselves(gpus: Any, ask: Any, expression: str, reason: Reason, text: str) -> None:
-    """An attempt that ended with an error is explained by it."""
-    found = gpus.explain(gpus.claim(ask("r", 1, expression)))
+BROKEN = {
+    "compile": ("device.driver.matchs('x')", Reason.SELECTOR_INVALID),
+    "runtime": ('device.attributes["gpu.example.com"].modle == "x"', Reason.SELECTOR_FAILED),
+}
+TEXTS = {
+    "compile": 'selector #0 does not compile at column 21: no such function "matchs"; did you mean "matches"?',
+    "runtime": (
+        "selector #0 fails on device gpu.example.com/n1/d0: no such key: modle; this device has model, memory; "
+        "guard what not every device has by has(), or by .? and orValue()"
+    ),
+}
 
-    assert found.reason is reason
-    assert text in found.message
+
+@pytest.mark.parametrize("busy", [False, True], ids=["devices are free", "all devices are in use"])
+@pytest.mark.parametrize("place", ["class", "request"])
+@pytest.mark.parametrize("kind", ["compile", "runtime"])
+def test_a_broken_selector_is_told_alike_whatever_the_devices_do(
+    scene: Any, ask: Any, kind: str, place: str, *, busy: bool
+) -> None:
+    """A search that reaches a device meets it; where none is free to be asked, the explanation finds it."""
+    scene.nodes("n1")
+    scene.slice("n1", gpu("d0", attributes={"model": {"string": "a"}}), nodeName="n1")
+    scene.device_class("gpu", 'device.driver == "gpu.example.com"')
+    if busy:
+        scene.use("a", ask("r", 1))
+    expression, reason = BROKEN[kind]
+    if place == "class":
+        scene.device_class("gpu", expression)
+    found = scene.explain(scene.claim(ask("r", 1, *([expression] if place == "request" else []))))
+
+    assert (found.reason, found.request) == (reason, "r")
+    assert found.message == f"{'class gpu' if place == 'class' else 'request r'}: {TEXTS[kind]}"
+
+
+def test_a_selector_that_does_not_compile_is_told_even_without_nodes(scene: Any, ask: Any) -> None:
+    """Nodes would not help."""
+    found = scene.explain(scene.claim(ask("r", 1, "nonsense")))
+
+    assert found.reason is Reason.SELECTOR_INVALID
+
+
+def test_a_selector_that_fails_on_some_devices_keeps_only_those_away(gpus: Any, ask: Any) -> None:
+    """The error stands in the line, and what keeps the others is the reason."""
+    gpus.slice("n1", gpu("d0"), gpu("d1", attributes={"model": {"string": "a"}}), nodeName="n1")
+    gpus.slice("n2", nodeName="n2")
+    gpus.use("a", ask("r", 2))
+    found = gpus.explain(gpus.claim(ask("r", 1, 'device.attributes["gpu.example.com"].model == "a"')))
+
+    assert found.reason is Reason.DEVICE_IN_USE
+    assert found.message.endswith("1 match selector #0 (no such key: model on 1), 1 in use by 1 claim")
+
+
+def test_classes_with_equal_selectors_keep_their_names(gpus: Any, ask: Any) -> None:
+    """Claims of both ask the same of devices, and each is told of its own class."""
+    gpus.device_class("other", 'device.driver == "gpu.example.com"')
+    claims = [gpus.claim(ask("r", 9)), gpus.claim(ask("r", 9, deviceClassName="other"))]
+
+    assert ["in class gpu," in gpus.explain(claim).message for claim in claims] == [True, False]
 
 
 def test_an_explanation_is_one_line_and_always_the_same(gpus: Any, ask: Any) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel import CelError, compile_selector
-from dra_operator.cel.diagnostics import ADVICE, advice, caret
+from dra_operator.cel.diagnostics import ADVICE, advice, caret, describe
 
 
 def error_of(text, device=None) -> CelError:
@@ -37,10 +37,26 @@ def test_a_failed_evaluation_has_a_place(device):
 
 
 def test_the_attribute_that_was_meant_is_named(device):
-    """A missing key is answered with the closest names there are."""
+    """A missing key is answered with the names there are, the closest one first."""
     error = error_of("device.attributes['dra.example.com'].modle == 'h100'", device)
 
-    assert advice(error, device) == f"this device has model, node; {ADVICE}"
+    names = "model, node, index, memory, links, healthy, version"
+    assert advice(error, device) == f"this device has {names}; {ADVICE}"
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("attributes['other.example.com'].model", 'attributes["dra.example.com"].model'),
+        ("capacity['dra.example.com'].model", 'attributes["dra.example.com"].model'),
+    ],
+    ids=["under another domain", "in the other table"],
+)
+def test_a_name_that_stands_elsewhere_is_shown_where_it_stands(device, path, there):
+    """The name may be right where its domain or its table is wrong."""
+    error = error_of(f"device.{path} == device.{path}", device)
+
+    assert advice(error, device) == f"this device has {there}; {ADVICE}"
 
 
 def test_without_a_close_name_those_there_are_named(device):
@@ -58,3 +74,13 @@ def test_without_a_close_name_those_there_are_named(device):
 def test_the_function_or_field_that_was_meant_is_named(text, meant):
     """A name that is close to a known one is suggested."""
     assert advice(error_of(text)) == (f'did you mean "{meant}"?' if meant else "")
+
+
+def test_an_error_is_described_in_one_line(device):
+    """A clause about the selector: what is wrong, where, and what to do."""
+    texts = ["device.driver.matchs('x')", "device.driver ==\n  'x' and true"]
+
+    assert [describe(text, error_of(text)) for text in texts] == [
+        'does not compile at column 21: no such function "matchs"; did you mean "matches"?',
+        'does not compile at line 2, column 7: "and" is not expected here; write &&',
+    ]

@@ -159,7 +159,7 @@ def test_eval_says_which_devices_match(run, tmp_path):
     lines = result.stdout.splitlines()
     assert result.exit_code == 1
     assert lines[:2] == ["match    d/p/a", "no match d/p/b"]
-    assert lines[2].startswith("error    d/p/c  no such key: model; this device has no attributes; consider")
+    assert lines[2].startswith("error    d/p/c  no such key: model; this device has no attributes; guard")
     assert result.stderr == "1 match, 1 no match, 1 error\n"
 
 

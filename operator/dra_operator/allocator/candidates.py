@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.capacity import CapacityError, Consumed, consume
 from dra_operator.allocator.decision import FatalError
-from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.failures import in_class, in_request, selector_failure
 from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import DeviceTaint, DeviceToleration
@@ -107,24 +107,16 @@ class Candidates:
         self, key: CandidateKey, content: Slice, index: int, *, claim: str, request: str, class_name: str
     ) -> FatalError | None:
         """Return the error of the selector that fails on a device, or None if none does."""
-        device = f"{content.driver}/{content.pool}/{content.names[index]}"
         budget = _unlimited()
-        for owner, subject, expressions in (
-            (f"class {class_name}", ("DeviceClass", class_name), key.content.class_selectors),
-            (f"claim {claim}", ("ResourceClaim", claim), key.content.request_selectors),
+        for source, expressions in (
+            (in_class(class_name, request), key.content.class_selectors),
+            (in_request(claim, request), key.content.request_selectors),
         ):
             for number, expression in enumerate(expressions):
                 answers = self.selectors.get(expression)
                 selected, failed = answers.ask(content, 1 << index, budget)
                 if failed:
-                    error = answers.failure(content, index)
-                    if error.kind == "compile":
-                        text = f"{owner}: selector #{number}: CEL compile error: {error}"
-                        return FatalError(text, Reason.SELECTOR_INVALID, request=request, subject=subject)
-                    text = f"{owner}: selector #{number} on device {device}: CEL runtime error: {error}"
-                    if str(error).startswith("no such key"):
-                        text += "; use optional chaining (.?) or has() for what not every device has"
-                    return FatalError(text, Reason.SELECTOR_FAILED, request=request, subject=subject)
+                    return selector_failure(answers, source, number, content, index)
                 if not selected:
                     return None
         return None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
+from dra_operator.allocator.failures import Source, failing, in_class, in_request, invalid
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan, with_requests
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker
@@ -48,7 +49,7 @@ class Explainer:
         """Return why one of some claims, which fit nowhere together, is not allocated."""
         self._forget_if_changed()
         plan = plans[number]
-        key = (plan.signature, tuple(request.name for request in plan.requests), len(plans))
+        key = (plan.signature, _names(plan), len(plans))
         if (found := self._known.get(key)) is not None:
             return found
         try:
@@ -67,6 +68,8 @@ class Explainer:
             self._versions = versions
 
     def _explain(self, plans: Sequence[ClaimPlan], plan: ClaimPlan, budget: Budget) -> Explanation:
+        if (found := self._find_invalid(plan)) is not None:
+            return found
         if not any(node.unusable is None for node in self.inventory.nodes.values()):
             return Explanation(Reason.NO_NODES, self._no_nodes())
         if len(plans) > 1 and self.fits((plan,), budget) is not None:
@@ -81,6 +84,18 @@ class Explainer:
                 return self._explain_request(plan, request, budget)
             nodes.append(node)
         return self._explain_together(plan, nodes, budget)
+
+    def _find_invalid(self, plan: ClaimPlan) -> Explanation | None:
+        """Return the first selector that does not compile: nothing that devices do makes it any better."""
+        for request in plan.requests:
+            for item in request.alternatives:
+                for source, expressions in _selectors(plan, item):
+                    for number, expression in enumerate(expressions):
+                        answers = self.tallies.candidates.selectors.get(expression)
+                        if answers.error is not None:
+                            text = invalid(answers, source, number)
+                            return Explanation(Reason.SELECTOR_INVALID, text, source.request)
+        return None
 
     def _no_nodes(self) -> str:
         nodes = self.inventory.nodes.values()
@@ -99,7 +114,13 @@ class Explainer:
                 f"{self._constraint(alone, budget)}",
                 request.name,
             )
-        told = [self._tell(item, self.tallies.make(item, budget)) for item in request.alternatives]
+        told: list[tuple[Reason, str]] = []
+        for item in request.alternatives:
+            tally = self.tallies.make(item, budget)
+            failure = self._tell_failure(plan, item, tally)
+            if failure is not None and not request.prioritized:
+                return failure
+            told.append((failure.reason, failure.message) if failure else self._tell(item, tally))
         if not request.prioritized:
             reason, text = told[0]
             return Explanation(reason, f"request {request.name}: {text}", request.name)
@@ -130,18 +151,39 @@ class Explainer:
                 return f"constraint #{number} ({kind} {attribute})"
         return f"its {len(constraints)} constraints"
 
+    def _tell_failure(self, plan: ClaimPlan, item: Alternative, tally: Tally) -> Explanation | None:
+        """Return the failure of a selector that leaves no device because of it, if there is one."""
+        (of_class, class_selectors), (of_request, request_selectors) = _selectors(plan, item)
+        stages = [(of_class, class_selectors, tally.class_details, tally.in_class)]
+        left = tally.in_class
+        for obstacle in tally.selectors:
+            left -= obstacle.count
+            stages.append((of_request, request_selectors, obstacle, left))
+        for source, expressions, obstacle, left in stages:
+            if left:
+                continue
+            if obstacle.failure is None:
+                return None
+            number, content, index = obstacle.failure
+            answers = self.tallies.candidates.selectors.get(expressions[number])
+            text = f"{source.title}: {failing(answers, number, content, index)}"
+            return Explanation(Reason.SELECTOR_FAILED, text, source.request)
+        return None
+
     def _tell(self, alternative: Alternative, tally: Tally) -> tuple[Reason, str]:
         class_name = alternative.device_class.metadata.name
         if not tally.published:
             return Reason.NO_DEVICES, "no devices are published"
         text = f"{_devices(tally.published)} published, {tally.in_class} in class {class_name}"
+        if not tally.in_class or tally.class_details.failure:
+            text += tally.class_details.detail()
         if not tally.in_class:
-            return Reason.CLASS_MATCHES_NO_DEVICE, text + tally.class_details.detail()
+            return Reason.CLASS_MATCHES_NO_DEVICE, text
         left = tally.in_class
         for number, obstacle in enumerate(tally.selectors):
             left -= obstacle.count
             text += f", {left} match selector #{number}"
-            if not left or not obstacle.count:
+            if not left or obstacle.failure:
                 text += obstacle.detail()
             if not left:
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
@@ -170,6 +212,21 @@ def _with_claims(obstacle: Obstacle, tally: Tally) -> str:
 
 def _devices(count: int) -> str:
     return f"{count} device{'s' if count != 1 else ''}"
+
+
+def _names(plan: ClaimPlan) -> object:
+    """Return what texts name of a plan, but its signature does not."""
+    items = [item for request in plan.requests for item in request.alternatives]
+    return tuple((item.name, item.device_class.metadata.name) for item in items)
+
+
+def _selectors(plan: ClaimPlan, item: Alternative) -> tuple[tuple[Source, tuple[str, ...]], ...]:
+    """Return the selectors of an alternative, those of its class first, each with where they stand."""
+    content = item.key.content
+    return (
+        (in_class(item.device_class.metadata.name, item.name), content.class_selectors),
+        (in_request(plan.title, item.name), content.request_selectors),
+    )
 
 
 def _only(plan: ClaimPlan, request: RequestPlan) -> ClaimPlan:

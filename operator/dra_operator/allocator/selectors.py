@@ -5,6 +5,7 @@ nodes a selector is evaluated a handful of times, and a slice is answered for as
 An error is an answer too; it is raised by whoever reaches the device, not here.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,11 +24,15 @@ _EVALUATIONS_PER_LOOK = 64
 
 @dataclass(slots=True)
 class _SliceAnswer:
-    """Answers for the devices of a slice: those known, those selected, those on which the selector fails."""
+    """Answers for the devices of a slice: those known, those selected, those on which the selector fails.
+
+    `told` counts the errors of a set of devices, for those who asked.
+    """
 
     known: int = 0
     selected: int = 0
     failed: int = 0
+    told: tuple[int, Counter[str]] | None = None
 
 
 @dataclass(slots=True)
@@ -48,22 +53,20 @@ class SelectorAnswers:
         if self.program is None:
             return 0, wanted
         columns = _columns(self.program, content)
-        key = (
-            _names(self.program, content),
-            tuple(-1 if column is None else column.serial for column in columns),
-            content.driver if self.program.reads is None or _reads_driver(self.program.reads) else None,
-            content.shareable,
-            content.unreadable,
-            len(content.names),
-        )
-        answer = self._by_columns.get(key)
-        if answer is None:
-            if len(self._by_columns) >= _MAX_ANSWERS:
-                self._by_columns.clear()
-            answer = self._by_columns[key] = _SliceAnswer()
+        answer = self._answer(self.program, content, columns)
         if missing := wanted & ~answer.known:
             self._evaluate(self.program, content, columns, missing, answer=answer, budget=budget)
         return answer.selected & wanted, answer.failed & wanted
+
+    def errors(self, content: Slice, failed: int) -> Counter[str]:
+        """Return the errors of the devices on which the selector fails, each with their number."""
+        if self.program is None:
+            return Counter({str(self.error): failed.bit_count()})
+        answer = self._answer(self.program, content, _columns(self.program, content))
+        if answer.told is None or answer.told[0] != failed:
+            texts = Counter(str(self.failure(content, index)) for index in bits.each(failed))
+            answer.told = (failed, texts)
+        return answer.told[1]
 
     def failure(self, content: Slice, index: int) -> CelError:
         """Return the error of a device on which the selector fails."""
@@ -75,6 +78,25 @@ class SelectorAnswers:
         except CelError as error:
             return error
         raise AssertionError("the selector does not fail on this device")
+
+    def _answer(
+        self, program: Selector, content: Slice, columns: Sequence[Column[Any] | None]
+    ) -> _SliceAnswer:
+        """Return what is kept about slices that look the same to the selector."""
+        key = (
+            _names(program, content),
+            tuple(-1 if column is None else column.serial for column in columns),
+            content.driver if program.reads is None or _reads_driver(program.reads) else None,
+            content.shareable,
+            content.unreadable,
+            len(content.names),
+        )
+        answer = self._by_columns.get(key)
+        if answer is None:
+            if len(self._by_columns) >= _MAX_ANSWERS:
+                self._by_columns.clear()
+            answer = self._by_columns[key] = _SliceAnswer()
+        return answer
 
     def _evaluate(
         self,

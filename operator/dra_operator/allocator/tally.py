@@ -26,11 +26,15 @@ _MAX_TOLD = 65_536
 
 @dataclass(slots=True)
 class Obstacle:
-    """What keeps devices from a request: a reason, how many it keeps, and details with their own counts."""
+    """What keeps devices from a request: a reason, how many it keeps, and details with their own counts.
+
+    `failure` is a place where a selector fails: the selector's number, and a device as a slice and an index there.
+    """
 
     reason: Reason
     count: int = 0
     details: Counter[str] = field(default_factory=Counter)
+    failure: tuple[int, Slice, int] | None = None
 
     def detail(self) -> str:
         """Return the most frequent details, or nothing."""
@@ -137,23 +141,33 @@ class TallyMaker:
     def _select(self, tally: Tally, alternative: Alternative, content: Slice, budget: Budget) -> int:
         selected = bits.first(len(content.names))
         tally.published += selected.bit_count()
-        for expression in alternative.key.content.class_selectors:
-            selected = self._ask(tally.class_details, expression, content, selected, budget)
+        for number, expression in enumerate(alternative.key.content.class_selectors):
+            selected = self._ask(tally.class_details, number, expression, content, selected, budget=budget)
         tally.in_class += selected.bit_count()
-        for obstacle, expression in zip(
-            tally.selectors, alternative.key.content.request_selectors, strict=True
-        ):
-            selected = self._ask(obstacle, expression, content, selected, budget)
+        for number, expression in enumerate(alternative.key.content.request_selectors):
+            obstacle = tally.selectors[number]
+            selected = self._ask(obstacle, number, expression, content, selected, budget=budget)
         return selected
 
-    def _ask(self, obstacle: Obstacle, expression: str, content: Slice, wanted: int, budget: Budget) -> int:
+    def _ask(
+        self,
+        obstacle: Obstacle,
+        number: int,
+        expression: str,
+        content: Slice,
+        wanted: int,
+        *,
+        budget: Budget,
+    ) -> int:
         if not wanted:
             return 0
-        selected, failed = self.candidates.selectors.get(expression).ask(content, wanted, budget)
+        answers = self.candidates.selectors.get(expression)
+        selected, failed = answers.ask(content, wanted, budget)
         if refused := wanted & ~selected:
             obstacle.count += refused.bit_count()
             if failed:
-                obstacle.details["it fails"] += failed.bit_count()
+                obstacle.details.update(answers.errors(content, failed))
+                obstacle.failure = obstacle.failure or (number, content, bits.lowest(failed))
             self._compare(obstacle, expression, content, refused & ~failed, budget)
         return selected
 

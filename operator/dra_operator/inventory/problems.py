@@ -11,6 +11,7 @@ from typing import NamedTuple
 from dra_operator.api.node_selector import NodeSelectorError, parse_node_selector
 from dra_operator.api.types import DeviceClass
 from dra_operator.cel import CelError, compile_selector
+from dra_operator.cel.diagnostics import describe
 from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.pool import Judgement, Pool, Verdict
@@ -106,5 +107,7 @@ def _class_problems(item: DeviceClass) -> Iterator[Problem]:
         try:
             compile_selector(selector.cel.expression)
         except CelError as error:
-            place = "" if error.position is None else f" at column {error.position + 1}"
-            yield Problem("DeviceClass", name, f"spec.selectors[{number}] does not compile{place}: {error}")
+            expression = selector.cel.expression
+            yield Problem(
+                "DeviceClass", name, f"class {name}: selector #{number} {describe(expression, error)}"
+            )

@@ -1,0 +1,63 @@
+"""Failures of selectors, in one wording: for a claim that stumbles over one, and for one that would.
+
+Whether a selector that is broken is found by the search, as it reaches a device, or by the explanation of a claim that
+waits because every device is in use, what is to be mended is the same, and so is the text.
+"""
+
+from dataclasses import dataclass
+
+from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.selectors import SelectorAnswers
+from dra_operator.cel import prepare_device
+from dra_operator.cel.diagnostics import describe
+from dra_operator.inventory import Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where selectors stand: how texts begin, the object to be mended (kind, name), and the request it is met for."""
+
+    title: str
+    subject: tuple[str, str]
+    request: str
+
+
+def in_class(name: str, request: str) -> Source:
+    """Return the selectors of a class as a source."""
+    return Source(f"class {name}", ("DeviceClass", name), request)
+
+
+def in_request(claim: str, request: str) -> Source:
+    """Return the selectors of a claim's request as a source."""
+    return Source(f"request {request}", ("ResourceClaim", claim), request)
+
+
+def selector_failure(
+    answers: SelectorAnswers, source: Source, number: int, content: Slice, index: int
+) -> FatalError:
+    """Return the error of a selector that fails on a device."""
+    if answers.error is not None:
+        return FatalError(
+            invalid(answers, source, number),
+            Reason.SELECTOR_INVALID,
+            request=source.request,
+            subject=source.subject,
+        )
+    text = f"{source.title}: {failing(answers, number, content, index)}"
+    return FatalError(text, Reason.SELECTOR_FAILED, request=source.request, subject=source.subject)
+
+
+def invalid(answers: SelectorAnswers, source: Source, number: int) -> str:
+    """Return what is wrong with a selector that does not compile."""
+    assert answers.error is not None
+    return f"{source.title}: selector #{number} {describe(answers.expression, answers.error)}"
+
+
+def failing(answers: SelectorAnswers, number: int, content: Slice, index: int) -> str:
+    """Return how a selector fails on a device."""
+    device = prepare_device(content.driver, content.device(index))
+    text = describe(answers.expression, answers.failure(content, index), device)
+    return (
+        f"selector #{number} fails on device {content.driver}/{content.pool}/{content.names[index]}: {text}"
+    )
