@@ -8,6 +8,8 @@ Source: docs/dra-semantics 4.1.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
 from weakref import WeakSet
 
 from dra_operator.api.types import AllocationResult, ResourceClaim
@@ -17,11 +19,14 @@ DeviceKey = tuple[str, str, str]
 """Driver, pool and device name."""
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
+_NO_AMOUNTS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A device, or a share of it with the amounts it consumes, in nano-units by capacity name."""
+class Use(NamedTuple):
+    """A device, or a share of it with the amounts it consumes, in nano-units by capacity name.
+
+    One is made for each device of each claim, so it is a tuple: a frozen dataclass takes four times as long to make.
+    """
 
     device: DeviceKey
     share: bool
@@ -37,12 +42,19 @@ class Collision:
 
 
 @dataclass(slots=True)
-class _Holders:
-    """Who holds a device: claims that have it alone, claims that share it, and what the shares sum up to."""
+class _Shares:
+    """The claims that share a device, and what their shares sum up to."""
 
-    exclusive: list[ClaimKey] = field(default_factory=list)
-    shares: list[ClaimKey] = field(default_factory=list)
+    claims: list[ClaimKey] = field(default_factory=list)
     amounts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Holders:
+    """Who holds a device: claims that have it alone, and shares, which few devices have."""
+
+    exclusive: tuple[ClaimKey, ...] = ()
+    shares: _Shares | None = None
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -103,7 +115,10 @@ class Ledger:
     def owners(self, driver: str, pool: str, device: str) -> tuple[ClaimKey, ...]:
         """Return the claims that hold a device or a share of it, sorted."""
         holders = self._held.get((driver, pool), {}).get(device)
-        return () if holders is None else tuple(sorted({*holders.exclusive, *holders.shares}))
+        if holders is None:
+            return ()
+        sharing = () if holders.shares is None else holders.shares.claims
+        return tuple(sorted({*holders.exclusive, *sharing}))
 
     def collisions(self) -> tuple[Collision, ...]:
         """Return the devices that several claims hold for themselves alone, sorted."""
@@ -127,22 +142,27 @@ class Ledger:
     def has_shares(self, pool: PoolKey, device: str) -> bool:
         """True if a claim holds a share of the device."""
         holders = self._held.get(pool, {}).get(device)
-        return holders is not None and bool(holders.shares)
+        return holders is not None and holders.shares is not None
 
     def consumed(self, pool: PoolKey, device: str) -> Mapping[str, int]:
         """Return what the shares of a device consume together, in nano-units by capacity name."""
         holders = self._held.get(pool, {}).get(device)
-        return {} if holders is None else holders.amounts
+        return _NO_AMOUNTS if holders is None or holders.shares is None else holders.shares.amounts
 
     def _uses(self, allocation: AllocationResult) -> tuple[Use, ...]:
+        shares = self.shares
         return tuple(
-            Use(
-                (result.driver, result.pool, result.device),
-                share=self.shares and bool(result.share_id),
-                amounts=tuple((name, amount.nano) for name, amount in result.consumed_capacity.items()),
-            )
-            for result in allocation.devices.results
-            if not result.admin_access
+            [
+                Use(
+                    (result.driver, result.pool, result.device),
+                    shares and bool(result.share_id),
+                    tuple([(name, amount.nano) for name, amount in result.consumed_capacity.items()])
+                    if result.consumed_capacity
+                    else (),
+                )
+                for result in allocation.devices.results
+                if not result.admin_access
+            ]
         )
 
     def _replace(
@@ -158,34 +178,43 @@ class Ledger:
             self._take(claim, use)
         for use in old:
             self._give_back(claim, use)
+        # Once a claim, not once a device: walking over weak references takes longer than all the rest.
+        for touched in self._subscribers:
+            for use in uses:
+                touched.devices.setdefault(use.device, False)
+            for use in old:
+                touched.devices[use.device] = True
 
     def _take(self, claim: ClaimKey, use: Use) -> None:
         driver, pool, device = use.device
-        holders = self._held.setdefault((driver, pool), {}).setdefault(device, _Holders())
-        if use.share:
-            holders.shares.append(claim)
-            for name, amount in use.amounts:
-                holders.amounts[name] = holders.amounts.get(name, 0) + amount
-        else:
-            holders.exclusive.append(claim)
-        for touched in self._subscribers:
-            touched.devices.setdefault(use.device, False)
+        if (devices := self._held.get((driver, pool))) is None:
+            devices = self._held[driver, pool] = {}
+        if (holders := devices.get(device)) is None:
+            holders = devices[device] = _Holders()
+        if not use.share:
+            holders.exclusive = (*holders.exclusive, claim)
+            return
+        if (shares := holders.shares) is None:
+            shares = holders.shares = _Shares()
+        shares.claims.append(claim)
+        for name, amount in use.amounts:
+            shares.amounts[name] = shares.amounts.get(name, 0) + amount
 
     def _give_back(self, claim: ClaimKey, use: Use) -> None:
         driver, pool, device = use.device
         devices = self._held[driver, pool]
         holders = devices[device]
         if use.share:
-            holders.shares.remove(claim)
+            assert holders.shares is not None
+            holders.shares.claims.remove(claim)
             for name, amount in use.amounts:
-                holders.amounts[name] -= amount
-            if not holders.shares:
-                holders.amounts.clear()
+                holders.shares.amounts[name] -= amount
+            if not holders.shares.claims:
+                holders.shares = None
         else:
-            holders.exclusive.remove(claim)
-        if not holders.shares and not holders.exclusive:
+            position = holders.exclusive.index(claim)
+            holders.exclusive = holders.exclusive[:position] + holders.exclusive[position + 1 :]
+        if not holders.exclusive and holders.shares is None:
             del devices[device]
             if not devices:
                 del self._held[driver, pool]
-        for touched in self._subscribers:
-            touched.devices[use.device] = True
