@@ -112,10 +112,22 @@ def traversal_cost(value: Any) -> int:
     if type(value) is bytes:
         return int(len(value) * CHARACTER)
     if type(value) is tuple:
-        return sum(map(traversal_cost, value))
-    if isinstance(value, CelMap):
-        return sum(traversal_cost(key) + traversal_cost(item) for key, item in value.items())
-    return 1
+        return _inner_cost(value, {})
+    return _inner_cost(value, {}) if isinstance(value, CelMap) else 1
+
+
+def _inner_cost(value: Any, known: dict[int, int]) -> int:
+    """Return the cost of passing over a list or map; one that stands in it many times is looked at once."""
+    cost = known.get(id(value))
+    if cost is None:
+        parts = value if type(value) is tuple else [part for entry in value.items() for part in entry]
+        cost = known[id(value)] = sum(
+            _inner_cost(part, known)
+            if type(part) is tuple or isinstance(part, CelMap)
+            else traversal_cost(part)
+            for part in parts
+        )
+    return cost
 
 
 def _scan(value: Any, factor: float = 1) -> int:

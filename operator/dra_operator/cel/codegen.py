@@ -39,7 +39,7 @@ from dra_operator.cel.plan import (
     Step,
     Variable,
 )
-from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
+from dra_operator.cel.types import BOOL, DYN, INT, STRING, Kind, Type
 from dra_operator.cel.values import MISSING
 
 Compiled: TypeAlias = Callable[[Any], Any]
@@ -47,6 +47,7 @@ Compiled: TypeAlias = Callable[[Any], Any]
 _LITERALS: Final = frozenset((bool, int, str, bytes, type(None)))
 _PLAIN: Final = {BOOL: bool, INT: int, STRING: str}
 """The static types whose values Python compares as CEL does, as long as both sides have the same type."""
+_LISTS: Final = frozenset((Kind.LIST, Kind.DYN, Kind.ANY, Kind.PARAMETER))
 _COMPARISONS: Final[dict[str, type[ast.cmpop]]] = {
     "_<_": ast.Lt, "_<=_": ast.LtE, "_>_": ast.Gt, "_>=_": ast.GtE,
 }  # fmt: skip
@@ -269,6 +270,9 @@ class _Generator:
         name, arguments = step.function.name, step.arguments
         if all(isinstance(argument, Const) for argument in arguments):
             return self._folded(step)
+        if self.nested and name == "_+_" and self.type_of(step).kind in _LISTS:
+            # To add lists costs nothing there, and time and memory here: again and again only under the meter.
+            raise _UnsupportedError
         if name in _COMPARISONS:
             ordered = self._compared_to(name, arguments)
             return ordered or self._plainly(_COMPARISONS[name](), self._helper(step), *arguments)

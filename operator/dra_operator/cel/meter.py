@@ -25,10 +25,20 @@ from dra_operator.cel.plan import (
     Qualifier,
     Step,
 )
-from dra_operator.cel.values import MISSING
+from dra_operator.cel.values import MISSING, CelMap
 
 COST_LIMIT: Final = 1_000_000
 """The most that one evaluation may cost (`CELSelectorExpressionMaxCost`)."""
+STEP_LIMIT: Final = 30_000
+"""The most steps that the interpreter takes in one evaluation: what it can do in less than a tenth of a second.
+
+Upstream has no such limit, but needs less time to reach that of the cost. Expressions with an estimate well below the
+latter do not come here unless they fail.
+"""
+_ELEMENTS_A_STEP: Final = 8
+"""How many elements of a list or map count as a step when a call is given it."""
+_COPIED_A_STEP: Final = 128
+"""The same for lists that are only copied, to make one of two."""
 LIST_COST: Final = 10
 MAP_COST: Final = 30
 MESSAGE_COST: Final = 40
@@ -37,10 +47,11 @@ MESSAGE_COST: Final = 40
 class Meter:
     """The cost of one evaluation, in upstream's units."""
 
-    __slots__ = ("_found", "_ids", "_values", "cost", "limit")
+    __slots__ = ("_found", "_ids", "_values", "cost", "limit", "steps")
 
     def __init__(self, limit: int = COST_LIMIT) -> None:
         self.cost = 0
+        self.steps = 0
         self.limit = limit
         # The stack of observed values, and how often each id is on it: most that is looked for is not there.
         self._ids: list[int] = []
@@ -103,12 +114,17 @@ class Meter:
         values = self._take(arguments)
         if values is not None:
             self.cost += call_cost(name, overload, values, result)
+            elements = sum(
+                len(value) for value in values if type(value) is tuple or isinstance(value, CelMap)
+            )
+            self.steps += elements // (_COPIED_A_STEP if name == "_+_" else _ELEMENTS_A_STEP)
 
     def _push(self, identity: int, value: Any) -> None:
         self._ids.append(identity)
         self._values.append(value)
         self._found[identity] = self._found.get(identity, 0) + 1
-        if self.cost > self.limit:
+        self.steps += 1
+        if self.cost > self.limit or self.steps > STEP_LIMIT:
             raise Abort("runtime", "operation cancelled: actual cost limit exceeded")
 
     def _drop(self, identity: int) -> Any:

@@ -10,6 +10,7 @@ from math import inf, nan
 from typing import Any, Final
 
 from dra_operator.cel.errors import Abort, CelError, runtime_error
+from dra_operator.cel.library.limits import check_elements, check_length
 from dra_operator.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -64,7 +65,13 @@ def add(left: Any, right: Any) -> Any:
     if kind is type(right):
         if kind is int:
             return whole(left + right)
-        if kind is str or kind is float or kind is tuple or kind is bytes:
+        if kind is float:
+            return left + right
+        if kind is str or kind is bytes:
+            check_length(len(left) + len(right))
+            return left + right
+        if kind is tuple:
+            check_elements(len(left) + len(right))
             return left + right
         if kind is Uint:
             return unsigned(int(left) + int(right))

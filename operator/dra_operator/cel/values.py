@@ -10,7 +10,7 @@ Source: cel-go `common/types`.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 from dra_operator.api.semver import Semver
 from dra_operator.cel.errors import Abort, CelError, runtime_error
@@ -270,11 +270,11 @@ def cel_equal(left: Any, right: Any) -> bool:
     kind = type(left)
     if kind is type(right):
         if kind is tuple:
-            return _lists_equal(left, right)
+            return _lists_equal(left, right, {})
         if kind in _MAPS:
-            return _maps_equal(left, right)
+            return _maps_equal(left, right, {})
         if kind is Optional_:
-            return _optionals_equal(left, right)
+            return _optionals_equal(left, right, {})
         if isinstance(left, Opaque):
             return left.equals(right)
         if kind is Semver:
@@ -285,7 +285,7 @@ def cel_equal(left: Any, right: Any) -> bool:
     if kind in _NUMBERS and type(right) in _NUMBERS:
         return compare_numbers(left, right) == 0 if left == left and right == right else False  # noqa: PLR0124
     if isinstance(left, CelMap):
-        return isinstance(right, CelMap) and _maps_equal(left, right)
+        return isinstance(right, CelMap) and _maps_equal(left, right, {})
     if isinstance(left, Opaque):
         return left.equals(right)
     if kind is Semver:
@@ -295,36 +295,66 @@ def cel_equal(left: Any, right: Any) -> bool:
 
 _NUMBERS: Final = frozenset((int, Uint, float))
 _MAPS: Final = frozenset((CelMap, StringMap, DefaultMap))
+_AS_PYTHON: Final = frozenset((bool, int, Uint, str, bytes))
+"""Types whose values Python compares as CEL does, as long as both are of the same one (NaN is not even itself)."""
 
 
-def _lists_equal(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
-    return len(left) == len(right) and all(map(_not_unequal, left, right))
+Known: TypeAlias = dict[tuple[int, int], bool]
+"""Which lists and maps, by their identities, have been found equal or unequal while two values are compared."""
 
 
-def _maps_equal(left: CelMap, right: CelMap) -> bool:
+def _lists_equal(left: tuple[Any, ...], right: tuple[Any, ...], known: Known) -> bool:
+    if len(left) != len(right):
+        return False
+    kinds = {*map(type, left), *map(type, right)}
+    if len(kinds) == 1 and kinds <= _AS_PYTHON:
+        return left == right
+    return all(_not_unequal(one, other, known) for one, other in zip(left, right, strict=True))
+
+
+def _maps_equal(left: CelMap, right: CelMap, known: Known) -> bool:
     if len(left) != len(right):
         return False
     for key, value in left.items():
         other = right.find(key)
-        if other is MISSING or not _not_unequal(value, other):
+        if other is MISSING or not _not_unequal(value, other, known):
             return False
     return True
 
 
-def _not_unequal(left: Any, right: Any) -> bool:
+def _not_unequal(left: Any, right: Any, known: Known) -> bool:
     """Elements that cannot be compared do not make their lists unequal: cel-go looks for a clear "no" only."""
     try:
-        return cel_equal(left, right)
+        return _within(left, right, known)
     except Abort:
         raise
     except CelError:
         return True
 
 
-def _optionals_equal(left: Optional_, right: Optional_) -> bool:
+def _within(left: Any, right: Any, known: Known) -> bool:
+    """Return whether two values inside of others are equal; the same two lists or maps are compared only once.
+
+    `[x, x]`, where `x` is `[y, y]` and so on, is short to write and endless to walk through.
+    """
+    kind = type(left)
+    if kind is Optional_ and type(right) is Optional_:
+        return _optionals_equal(left, right, known)
+    both_lists = kind is tuple and type(right) is tuple
+    if not both_lists and not (kind in _MAPS and type(right) in _MAPS):
+        return cel_equal(left, right)
+    pair = id(left), id(right)
+    answer = known.get(pair)
+    if answer is None:
+        compare = _lists_equal if both_lists else _maps_equal
+        answer = known[pair] = compare(left, right, known)
+    return answer
+
+
+def _optionals_equal(left: Optional_, right: Optional_, known: Known) -> bool:
     if left.value is MISSING or right.value is MISSING:
         return left.value is right.value
-    return cel_equal(left.value, right.value)
+    return _within(left.value, right.value, known)
 
 
 def compare_numbers(left: Any, right: Any) -> int:

@@ -190,22 +190,30 @@ def _write(clause: Clause, value: Any) -> str:
 
 
 def _as_string(value: Any, _precision: int) -> str:
-    return _string(value, 0)
+    return _string(value, 0, {})
 
 
-def _string(value: Any, depth: int) -> str:
+def _string(value: Any, depth: int, known: dict[int, str]) -> str:
     """Return the text of a value that stands by itself."""
     if depth > _DEEPEST:
         raise cost_exceeded()
     simple = _SIMPLE.get(type(value))
     if simple is not None:
         return simple(value)
-    if type(value) is tuple:
-        return f"[{', '.join(_limited(_element(item, depth + 1) for item in value))}]"
-    if isinstance(value, CelMap):
-        pairs = sorted((_key(key), _element(item, depth + 1)) for key, item in _ordered(value))
-        return f"{{{', '.join(_limited(f'{key}:{item}' for key, item in pairs))}}}"
-    raise FormatError(f"error during formatting: no formatting function for {type_name(value)}")
+    if type(value) is not tuple and not isinstance(value, CelMap):
+        raise FormatError(f"error during formatting: no formatting function for {type_name(value)}")
+    # What stands in a value many times is written once, and copied: it may be there more often than anybody can count.
+    text = known.get(id(value))
+    if text is None:
+        text = known[id(value)] = _aggregate(value, depth + 1, known)
+    return text
+
+
+def _aggregate(value: tuple[Any, ...] | CelMap, depth: int, known: dict[int, str]) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(_limited(_element(item, depth, known) for item in value))}]"
+    pairs = sorted((_key(key), _element(item, depth, known)) for key, item in _ordered(value))
+    return f"{{{', '.join(_limited(f'{key}:{item}' for key, item in pairs))}}}"
 
 
 def _ordered(value: CelMap) -> list[tuple[Any, Any]]:
@@ -223,7 +231,7 @@ def _limited(parts: Any) -> list[str]:
     return result
 
 
-def _element(value: Any, depth: int) -> str:
+def _element(value: Any, depth: int, known: dict[int, str]) -> str:
     """Return the text of a value within a list or map: as a literal of CEL."""
     kind = type(value)
     if kind is float:
@@ -237,12 +245,12 @@ def _element(value: Any, depth: int) -> str:
         return f'duration("{duration_to_string(value)}")'
     if kind is Timestamp:
         return f'timestamp("{timestamp_to_string(value)}")'
-    return _string(value, depth)
+    return _string(value, depth, known)
 
 
 def _key(key: Any) -> str:
     if type(key) in (str, bool, *_WHOLE):
-        return _element(key, 0)
+        return _element(key, 0, {})
     raise FormatError(f"error during formatting: no formatting function for map key of type {type_name(key)}")
 
 

@@ -13,8 +13,8 @@ LONGEST_TEXT: Final = 1_000_000
 """Characters a string may grow to; an expression of 10 KiB has to try hard to get there."""
 MOST_COMPARISONS: Final = 150_000
 """Comparisons of elements that one call may make."""
-MOST_ELEMENTS: Final = 1_000_000
-"""Elements that one call may yield."""
+MOST_ELEMENTS: Final = 50_000
+"""Elements that a list may have."""
 
 
 def cost_exceeded() -> Abort:
@@ -25,6 +25,12 @@ def cost_exceeded() -> Abort:
 def check_length(length: int) -> None:
     """Refuse to make a text of `length` characters if that is too long. Raises CelError."""
     if length > LONGEST_TEXT:
+        raise cost_exceeded()
+
+
+def check_elements(count: int) -> None:
+    """Refuse to make a list of `count` elements if those are too many. Raises CelError."""
+    if count > MOST_ELEMENTS:
         raise cost_exceeded()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, runtime_error
-from dra_operator.cel.library.limits import MOST_ELEMENTS, check_comparisons, cost_exceeded
+from dra_operator.cel.library.limits import check_comparisons, check_elements
 from dra_operator.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -159,18 +159,19 @@ def flatten(items: tuple[Any, ...], depth: int = 1) -> tuple[Any, ...]:
     if depth < 0:
         raise runtime_error("level must be non-negative")
     result: list[Any] = []
-    _flatten(items, min(depth, _DEEPEST), result)
+    _flatten(items, min(depth, _DEEPEST), result, [0])
     return tuple(result)
 
 
-def _flatten(items: tuple[Any, ...], depth: int, result: list[Any]) -> None:
+def _flatten(items: tuple[Any, ...], depth: int, result: list[Any], seen: list[int]) -> None:
+    # Lists are counted as they are met: empty ones may be without number and add nothing to the result.
+    seen[0] += len(items)
+    check_elements(seen[0])
     for item in items:
         if type(item) is tuple and depth > 0:
-            _flatten(item, depth - 1, result)
+            _flatten(item, depth - 1, result, seen)
         else:
             result.append(item)
-    if len(result) > MOST_ELEMENTS:
-        raise cost_exceeded()
 
 
 def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -196,6 +197,7 @@ def numbers_below(size: int) -> tuple[int, ...]:
         raise runtime_error(f"lists.range: size must be non-negative, got {size}")
     if size > _LONGEST_RANGE:
         raise runtime_error(f"lists.range: size {size} exceeds maximum allowed ({_LONGEST_RANGE})")
+    check_elements(size)
     return tuple(range(size))
 
 
