@@ -6,9 +6,14 @@ Source: cel-go `common/types/types.go`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
+
+from dra_operator.cel.errors import compile_error
+
+MOST_WEIGHT: Final = 300
+"""More than lists can nest (250), and far more than anybody needs."""
 
 
 class Kind(Enum):
@@ -42,6 +47,17 @@ class Type:
     name: str
     parameters: tuple["Type", ...] = ()
     wrapper: bool = False
+    weight: int = field(init=False, compare=False, repr=False)
+    """How many types it consists of."""
+
+    def __post_init__(self) -> None:
+        weight = 1
+        for part in self.parameters:
+            weight += part.weight
+        # `{x: x}`, where x is `{y: y}` and so on, has a type that nobody can look through.
+        if weight > MOST_WEIGHT:
+            raise compile_error("expression has a type that nests too deep")
+        object.__setattr__(self, "weight", weight)
 
     def __str__(self) -> str:
         if self.kind is Kind.PARAMETER:
