@@ -183,35 +183,30 @@ def _json_values(text: str) -> list[tuple[int, Any]] | None:
 
 
 def _yaml_objects(name: str, text: str) -> Iterator[Found]:
-    number = 0
-    starts = [0, *(match.end() for match in _SEPARATOR.finditer(text))]
-    ends = [*(match.start() for match in _SEPARATOR.finditer(text)), len(text)]
-    for start, end in zip(starts, ends, strict=True):
-        offset = text.count("\n", 0, start)
+    number, offset = 0, 0
+    for document in _SEPARATOR.split(text):
         try:
-            value = yaml.load(text[start:end], Loader=_Loader)  # noqa: S506 - derived from the safe one
+            value = yaml.load(document, Loader=_Loader)  # noqa: S506 - derived from the safe one
         except yaml.YAMLError as error:
             number += 1
             yield Unreadable(f"{name}, document {number}: {_problem(error, offset)}")
-            continue
         except (RecursionError, ValueError, OverflowError) as error:
             number += 1
             yield Unreadable(f"{name}, document {number}: not understood: {error}")
-            continue
-        if value is not None:
-            number += 1
-            yield from _objects(Place(name, number, _first_line(text, start)), value)
+        else:
+            if value is not None:
+                number += 1
+                yield from _objects(Place(name, number, offset + _first_line(document)), value)
+        offset += document.count("\n")
 
 
-def _first_line(text: str, start: int) -> int:
-    """Return the number of the first line from `start` on that says something."""
-    line = text.count("\n", 0, start) + 1
-    for content in text[start:].splitlines():
-        stripped = content.strip()
+def _first_line(document: str) -> int:
+    """Return the number of the first line that says something, from 1."""
+    for number, line in enumerate(document.split("\n"), 1):
+        stripped = line.strip()
         if stripped and not stripped.startswith("#"):
-            return line
-        line += 1
-    return line
+            return number
+    return 1
 
 
 def _problem(error: yaml.YAMLError, offset: int) -> str:

@@ -1,0 +1,182 @@
+"""Reading manifests as kubectl reads them."""
+
+import gzip
+import json
+
+import pytest
+import yaml
+
+from dra_operator.cli.manifests import Manifest, Unreadable, read, to_yaml, write_yaml
+
+
+@pytest.fixture
+def found(tmp_path):
+    """Return a function that writes a file and returns what is read of it."""
+
+    def of(content, name="file.yaml"):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return list(read([str(path)]))
+
+    return of
+
+
+def names(found):
+    """Return the names of the objects, and what could not be read as None."""
+    return [item.body["metadata"]["name"] if isinstance(item, Manifest) else None for item in found]
+
+
+OBJECT = "kind: Node\nmetadata: {name: %s}\n"
+LIST = {"kind": "List", "items": [{"kind": "Node", "metadata": {"name": name}} for name in "ab"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (f"---\n{OBJECT % 'a'}---\n{OBJECT % 'b'}", ["a", "b"]),
+        (f"# a comment\n---\n---\n{OBJECT % 'a'}--- # done\n", ["a"]),
+        (f"--- {{kind: Node, metadata: {{name: a}}}}\n---\n{OBJECT % 'b'}", ["a", "b"]),
+        (json.dumps(LIST), ["a", "b"]),
+        (yaml.safe_dump(LIST), ["a", "b"]),
+        (json.dumps(LIST["items"][0]) + "\n" + json.dumps(LIST["items"][1]), ["a", "b"]),
+        ("{kind: Node, metadata: {name: a}}", ["a"]),
+        (gzip.compress(OBJECT.encode() % b"a"), ["a"]),
+        ("\ufeff" + OBJECT % "a", ["a"]),
+        ("", []),
+    ],
+    ids=[
+        "documents",
+        "empty documents",
+        "document on the line of its separator",
+        "JSON list",
+        "YAML list",
+        "JSON objects one after the other",
+        "YAML in flow style",
+        "packed",
+        "byte order mark",
+        "nothing",
+    ],
+)
+def test_objects_of_a_file(found, content, expected):
+    """Every object is found, however they are put together."""
+    assert names(found(content)) == expected
+
+
+def test_items_of_a_typed_list_are_of_its_kind(found):
+    """The items of the API server's own lists do not say what they are."""
+    answer = {
+        "kind": "ResourceSliceList",
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "items": [{"metadata": {"name": "a"}}],
+    }
+
+    (item,) = found(json.dumps(answer))
+
+    assert item.body["kind"] == "ResourceSlice"
+    assert item.body["apiVersion"] == "resource.k8s.io/v1beta1"
+
+
+def test_a_broken_document_leaves_the_others_alone(found):
+    """A mistake is told with document and line, and what follows it is still read."""
+    first, second, third = found(f"{OBJECT % 'a'}---\nkind: [Node\n---\n{OBJECT % 'b'}", "my.yaml")
+
+    assert names([first, third]) == ["a", "b"]
+    assert isinstance(second, Unreadable)
+    assert "my.yaml, document 2: line 5: no YAML: " in second.message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("- a\n- b\n", 'document 1 (line 1): ["a", "b"] is not an object'),
+        ("just text", 'document 1 (line 1): "just text" is not an object'),
+        ("kind: List\nitems: {a: b}\n", 'document 1 (line 1): List: items: {"a": "b"} is not a list'),
+        ("kind: List\nitems: [1]\n", "document 1 (line 1), items[0]: 1 is not an object"),
+        (b"kind: \xff", "byte 6 is not UTF-8"),
+    ],
+    ids=["sequence", "text", "items no list", "item no object", "not UTF-8"],
+)
+def test_what_is_no_object(found, content, message):
+    """It is told where it stands and what it is."""
+    (item,) = found(content)
+
+    assert message in item.message
+
+
+def test_place_names_file_document_and_line(found):
+    """Lines are those of the file, and comments above an object do not count."""
+    _, second = found(f"{OBJECT % 'a'}---\n# about b\n{OBJECT % 'b'}", "my.yaml")
+
+    assert str(second.place).endswith("my.yaml, document 2 (line 5)")
+
+
+def test_times_are_text(found):
+    """A time stays as it is written, since the API compares it as text."""
+    (item,) = found("created: 2026-01-02T03:04:05Z\ndate: 2026-01-02\n")
+
+    assert item.body == {"created": "2026-01-02T03:04:05Z", "date": "2026-01-02"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("12:30", "12:30"), ("1:30.5", "1:30.5"), ("=", "="), ("0x10", 16), ("1.5", 1.5), ("yes", True)],
+)
+def test_values_are_kubectls(found, text, value):
+    """Sexagesimal numbers, of which kubectl knows nothing, are text; what both know is the same."""
+    (item,) = found(f"value: {text}\n")
+
+    assert item.body["value"] == value
+
+
+def test_folders_are_read_with_all_below(tmp_path):
+    """Only files of manifests count, in the order of their names."""
+    (tmp_path / "b").mkdir()
+    for name in ("b/one.json", "a.yml", "c.yaml", "notes.md", "script.py"):
+        (tmp_path / name).write_text(json.dumps({"metadata": {"name": name}}))
+
+    assert names(read([str(tmp_path)])) == ["a.yml", "b/one.json", "c.yaml"]
+
+
+@pytest.mark.parametrize("path", ["absent.yaml", "empty"])
+def test_a_path_without_manifests_is_told(tmp_path, path):
+    """A file that is not there, and a folder without manifests, are mistakes."""
+    (tmp_path / "empty").mkdir()
+
+    (item,) = read([str(tmp_path / path)])
+
+    assert str(tmp_path / path) in item.message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1e3",
+        "true",
+        "2026-01-02T03:04:05Z",
+        "12:30",
+        "0x10",
+        "two\nlines\n",
+        "two\nlines",
+        "",
+        "null",
+        "é",
+        "1E2",
+    ],
+)
+def test_what_is_written_is_read_again(found, value):
+    """Texts stay texts, whatever they look like."""
+    body = {"kind": "Node", "metadata": {"name": value}}
+
+    (item,) = found(b"".join(write_yaml([body])))
+
+    assert item.body == body
+
+
+def test_quantities_are_written_as_text():
+    """1e3 without quotes would be a number for kubectl, and come back as 1k."""
+    assert to_yaml({"value": "1e3"}) == "value: '1e3'\n"
+
+
+def test_texts_of_several_lines_are_blocks():
+    """A CEL expression stays readable."""
+    assert to_yaml({"expression": "a &&\nb"}) == "expression: |-\n  a &&\n  b\n"

@@ -1,0 +1,135 @@
+"""Claims made for pods, by the rules of the claim controller."""
+
+import pytest
+
+from dra_operator.cli.gather import gather
+from dra_operator.cli.manifests import Manifest, Place
+from dra_operator.cli.pod_claims import generate_name, make_claims
+
+V1 = "resource.k8s.io/v1"
+ENTRY = {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}
+TEMPLATE = {
+    "apiVersion": V1,
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "one-gpu"},
+    "spec": {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+    },
+}
+
+
+def pod(entry=ENTRY, *, status=None, **metadata):
+    """A pod with one entry."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train", "uid": "uid-1", **metadata},
+        "spec": {"containers": [{"name": "main"}], "resourceClaims": [entry]},
+        "status": status or {},
+    }
+
+
+def claim(name, **metadata):
+    """A claim."""
+    return {"apiVersion": V1, "kind": "ResourceClaim", "metadata": {"name": name, **metadata}, "spec": {}}
+
+
+def made(*bodies):
+    """Return the claims that are made, and the problems."""
+    gathered = gather(Manifest(Place("f", number, 1), body) for number, body in enumerate(bodies, 1))
+    assert not gathered.errors
+    return make_claims(gathered)
+
+
+def test_a_claim_is_what_the_template_says():
+    """Spec, labels and annotations come from the template; owner and entry from the pod."""
+    (thing,), problems = made(TEMPLATE, pod(creationTimestamp="2026-01-01T00:00:00Z"))
+
+    metadata, request = thing.obj.metadata, thing.obj.spec.devices.requests[0].exactly
+    assert problems == []
+    assert (request.device_class_name, request.allocation_mode, request.count) == ("gpu", "ExactCount", 1)
+    assert metadata.labels == {"team": "a"}
+    assert metadata.annotations == {"note": "b", "resource.kubernetes.io/pod-claim-name": "gpu"}
+    assert [(owner.name, owner.uid, owner.controller) for owner in metadata.owner_references] == [
+        ("train", "uid-1", True)
+    ]
+    assert metadata.namespace == "default"
+    assert metadata.creation_timestamp == "2026-01-01T00:00:00Z"
+    assert metadata.name.startswith("train-gpu-")
+    assert len(metadata.name) == len("train-gpu-") + 5
+
+
+def test_the_name_is_the_same_each_time():
+    """The same files give the same answer."""
+    assert made(TEMPLATE, pod())[0][0].obj.metadata.name == made(TEMPLATE, pod())[0][0].obj.metadata.name
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "expected"),
+    [
+        ("train", "gpu", "train-gpu-"),
+        ("p" * 50, "e" * 5, "p" * 50 + "-" + "e" * 5 + "-"),
+        ("p" * 100, "e" * 20, "p" * 46 + "-" + "e" * 9),
+    ],
+    ids=["short", "just short enough", "too long"],
+)
+def test_long_names_lose_their_ends(name, entry, expected):
+    """What does not fit 57 bytes is cut in proportion. Source: kube-controller-manager."""
+    assert generate_name(name, entry) == expected
+    assert len(expected) <= 57
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        [pod(status={"phase": "Succeeded"})],
+        [pod(status={"phase": "Failed"})],
+        [pod(deletionTimestamp="2026-01-01T00:00:00Z")],
+        [pod(status={"resourceClaimStatuses": [{"name": "gpu"}]})],
+        [pod(status={"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}), claim("c")],
+        [
+            pod(),
+            claim(
+                "c",
+                annotations={"resource.kubernetes.io/pod-claim-name": "gpu"},
+                ownerReferences=[{"kind": "Pod", "name": "train", "uid": "uid-1", "controller": True}],
+            ),
+        ],
+        [pod({"name": "gpu", "resourceClaimName": "c"}), claim("c")],
+    ],
+    ids=[
+        "succeeded",
+        "failed",
+        "being deleted",
+        "none needed",
+        "made",
+        "made, not yet recorded",
+        "names one",
+    ],
+)
+def test_no_claim_is_made_where_none_is_missing(bodies):
+    """A pod that is finished, or has its claims, gets none."""
+    assert made(TEMPLATE, *bodies) == ([], [])
+
+
+def test_a_claim_that_is_gone_is_made_again():
+    """The status of the pod names a claim that does not exist any more."""
+    status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gone"}]}
+
+    claims, _ = made(TEMPLATE, pod(status=status))
+
+    assert len(claims) == 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "missing"),
+    [
+        (ENTRY, 'there is no ResourceClaimTemplate "default/one-gpu"'),
+        ({"name": "gpu", "resourceClaimName": "absent"}, 'there is no ResourceClaim "default/absent"'),
+    ],
+    ids=["template", "claim"],
+)
+def test_what_a_pod_names_and_is_not_there_is_told(entry, missing):
+    """The line names the pod, the entry and what is missing."""
+    assert made(pod(entry)) == ([], [f'f, document 1 (line 1): Pod "default/train": entry "gpu": {missing}'])

@@ -1,0 +1,151 @@
+"""Redaction: nothing of tenants is left, and everything still fits together."""
+
+import json
+
+import pytest
+
+from dra_operator.cli.redact import redact
+
+SECRET = "secret"
+V1 = "resource.k8s.io/v1"
+POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+
+
+def claim(name, namespace="secret-team", **metadata):
+    """A claim, with secrets wherever there can be any."""
+    opaque = {"driver": "gpu.example.com", "parameters": {"token": "secret-token"}}
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "pool", "device": "gpu-0"}
+    config = [{"opaque": opaque}]
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"secret-uid-of-{name}",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"secret-key": "secret-value"},
+            "annotations": {"secret-note": "secret-text", POD_CLAIM_NAME: "secret-entry"},
+            "finalizers": ["secret.example.com/hold", "resource.kubernetes.io/delete-protection"],
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Pod", "name": "secret-pod", "uid": "secret-uid-of-pod"}
+            ],
+            **metadata,
+        },
+        "spec": {"devices": {"requests": [request], "config": config}},
+        "status": {
+            "allocation": {"devices": {"results": [result], "config": config}},
+            "reservedFor": [{"resource": "pods", "name": "secret-pod", "uid": "secret-uid-of-pod"}],
+            "devices": [{"driver": "gpu.example.com", "data": {"ip": "secret-ip"}}],
+        },
+    }
+
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "secret-pod", "namespace": "secret-team", "uid": "secret-uid-of-pod"},
+    "spec": {
+        "nodeName": "node-1",
+        "resourceClaims": [
+            {"name": "secret-entry", "resourceClaimTemplateName": "secret-template"},
+            {"name": "secret-other", "resourceClaimName": "secret-b"},
+        ],
+    },
+    "status": {"resourceClaimStatuses": [{"name": "secret-entry", "resourceClaimName": "secret-a"}]},
+}
+TEMPLATE = {
+    "apiVersion": V1,
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "secret-template", "namespace": "secret-team"},
+    "spec": {"metadata": {"labels": {"secret-key": "secret-value"}}, "spec": {"devices": {"requests": []}}},
+}
+NAMESPACE = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {
+        "name": "secret-team",
+        "labels": {
+            "kubernetes.io/metadata.name": "secret-team",
+            "resource.kubernetes.io/admin-access": "true",
+        },
+    },
+}
+
+
+@pytest.fixture
+def shown():
+    """The objects above, redacted."""
+    return redact([NAMESPACE, TEMPLATE, POD, claim("secret-b"), claim("secret-a")])
+
+
+def test_no_secret_is_left(shown):
+    """Names, namespaces, labels, annotations, uids and parameters are all other ones, or gone."""
+    assert SECRET not in json.dumps(shown)
+
+
+def test_references_still_fit(shown):
+    """The pod names its claims, the claims their pod, by name and uid."""
+    _, template, pod, second, first = shown
+
+    entry, other = pod["spec"]["resourceClaims"]
+    assert other["resourceClaimName"] == second["metadata"]["name"]
+    assert entry["resourceClaimTemplateName"] == template["metadata"]["name"]
+    assert pod["status"]["resourceClaimStatuses"] == [
+        {"name": entry["name"], "resourceClaimName": first["metadata"]["name"]}
+    ]
+    assert first["metadata"]["annotations"][POD_CLAIM_NAME] == entry["name"]
+    for body in (first, second):
+        (owner,), (consumer,) = body["metadata"]["ownerReferences"], body["status"]["reservedFor"]
+        assert owner["name"] == consumer["name"] == pod["metadata"]["name"]
+        assert owner["uid"] == consumer["uid"] == pod["metadata"]["uid"]
+        assert body["metadata"]["namespace"] == pod["metadata"]["namespace"]
+
+
+def test_names_keep_their_order():
+    """Claims of one age are decided by namespace and name, so these stay sorted as they were."""
+    bodies = [claim(name, space) for space in ("b", "a", "c10", "c9") for name in ("z", "a10", "a9", "m")]
+
+    def ranked(items):
+        keys = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items]
+        return [sorted(keys).index(key) for key in keys]
+
+    assert ranked(redact(bodies)) == ranked(bodies)
+
+
+def test_what_decides_stays(shown):
+    """Requests, devices, age, the finalizer, and the label that permits admin access."""
+    namespace, *_, first = shown
+
+    assert namespace["metadata"]["labels"] == {"resource.kubernetes.io/admin-access": "true"}
+    assert first["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
+    assert first["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+    assert first["spec"]["devices"]["requests"][0]["exactly"] == {"deviceClassName": "gpu"}
+    assert first["spec"]["devices"]["config"] == [{"opaque": {"driver": "gpu.example.com"}}]
+    assert first["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
+
+
+def test_a_claim_that_is_left_alone_stays_so():
+    """The label by which a claim opts out is no secret."""
+    (body,) = redact([claim("a", labels={"dra-operator.io/allocate": "false"})])
+
+    assert body["metadata"]["labels"] == {"dra-operator.io/allocate": "false"}
+
+
+def test_what_belongs_to_admins_stays_but_for_parameters():
+    """Slices are left as they are; a class loses the parameters of its configuration."""
+    opaque = {"driver": "gpu.example.com", "parameters": {"token": SECRET}}
+    device = {"name": "gpu-0", "attributes": {"opaque": {"string": "yes"}}}
+    classes = {"apiVersion": V1, "kind": "DeviceClass", "metadata": {"name": "gpu"}}
+    slices = {
+        "apiVersion": V1,
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {"devices": [device]},
+    }
+
+    first, second = redact([{**classes, "spec": {"config": [{"opaque": opaque}]}}, slices])
+
+    assert first["spec"] == {"config": [{"opaque": {"driver": "gpu.example.com"}}]}
+    assert second == slices

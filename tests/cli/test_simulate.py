@@ -1,0 +1,495 @@
+"""`dra-operator simulate`, as docs/cli.md lays it down."""
+
+import gzip
+import json
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dra_operator.cli.gather import gather
+from dra_operator.cli.manifests import Manifest, Place
+from dra_operator.cli.offline import Cluster
+from dra_operator.cli.outcomes import print_table
+from dra_operator.cli.simulate import app
+
+V1 = "resource.k8s.io/v1"
+CLASS = {
+    "apiVersion": V1,
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]},
+}
+
+
+def node(name, **spec):
+    """A node."""
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec}
+
+
+def devices(*names, on="node-1", **spec):
+    """A slice that is a pool."""
+    pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
+    where = spec or {"nodeName": on}
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"slice-{on}"},
+        "spec": {"driver": "gpu.example.com", "pool": pool, "devices": [{"name": n} for n in names], **where},
+    }
+
+
+def claim(name, count=1, *, status=None, **metadata):
+    """A claim for some devices."""
+    exactly = {"deviceClassName": "gpu", "count": count}
+    body = {
+        "apiVersion": V1,
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, **metadata},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }
+    return body if status is None else {**body, "status": status}
+
+
+def holding(device, **metadata):
+    """A claim that has a device already."""
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": device}
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}]
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}}
+    return claim("holder", status={"allocation": allocation}, **metadata)
+
+
+@pytest.fixture
+def simulate(tmp_path):
+    """Return a function that simulates some objects."""
+
+    def run(*bodies, options=(), text=None):
+        file = tmp_path / "state.yaml"
+        file.write_text(yaml.safe_dump_all(bodies) if text is None else text)
+        return CliRunner().invoke(app, ["-f", str(file), *options])
+
+    return run
+
+
+def table(result):
+    """Return the rows of the table as claim, state, node and the rest."""
+    return [line.split(None, 3) for line in result.stdout.splitlines()[1:]]
+
+
+def states(result):
+    """Return the state of each claim."""
+    return {row[0]: row[1] for row in table(result)}
+
+
+def test_claims_that_fit_end_with_0(simulate):
+    """Each has a row with its node and its devices."""
+    result = simulate(CLASS, node("node-1"), devices("a"), claim("one"))
+
+    assert table(result) == [["default/one", "allocated", "node-1", "gpu: gpu.example.com/node-1/a"]]
+    assert (result.exit_code, result.stderr) == (0, "1 allocated\n")
+
+
+def test_a_claim_that_waits_ends_with_1(simulate):
+    """Its row says why, with the reason first."""
+    result = simulate(CLASS, node("node-1"), devices("a"), claim("one", 2))
+
+    assert result.exit_code == 1
+    assert table(result)[0][1:3] == ["pending", "-"]
+    assert table(result)[0][3].startswith("NotEnoughDevices: request gpu: 1 device published, ")
+
+
+def test_each_decision_counts_for_the_next(simulate):
+    """What one claim gets the next does not, and what was allocated before is in use."""
+    result = simulate(CLASS, node("node-1"), devices("a", "b"), holding("a"), claim("one"), claim("two"))
+
+    assert states(result) == {"default/holder": "held", "default/one": "allocated", "default/two": "pending"}
+
+
+def test_claims_go_by_age_then_namespace_then_name(simulate):
+    """The oldest first; a claim without a time is created now."""
+    old, new = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+    result = simulate(
+        CLASS,
+        node("node-1"),
+        devices("a", "b", "c"),
+        claim("a-now"),
+        claim("b-new", creationTimestamp=new, namespace="a"),
+        claim("c-old", creationTimestamp=old, namespace="b"),
+        claim("d-old", creationTimestamp=old, namespace="a"),
+    )
+
+    assert {row[0]: row[3].rpartition("/")[2] for row in table(result) if row[1] == "allocated"} == {
+        "a/d-old": "a",
+        "b/c-old": "b",
+        "a/b-new": "c",
+    }
+    assert states(result)["default/a-now"] == "pending"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        ({"labels": {"dra-operator.io/allocate": "false"}}, 'label dra-operator.io/allocate is "false"'),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "it is being deleted"),
+    ],
+    ids=["opted out", "being deleted"],
+)
+def test_claims_the_operator_leaves_alone_get_nothing(simulate, metadata, why):
+    """They are no unsatisfied request either."""
+    result = simulate(CLASS, node("node-1"), devices("a"), claim("one", **metadata))
+
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[1].split(None, 1)[1].split() == ["left", "alone", "-", *why.split()]
+
+
+class TestNodes:
+    """Which nodes claims may go to."""
+
+    def test_without_nodes_those_that_slices_name_are_assumed(self, simulate):
+        """And it is said."""
+        result = simulate(CLASS, devices("a", on="node-7"), claim("one"))
+
+        assert table(result)[0][2] == "node-7"
+        assert "note: no Node is given: node-7 assumed" in result.stderr
+
+    def test_without_any_name_one_is_made_up(self, simulate):
+        """Devices of the network can be tried without a node."""
+        result = simulate(CLASS, devices("a", allNodes=True), claim("one"))
+
+        assert result.stdout.splitlines()[1].split() == [
+            "default/one",
+            "allocated",
+            "every",
+            "node",
+            "gpu:",
+            "gpu.example.com/node-1/a",
+        ]
+        assert "note: no Node is given: node-1 assumed" in result.stderr
+
+    def test_nodes_that_are_selected_by_name_are_assumed(self, simulate):
+        """A selector of host names names nodes as well."""
+        expressions = [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-8"]}]
+        terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+        result = simulate(CLASS, devices("a", nodeSelector=terms), claim("one"))
+
+        assert states(result) == {"default/one": "allocated"}
+        assert "node-8 assumed" in result.stderr
+
+    def test_with_nodes_only_those_count(self, simulate):
+        """A slice of a node that is not there is of no use, and it is said."""
+        result = simulate(CLASS, node("node-1"), devices("a", on="node-2"), claim("one"))
+
+        assert states(result) == {"default/one": "pending"}
+        assert "note: slices name nodes that are not given: node-2" in result.stderr
+
+    def test_a_node_that_cannot_be_used_is_not(self, simulate):
+        """Cordoned nodes get nothing, as in a cluster."""
+        result = simulate(CLASS, node("node-1", unschedulable=True), devices("a"), claim("one"))
+
+        assert table(result)[0][3] == "NoNodes: none of 1 nodes can be used (1 cordoned)"
+
+    def test_node_restricts_the_nodes(self, simulate):
+        """Only that node may be chosen, and the others' devices are told as out of reach."""
+        nodes = (node("node-1"), node("node-2"))
+        result = simulate(
+            CLASS,
+            *nodes,
+            devices("a"),
+            devices("b", on="node-2"),
+            claim("one"),
+            claim("two"),
+            options=["--node", "node-2"],
+        )
+
+        assert table(result)[0][2:] == ["node-2", "gpu: gpu.example.com/node-2/b"]
+        assert "1 on nodes that cannot be used" in table(result)[1][3]
+
+    def test_several_nodes_may_be_given(self, simulate):
+        """The first of them by name that fits is chosen."""
+        slices = [devices("a", on=name) for name in ("node-1", "node-2", "node-3")]
+        result = simulate(CLASS, *slices, claim("one"), options=["--node", "node-3", "--node", "node-2"])
+
+        assert table(result)[0][2] == "node-2"
+
+    def test_an_unknown_node_is_wrong_usage(self, simulate):
+        """It is named, and so are those that are there."""
+        result = simulate(CLASS, node("node-1"), devices("a"), claim("one"), options=["--node", "nod-1"])
+
+        assert result.exit_code == 2
+        assert "error: --node: there is no node nod-1; there is node-1" in result.stderr
+
+
+class TestOutput:
+    """The claims as kubectl prints them."""
+
+    @pytest.mark.parametrize("form", ["yaml", "json"])
+    def test_both_forms_say_the_same(self, simulate, form):
+        """A List, with the allocation in the status and the finalizer that goes with it."""
+        result = simulate(CLASS, node("node-1"), devices("a"), claim("one"), options=["-o", form])
+
+        answer = yaml.safe_load(result.stdout) if form == "yaml" else json.loads(result.stdout)
+        assert {name: answer[name] for name in ("apiVersion", "kind", "metadata")} == {
+            "apiVersion": "v1",
+            "kind": "List",
+            "metadata": {"resourceVersion": ""},
+        }
+        (item,) = answer["items"]
+        assert item["metadata"] == {
+            "name": "one",
+            "namespace": "default",
+            "finalizers": ["resource.kubernetes.io/delete-protection"],
+        }
+        assert item["spec"]["devices"]["requests"][0]["exactly"] == {
+            "deviceClassName": "gpu",
+            "allocationMode": "ExactCount",
+            "count": 1,
+        }
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}]
+        assert item["status"]["allocation"] == {
+            "devices": {
+                "results": [{"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": "a"}]
+            },
+            "nodeSelector": {"nodeSelectorTerms": terms},
+        }
+
+    def test_a_claim_that_waits_carries_the_annotation(self, simulate):
+        """With the text that the operator would write, beside what else is there."""
+        result = simulate(
+            CLASS,
+            node("node-1"),
+            devices("a"),
+            claim("one", 2, annotations={"mine": "kept"}),
+            options=["-o", "json"],
+        )
+
+        (item,) = json.loads(result.stdout)["items"]
+        assert item["metadata"]["annotations"]["mine"] == "kept"
+        assert item["metadata"]["annotations"]["dra-operator.io/pending"].startswith("request gpu: 1 device ")
+        assert "status" not in item
+
+    def test_a_claim_that_waited_loses_the_annotation(self, simulate):
+        """As the operator takes it off."""
+        waiting = claim("one", annotations={"dra-operator.io/pending": "old"})
+        result = simulate(CLASS, node("node-1"), devices("a"), waiting, options=["-o", "json"])
+
+        assert "annotations" not in json.loads(result.stdout)["items"][0]["metadata"]
+
+    def test_what_comes_out_can_go_in(self, simulate):
+        """The claims of one run are held in the next, with the devices they got."""
+        first = simulate(CLASS, node("node-1"), devices("a"), claim("one"), options=["-o", "yaml"])
+
+        (item,) = yaml.safe_load(first.stdout)["items"]
+        second = simulate(CLASS, node("node-1"), devices("a"), item, claim("two"))
+
+        assert states(second) == {"default/one": "held", "default/two": "pending"}
+
+    def test_share_ids_are_new_and_the_same_each_time(self, simulate):
+        """The same files give the same answer, and no id that is in use is given again."""
+        shared = devices("a")
+        shared["spec"]["devices"][0]["allowMultipleAllocations"] = True
+
+        def ids(*claims):
+            result = simulate(CLASS, node("node-1"), shared, *claims, options=["-o", "json"])
+            items = json.loads(result.stdout)["items"]
+            shares = [item["status"]["allocation"]["devices"]["results"][0]["shareID"] for item in items]
+            return items, shares
+
+        items, first = ids(claim("one"))
+        assert ids(claim("one"))[1] == first
+        _, both = ids(items[0], claim("two"))
+        assert both[0] == first[0]
+        assert both[1] != first[0]
+
+    @pytest.mark.parametrize("name", ["out.yaml", "out.yaml.gz"])
+    def test_out_takes_the_output(self, simulate, tmp_path, name):
+        """Packed if the name says so; the summary stays on stderr."""
+        path = tmp_path / name
+        result = simulate(
+            CLASS, node("node-1"), devices("a"), claim("one"), options=["-o", "yaml", "--out", str(path)]
+        )
+
+        content = path.read_bytes()
+        text = gzip.decompress(content) if name.endswith(".gz") else content
+        assert yaml.safe_load(text)["kind"] == "List"
+        assert (result.stdout, result.stderr) == ("", "1 allocated\n")
+
+
+class TestInput:
+    """What can be given, and what is told when it cannot be read."""
+
+    def test_stdin_is_a_file(self):
+        """`-f -` reads it."""
+        text = yaml.safe_dump_all([CLASS, devices("a"), claim("one")])
+
+        result = CliRunner().invoke(app, ["-f", "-"], input=text)
+
+        assert states(result) == {"default/one": "allocated"}
+
+    def test_files_may_follow_each_other(self, tmp_path):
+        """`-f a b` reads both, as a shell expands `-f *.yaml`."""
+        for name, body in (("a", CLASS), ("b", devices("a")), ("c", claim("one"))):
+            (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(body))
+
+        files = sorted(map(str, tmp_path.iterdir()))
+        result = CliRunner().invoke(app, ["-f", *files])
+
+        assert states(result) == {"default/one": "allocated"}
+
+    def test_a_bad_object_is_told_and_the_others_are_read(self, simulate):
+        """The line names file, document, object, field and value; the exit code is 2."""
+        bad = claim("bad")
+        bad["spec"]["devices"]["requests"][0]["exactly"]["count"] = "two"
+        worse = devices("x", on="node-9")
+        worse["spec"]["devices"][0]["capacity"] = {"memory": {"value": "12 GB"}}
+
+        result = simulate(CLASS, bad, worse, node("node-1"), devices("a"), claim("one"))
+
+        assert result.exit_code == 2
+        assert states(result) == {"default/one": "allocated"}
+        first, second = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+        assert "state.yaml, document 2 (line 10): " in first
+        assert first.endswith(
+            'ResourceClaim "bad": spec.devices.requests[0].exactly.count: "two" is not a whole number'
+        )
+        assert "document 3" in second
+        assert (
+            'ResourceSlice "slice-node-9": spec.devices[0].capacity["memory"].value: "12 GB" is not' in second
+        )
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            ({"kind": "Node", "metadata": {"name": "n"}}, 'Node "n": apiVersion: is required'),
+            (
+                {"apiVersion": "resource.k8s.io/v9", "kind": "DeviceClass", "metadata": {"name": "c"}},
+                'DeviceClass "c": apiVersion: "resource.k8s.io/v9" is none of resource.k8s.io/v1, resource',
+            ),
+            ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, "Node: metadata.name: is required"),
+            ({"apiVersion": "v1", "metadata": {"name": "n"}}, "kind: null is none of the kinds"),
+            ({"apiVersion": V1, "kind": "ResourceClam"}, 'kind: "ResourceClam" is none of the kinds'),
+        ],
+        ids=["no version", "unknown version", "no name", "no kind", "unknown kind of the group"],
+    )
+    def test_what_is_no_object_of_a_cluster_is_told(self, simulate, body, message):
+        """An object that no API server would take is a mistake."""
+        result = simulate(body)
+
+        assert result.exit_code == 2
+        assert message in result.stderr
+
+    def test_objects_of_other_kinds_are_passed_over(self, simulate):
+        """They stand beside ours in many files; it is said how many."""
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}}
+        other = {"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "other"}}
+
+        result = simulate(job, job, other, CLASS)
+
+        assert result.exit_code == 0
+        assert "note: not looked at, of kinds that take no part in allocation: 2 Job, 1 Node" in result.stderr
+
+    def test_the_last_of_two_counts(self, simulate):
+        """As if both were applied; it is said."""
+        result = simulate(CLASS, node("node-1"), devices("a"), devices("b"), claim("one"))
+
+        assert table(result)[0][3].endswith("/b")
+        assert (
+            'document 4 (line 30): ResourceSlice "slice-node-1" takes the place of the one in'
+            in result.stderr
+        )
+
+    def test_defaults_are_those_of_the_api(self, simulate):
+        """A request without mode and count is for one device."""
+        short = claim("one")
+        short["spec"]["devices"]["requests"][0]["exactly"] = {"deviceClassName": "gpu"}
+
+        assert states(simulate(CLASS, devices("a", "b"), short)) == {"default/one": "allocated"}
+
+    def test_an_older_version_comes_out_as_v1(self, simulate):
+        """As `kubectl get` shows it, whatever it was applied as."""
+        old = {
+            "apiVersion": "resource.k8s.io/v1beta1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "one"},
+            "spec": {"devices": {"requests": [{"name": "gpu", "deviceClassName": "gpu"}]}},
+        }
+
+        (item,) = json.loads(simulate(CLASS, devices("a"), old, options=["-o", "json"]).stdout)["items"]
+
+        assert item["apiVersion"] == V1
+        assert item["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu"
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [[], ["-f", "absent.yaml"], ["-f", "x", "-o", "xml"]],
+        ids=["no file", "no such file", "form"],
+    )
+    def test_wrong_usage_ends_with_2(self, arguments, tmp_path, monkeypatch):
+        """And says what is wrong."""
+        monkeypatch.chdir(tmp_path)
+
+        result = CliRunner().invoke(app, arguments)
+
+        assert result.exit_code == 2
+        assert result.stderr
+
+    def test_no_claims_are_nothing_to_decide(self, simulate):
+        """The exit code is 0 and stdout is empty."""
+        result = simulate(CLASS)
+
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert result.stderr.endswith("no claims\n")
+
+
+class TestNotes:
+    """What is worth knowing about the objects themselves."""
+
+    def test_problems_of_objects_are_told(self, simulate):
+        """A class that does not compile is named, as its Event names it in a cluster."""
+        broken = {**CLASS, "spec": {"selectors": [{"cel": {"expression": "device.drive"}}]}}
+
+        (note,) = [line for line in simulate(broken).stderr.splitlines() if "DeviceClass" in line]
+
+        assert note.startswith("note: DeviceClass gpu: ")
+        assert "does not compile" in note
+
+    def test_a_device_that_two_claims_hold_is_told(self, simulate):
+        """Both claims are named."""
+        result = simulate(CLASS, devices("a"), holding("a"), holding("a", namespace="other"))
+
+        assert (
+            "note: device gpu.example.com/node-1/a is allocated to default/holder and other/holder"
+            in result.stderr
+        )
+
+    def test_a_missing_template_is_an_unsatisfied_request(self, simulate):
+        """The pod that names it is told."""
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "pod"},
+            "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "absent"}]},
+        }
+
+        result = simulate(pod)
+
+        assert result.exit_code == 1
+        assert (
+            'Pod "default/pod": entry "gpu": there is no ResourceClaimTemplate "default/absent"'
+            in result.stderr
+        )
+
+
+def test_a_terminal_gets_a_table_that_wraps(monkeypatch, capsys):
+    """At a terminal nothing is cut off: long lines are wrapped within their column."""
+    monkeypatch.setenv("COLUMNS", "80")
+    bodies = (CLASS, devices("a"), claim("one", 2))
+    gathered = gather(Manifest(Place("f", number, 1), body) for number, body in enumerate(bodies))
+
+    print_table(Cluster(gathered).decide(gathered.of("ResourceClaim")))
+
+    lines = capsys.readouterr().out.splitlines()
+    start = lines[0].index("DEVICES, OR WHY NOT")
+    assert max(map(len, lines)) <= 80
+    assert "NotEnoughDevices: request gpu: 1 device published" in " ".join(
+        line[start:].strip() for line in lines[1:]
+    )

@@ -1,0 +1,196 @@
+"""`dra-operator snapshot`: what it writes, `simulate` decides as the operator does."""
+
+import asyncio
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+# The small cluster of the controller's tests, with the operator beside it.
+sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
+
+from cluster import CLASS, Cluster, Operator, access_to, claim, node, pod, resource_slice
+from dra_operator.cli.commands import app
+from dra_operator.cli.snapshot import take
+from dra_operator.cluster.session import ApiSession
+from dra_operator.sim.server import ApiServer
+
+PENDING = "dra-operator.io/pending"
+CLAIMS = [claim(f"claim-{number}", request={"count": count}) for number, count in enumerate((2, 1, 3, 1, 9))]
+SECRET = "secret"
+
+
+def slices():
+    """Two nodes, one with a tainted device."""
+    broken = [{"key": "broken", "effect": "NoSchedule"}]
+    yield resource_slice("gpu-0", "gpu-1", "gpu-2")
+    yield resource_slice("gpu-0", "gpu-1", name="slice-2", on="node-2", pool="pool-2")
+    yield resource_slice("gpu-9", name="slice-3", on="node-2", pool="pool-3", taints=broken)
+
+
+@pytest.fixture
+async def cluster():
+    """An API server in memory, with nodes, devices and claims."""
+    async with ApiServer() as server, ApiSession(access_to(server.url)) as session:
+        cluster = Cluster(server, session)
+        cluster.put(CLASS, node(), node("node-2"), *slices(), *CLAIMS)
+        yield cluster
+        server.faults.cut_watches()
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def snapshot(cluster, tmp_path):
+    """Return a function that takes a snapshot and returns the file."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(cluster.server.kubeconfig())
+
+    async def run(*options, name="state.yaml"):
+        file = tmp_path / name
+        arguments = ["snapshot", "--kubeconfig", str(kubeconfig), "--out", str(file), *options]
+        result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
+        assert result.exit_code == 0, result.output
+        return file
+
+    return run
+
+
+async def simulated(file):
+    """Simulate a file and return the claims."""
+    result = await asyncio.to_thread(CliRunner().invoke, app, ["simulate", "-f", str(file), "-o", "json"])
+    assert result.exit_code in (0, 1), result.output
+    return json.loads(result.stdout)["items"]
+
+
+def decision(body):
+    """Return what was decided about a claim: its devices, or why it waits."""
+    allocation = (body.get("status") or {}).get("allocation")
+    if allocation is None:
+        return body["metadata"]["annotations"][PENDING]
+    return allocation["devices"]["results"], allocation["nodeSelector"]
+
+
+async def decided(cluster):
+    """Let the operator decide, and return what it decided."""
+    operator = await Operator(cluster.server.url).start()
+    for body in CLAIMS:
+        name = body["metadata"]["name"]
+        await cluster.until(lambda name=name: cluster.devices(name) or cluster.annotation(name), name)
+    await operator.settled()
+    await operator.runtime.close()
+    return [decision(cluster.claim(body["metadata"]["name"])) for body in CLAIMS]
+
+
+async def test_simulate_decides_as_the_operator(cluster, snapshot):
+    """A snapshot from before gives offline what the operator decides afterwards: devices, nodes, reasons."""
+    file = await snapshot()
+
+    offline = [decision(body) for body in await simulated(file)]
+
+    assert offline == await decided(cluster)
+    assert any(isinstance(item, str) for item in offline)
+    assert not all(isinstance(item, str) for item in offline)
+
+
+async def test_nothing_is_decided_anew_afterwards(cluster, snapshot):
+    """A snapshot from after has the allocations, and claims that wait still wait, whatever is in use by now."""
+    before = await decided(cluster)
+
+    after = [decision(body) for body in await simulated(await snapshot())]
+
+    assert [item for item in after if not isinstance(item, str)] == [
+        item for item in before if not isinstance(item, str)
+    ]
+    assert [isinstance(item, str) for item in after] == [isinstance(item, str) for item in before]
+
+
+async def test_a_redacted_snapshot_decides_alike(cluster, snapshot):
+    """Other names in the same order: each claim comes to the same."""
+    plain, redacted = await snapshot(), await snapshot("--redact", name="redacted.yaml")
+
+    assert [decision(body) for body in await simulated(redacted)] == [
+        decision(body) for body in await simulated(plain)
+    ]
+
+
+async def test_out_is_packed_by_its_name(snapshot):
+    """`.gz` is compressed, and `simulate` reads it."""
+    file = await snapshot(name="state.yaml.gz")
+
+    assert yaml.safe_load_all(gzip.decompress(file.read_bytes()))
+    assert len(await simulated(file)) == len(CLAIMS)
+
+
+async def test_only_what_decides_is_taken(cluster):
+    """Of nodes the state, of pods the claims they name, and no record of who wrote what."""
+    cluster.put(pod(), {**pod("plain"), "spec": {"containers": [{"name": "main", "image": SECRET}]}})
+
+    taken = await take(cluster.session)
+
+    kinds = [body["kind"] for body in taken.bodies]
+    assert kinds.count("Pod") == 1
+    assert kinds.count("ResourceClaim") == len(CLAIMS)
+    text = json.dumps(taken.bodies)
+    assert SECRET not in text
+    assert "containers" not in text
+    assert "managedFields" not in text
+
+
+async def test_long_lists_come_in_pages(cluster, monkeypatch):
+    """Everything is taken, however many pages it needs."""
+    monkeypatch.setattr("dra_operator.cli.snapshot.PAGE", 2)
+
+    taken = await take(cluster.session)
+
+    names = [body["metadata"]["name"] for body in taken.bodies if body["kind"] == "ResourceClaim"]
+    assert names == [body["metadata"]["name"] for body in CLAIMS]
+
+
+async def test_a_list_that_is_forgotten_is_begun_again(cluster, monkeypatch):
+    """An API server that forgets a list in the middle costs another attempt and no object."""
+    monkeypatch.setattr("dra_operator.cli.snapshot.PAGE", 2)
+    request, forgotten = cluster.session.request, []
+
+    async def expire(method, path, *, params=None, **options):
+        if path.endswith("/resourceclaims") and "continue" in (params or {}) and not forgotten:
+            forgotten.append(path)
+            cluster.server.lists.expire()
+        return await request(method, path, params=params, **options)
+
+    monkeypatch.setattr(cluster.session, "request", expire)
+    taken = await take(cluster.session)
+
+    assert forgotten
+    assert [body["kind"] for body in taken.bodies].count("ResourceClaim") == len(CLAIMS)
+
+
+@pytest.mark.parametrize("kind", ["resourceclaimtemplates", "resourceslices"])
+async def test_what_is_not_permitted(cluster, monkeypatch, kind):
+    """Templates are left out, and it is said; without slices there is nothing to decide."""
+    from dra_operator.cluster.session import ApiError  # noqa: PLC0415
+
+    request = cluster.session.request
+
+    async def forbid(method, path, **options):
+        if path.endswith(kind):
+            raise ApiError(403, "Forbidden", "no", verb="list", resource=kind)
+        return await request(method, path, **options)
+
+    monkeypatch.setattr(cluster.session, "request", forbid)
+    if kind == "resourceslices":
+        with pytest.raises(ApiError, match="list resourceslices"):
+            await take(cluster.session)
+    else:
+        assert (await take(cluster.session)).notes == [f"not permitted to list {kind}: left out"]
+
+
+def test_no_cluster_ends_with_2(tmp_path):
+    """It is said which file was tried."""
+    result = CliRunner().invoke(app, ["snapshot", "--kubeconfig", str(tmp_path / "absent")])
+
+    assert result.exit_code == 2
+    assert str(tmp_path / "absent") in result.stderr
