@@ -480,3 +480,14 @@ def test_many_requests_do_not_exhaust_the_interpreters_stack(scene: Any, ask: An
     claims = [scene.claim(ask("r", 30), name=f"c{number}") for number in range(40)]
 
     assert len(scene.picks(*claims) or ()) == 1200
+
+
+def test_a_selector_of_two_terms_is_an_error_before_a_device_of_this_node(scene: Any, ask: Any) -> None:
+    """Devices are looked at in order, and the first that ties the claim to its node ends that; an earlier one counts."""
+    term = {"matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]}
+    anywhere = {"name": "a", "nodeSelector": {"nodeSelectorTerms": [term, term]}}
+    here = {"name": "b", "nodeName": "n1"}
+    scene.nodes("n1")
+    scene.slice("s", anywhere, here, perDeviceNodeSelection=True)
+
+    assert isinstance(scene.decide(scene.claim(ask("r", 2))), Failed)

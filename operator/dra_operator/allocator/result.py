@@ -93,18 +93,20 @@ def _node_selector(plan: ClaimPlan, picks: Sequence[Given], node: str) -> NodeSe
         if nodes.node_name is not None or pick.content.traits[pick.index].binds_to_node:
             this_node = NodeSelectorRequirement("metadata.name", "In", (node,))
             return NodeSelector((NodeSelectorTerm(match_fields=(this_node,)),))
-        if nodes.selector is not None:
-            selectors.append(nodes.selector)
-    fields: list[NodeSelectorRequirement] = []
-    expressions: list[NodeSelectorRequirement] = []
-    for selector in selectors:
-        if len(selector.node_selector_terms) != 1:
+        if nodes.selector is None:
+            continue
+        if len(nodes.selector.node_selector_terms) != 1:
+            # An error even if a later device would tie the claim to this node anyway, as upstream has it.
             raise FatalError(
-                f"claim {plan.title}: the node selector of a device has {len(selector.node_selector_terms)} terms, "
-                "which cannot be merged with others; only one is supported",
+                f"claim {plan.title}: the node selector of a device has {len(nodes.selector.node_selector_terms)} "
+                "terms, which cannot be merged with others; only one is supported",
                 Reason.NODE_SELECTOR_INVALID,
                 claim=plan.key,
             )
+        selectors.append(nodes.selector)
+    fields: list[NodeSelectorRequirement] = []
+    expressions: list[NodeSelectorRequirement] = []
+    for selector in selectors:
         term = selector.node_selector_terms[0]
         _merge(fields, term.match_fields)
         _merge(expressions, term.match_expressions)
