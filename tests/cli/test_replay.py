@@ -155,6 +155,7 @@ def test_share_ids_are_not_compared() -> None:
         ),
         pytest.param((1, 1), {"validRange": {"step": "1"}}, "capacity-step", id="a step without a start"),
         pytest.param((1, 1), {"validRange": {"min": "1", "step": "10"}}, None, id="a sensible step"),
+        pytest.param((1, 1), {"default": "12E"}, "policy-beyond-int64", id="an amount beyond int64"),
     ],
 )
 def test_a_difference_is_named_only_where_its_cause_is(

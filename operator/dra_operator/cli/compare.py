@@ -6,12 +6,13 @@ Source: docs/differences.md.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from dra_operator.api.quantity import NANO, parse_quantity
 
-_INT64: Final = 2**63
+# Go holds an amount of at most 18 digits as an int64, and larger ones in another form, which it treats otherwise.
+_PLAIN: Final = 10**18 * NANO
 
 
 def is_equal(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
@@ -58,10 +59,13 @@ def _without_share_ids(value: Any) -> Any:
 
 def difference(row: Mapping[str, Any]) -> str | None:
     """Return the name of the difference that a scenario can show, or None if it has the cause of none."""
+    policies = _policies(row)
+    if any(map(_has_senseless_step, policies)):
+        return "capacity-step"
+    if any(abs(amount) >= _PLAIN for policy in policies for amount in _amounts(policy)):
+        return "policy-beyond-int64"
     if _has_two_generations_with_counters(row):
         return "counters-by-generation"
-    if any(map(_has_senseless_step, _policies(row))):
-        return "capacity-step"
     return None
 
 
@@ -90,9 +94,14 @@ def _policies(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _has_senseless_step(policy: Mapping[str, Any]) -> bool:
-    """True for a range with a step of nothing or beyond int64, or one without a start: upstream crashes on it."""
+    """True for a range with a step of nothing, or a step without a start: upstream crashes on it."""
     span = policy.get("validRange") or {}
-    if (text := span.get("step")) is None:
-        return False
-    step = parse_quantity(str(text)).nano
-    return step == 0 or not -_INT64 < step / NANO < _INT64 or span.get("min") is None
+    step = span.get("step")
+    return step is not None and (parse_quantity(str(step)).nano == 0 or span.get("min") is None)
+
+
+def _amounts(policy: Mapping[str, Any]) -> Iterator[int]:
+    """Yield the amounts of a policy, in nano-units."""
+    span = policy.get("validRange") or {}
+    texts = [policy.get("default"), *(policy.get("validValues") or ()), *span.values()]
+    return (parse_quantity(str(text)).nano for text in texts if text is not None)

@@ -60,7 +60,7 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
         inventory.put(item)
     for claim in _read_all(row.get("allocated"), "ResourceClaim", defaults):
         ledger.put(claim)
-    ledger.put(_state_as_claim(row.get("allocatedState") or {}))
+    ledger.put(_state_as_claim(row.get("allocatedState") or {}, features))
     ids = Random(seed)  # noqa: S311 - the ids need to be the same each time, not secret
     allocator = Allocator(
         inventory,
@@ -104,10 +104,11 @@ def _read_all(rows: Any, kind: str, defaults: Callable[[Any], Any]) -> Iterator[
         yield defaults(read_object(row, kind))
 
 
-def _state_as_claim(state: Mapping[str, Any]) -> ResourceClaim:
-    """Return a claim that holds what a scenario says is in use without saying by whom."""
+def _state_as_claim(state: Mapping[str, Any], features: Features) -> ResourceClaim:
+    """Return a claim that holds what a scenario says is in use without saying by whom; shares only with the feature."""
     results: list[DeviceRequestAllocationResult] = []
-    entries = [(name, entry) for name in state for entry in state[name]]
+    kinds = [name for name in state if name == "devices" or features.consumable_capacity]
+    entries = [(name, entry) for name in kinds for entry in state[name]]
     for number, (name, entry) in enumerate(entries):
         amounts = {
             capacity: parse_quantity(str(text)) for capacity, text in entry.get("capacity", {}).items()
