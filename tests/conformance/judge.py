@@ -55,6 +55,8 @@ def _kind(answer: Mapping[str, Any]) -> str:
     named = next((name for name in kinds if name in answer), "")
     if named == "match":
         return f"match {answer['match']}"
+    if named == "panic":
+        return f"panic: {answer['panic']}"
     return named or f"{answer.get('errorKind', '')} error"
 
 
@@ -115,12 +117,13 @@ def _compare_decisions(scenario: Wire, ours: Wire, upstream: Wire) -> Judgement:
         return Judgement(Verdict.DIFFERENT, ours, upstream)
     if "aborted" in (ours.get("errorKind"), upstream.get("errorKind")):
         return Judgement(Verdict.UNDECIDED, ours, upstream)
-    if "panic" in upstream:
-        if difference(scenario) == "capacity-step":
-            return Judgement(Verdict.EXPLAINED, ours, upstream, "capacity-step")
-        return Judgement(Verdict.DIFFERENT, ours, upstream)
     equal = is_equal(ours, upstream) or is_equal(ours, _as_written(upstream, ours, scenario))
-    return Judgement(Verdict.EQUAL if equal else Verdict.DIFFERENT, ours, upstream)
+    if equal:
+        return Judgement(Verdict.EQUAL, ours, upstream)
+    why = difference(scenario)
+    if why == "policy-beyond-int64" or (why == "capacity-step" and "panic" in upstream):
+        return Judgement(Verdict.EXPLAINED, ours, upstream, why)
+    return Judgement(Verdict.DIFFERENT, ours, upstream)
 
 
 def _as_written(upstream: Wire, ours: Wire, scenario: Wire) -> Wire:

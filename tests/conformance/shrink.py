@@ -38,8 +38,8 @@ def shrink(question: Wire, shows: Callable[[Wire], bool], *, most_tries: int = 3
 def _with_less(question: Wire, shows: Callable[[Wire], bool], tries: Iterator[int]) -> Wire:
     """Leave out keys and items, level by level."""
     depth = 1
-    while paths := _paths(question, depth):
-        for path in paths:
+    while depth <= _depth(question):
+        for path in _paths(question, depth):
             if next(tries, None) is None:
                 return question
             candidate = _without(question, path)
@@ -47,6 +47,11 @@ def _with_less(question: Wire, shows: Callable[[Wire], bool], tries: Iterator[in
                 question = candidate
         depth += 1
     return question
+
+
+def _depth(value: Any) -> int:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, parts), default=0) if parts else 0
 
 
 def _paths(value: Any, depth: int, prefix: Path = ()) -> list[Path]:
