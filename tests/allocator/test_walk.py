@@ -140,17 +140,18 @@ def test_a_class_that_is_missing_is_found_when_it_comes(three_nodes: Any, ask: A
     assert isinstance(three_nodes.decide(claim), Allocated)
 
 
-def hard(scene: Any, ask: Any) -> Any:
-    """Return a claim whose infeasibility takes many steps to prove."""
+def hard(scene: Any, ask: Any) -> list[Any]:
+    """Return claims whose infeasibility takes many steps to prove: eleven pairs out of ten triples."""
     scene.nodes("n1")
-    scene.slice("s", *({"name": f"d{n}", "attributes": {"x": {"int": n // 2}}} for n in range(30)))
-    return scene.claim(ask("r", 16), constraints=[{"distinctAttribute": "gpu.example.com/x"}])
+    scene.slice("s", *({"name": f"d{n}", "attributes": {"x": {"int": n // 3}}} for n in range(30)))
+    constraints = [{"matchAttribute": "gpu.example.com/x"}]
+    return [scene.claim(ask("r", 2), name=f"c{n}", constraints=constraints) for n in range(11)]
 
 
 def test_too_many_steps_abort(ticking: Any, ask: Any) -> None:
     """The search is given up, which is never a no."""
     scene = ticking(Limits(steps=1000, seconds=None))
-    decision = scene.decide(hard(scene, ask))
+    decision = scene.decide(*hard(scene, ask))
 
     assert isinstance(decision, Failed)
     assert (decision.kind, decision.message) == ("aborted", "the search was given up after 1000 steps")
@@ -159,7 +160,7 @@ def test_too_many_steps_abort(ticking: Any, ask: Any) -> None:
 def test_the_deadline_aborts(ticking: Any, ask: Any) -> None:
     """By the clock that was handed in."""
     scene = ticking(Limits(steps=None, seconds=5))
-    decision = scene.decide(hard(scene, ask))
+    decision = scene.decide(*hard(scene, ask))
 
     assert isinstance(decision, Failed)
     assert (decision.kind, decision.message) == ("aborted", "the search was given up after 5 s")

@@ -24,6 +24,7 @@ from dra_operator.allocator.decision import (
     claim_key,
 )
 from dra_operator.allocator.derived import DerivedAttributes
+from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.explain import Explainer, explain_failure
 from dra_operator.allocator.found import UNSURE, Answer, Found
 from dra_operator.allocator.plain import PlainSearch
@@ -35,6 +36,7 @@ from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.allocator.state import NodeState
 from dra_operator.allocator.tally import TallyMaker
 from dra_operator.allocator.walk import Problems
+from dra_operator.allocator.window import WindowSearch, is_countable
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
 from dra_operator.cel import STORED_137, Environment
 from dra_operator.inventory import Changes, Features, Inventory, Views, bits
@@ -81,6 +83,7 @@ class Allocator:
     availability: Availability = field(init=False)
     candidates: Candidates = field(init=False)
     _quick: QuickSearch = field(init=False)
+    _window: WindowSearch = field(init=False)
     _explainer: Explainer = field(init=False)
     _problems: Problems = field(init=False)
     _class_changes: Changes = field(init=False)
@@ -91,7 +94,9 @@ class Allocator:
         views = Views(self.inventory, self.features)
         self.availability = Availability(views, self.ledger)
         self.candidates = Candidates(self.features, SelectorCache(self.environment))
-        self._quick = QuickSearch(self.availability, self.candidates)
+        eligibility = Eligibility(self.availability, self.candidates)
+        self._quick = QuickSearch(eligibility)
+        self._window = WindowSearch(eligibility)
         self._problems = Problems(self.availability)
         tallies = TallyMaker(self.inventory, self.availability, self.candidates)
         self._explainer = Explainer(self.inventory, tallies, self._fits)
@@ -164,6 +169,8 @@ class Allocator:
             answer: Answer = UNSURE
             if len(plans) == 1 and is_quick(plans[0]):
                 answer = self._quick.search(plans[0], view, budget)
+            if answer is UNSURE and is_countable(plans):
+                answer = self._window.search(plans, view, budget)
             if answer is not UNSURE:
                 return answer
         state = NodeState(

@@ -14,10 +14,15 @@ _STEPS_PER_LOOK = 256
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one attempt may cost: `steps` devices tried, `seconds` by the clock; None is without limit."""
+    """What one attempt may cost: `steps` devices tried, `seconds` by the clock; None is without limit.
+
+    `tries` counts the devices below which the fast search has found nothing. It turns back early, so that a claim which
+    needs more than these is one of the few that counting does not decide, and trying on would hold up the others.
+    """
 
     steps: int | None = 1_000_000
     seconds: float | None = 10.0
+    tries: int | None = 20_000
 
 
 @dataclass(slots=True)
@@ -27,6 +32,7 @@ class Budget:
     limits: Limits
     clock: Callable[[], float]
     steps: int = 0
+    tries: int = 0
     _deadline: float | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,6 +45,12 @@ class Budget:
             raise AbortedError(f"the search was given up after {self.limits.steps} steps")
         if self.steps % _STEPS_PER_LOOK == 0:
             self.look()
+
+    def count_try(self) -> None:
+        """Count a device below which there was nothing. Raises AbortedError if there were too many."""
+        self.tries += 1
+        if self.limits.tries is not None and self.tries > self.limits.tries:
+            raise AbortedError(f"the search was given up after {self.limits.tries} tries")
 
     def look(self) -> None:
         """Look at the clock. Raises AbortedError if the time is used up."""

@@ -19,11 +19,12 @@ _SCALARS = frozenset(("int", "bool", "string", "version"))
 class Groups:
     """Sets of positions of a node view, each of devices with equal values, by their lowest device.
 
-    `members` is all of them together: the devices that have all of the attributes. `odd` are those with a list or an
-    unknown value.
+    `number_of` gives the group of each position, -1 for none; `members` is all groups together: the devices that have
+    all of the attributes. `odd` are those with a list or an unknown value.
     """
 
     groups: tuple[int, ...]
+    number_of: tuple[int, ...]
     members: int
     odd: int
 
@@ -38,16 +39,23 @@ def groups_of(view: NodeView, attributes: tuple[str, ...]) -> Groups:
 
 
 def _group(view: NodeView, attributes: tuple[str, ...]) -> Groups:
-    by_values: dict[tuple[AttributeValue | None, ...], int] = {}
+    numbers: dict[tuple[AttributeValue | None, ...], int] = {}
+    groups: list[int] = []
+    number_of: list[int] = []
     odd = members = 0
-    for pool, start in zip(view.pools, view.starts, strict=True):
-        for content, offset in zip(pool.slices, pool.offsets, strict=True):
+    for pool in view.pools:
+        for content in pool.slices:
             for index in range(len(content.names)):
-                bit = 1 << (start + offset + index)
+                bit = 1 << len(number_of)
                 values = tuple(content.attribute(index, name) for name in attributes)
+                number = -1
                 if any(value is not None and value.type not in _SCALARS for value in values):
                     odd |= bit
                 elif None not in values:
                     members |= bit
-                    by_values[values] = by_values.get(values, 0) | bit
-    return Groups(tuple(by_values.values()), members, odd)
+                    number = numbers.setdefault(values, len(groups))
+                    if number == len(groups):
+                        groups.append(0)
+                    groups[number] |= bit
+                number_of.append(number)
+    return Groups(tuple(groups), tuple(number_of), members, odd)

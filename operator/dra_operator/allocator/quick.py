@@ -21,21 +21,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.candidates import Candidates
-from dra_operator.allocator.capacity import Consumed, has_room
-from dra_operator.allocator.found import UNSURE, Answer, Found, Given, Unsure
+from dra_operator.allocator.eligible import Eligibility
+from dra_operator.allocator.found import UNSURE, Answer, Found, Unsure
 from dra_operator.allocator.groups import groups_of
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.inventory import NodeView, PoolView
-from dra_operator.ledger import Availability
 
 
 @dataclass(frozen=True, slots=True)
 class QuickSearch:
-    """The quick search over an availability, in any node."""
+    """The quick search, in any node."""
 
-    availability: Availability
-    candidates: Candidates
+    eligibility: Eligibility
 
     def search(self, plan: ClaimPlan, view: NodeView, budget: Budget) -> Answer:
         """Return the devices for a claim with one countable request, None if there are none, or that it is unsure.
@@ -49,7 +46,7 @@ class QuickSearch:
             if found is UNSURE:
                 return UNSURE
             if found is not None:
-                given = tuple(self._given(alternative, pool, position) for pool, position in found)
+                given = tuple(self.eligibility.given(alternative, pool, position) for pool, position in found)
                 return Found((given,), ((alternative,),))
         return None
 
@@ -97,7 +94,7 @@ class QuickSearch:
             if candidates is UNSURE:
                 return UNSURE
             if candidates & pool.charged:
-                candidates = sum(1 << position for position in self._usable(alternative, pool, candidates))
+                candidates = self.eligibility.judge(alternative.key, pool, candidates)
             wanted |= candidates << start
         if wanted.bit_count() < count:
             return None
@@ -114,58 +111,17 @@ class QuickSearch:
         return [view.locate(position) for position in _lowest(best, count)]
 
     def _wanted(self, alternative: Alternative, count: int, pool: PoolView, budget: Budget) -> int | Unsure:
-        """Return the candidates of a pool as far as keys and exclusive use go."""
-        free = pool.free
-        if not free:
-            return 0
-        answers = alternative.key.answers.get(pool.serial)
-        if answers is None:
-            answers = self.candidates.ask(alternative.key, pool, budget)
-        if answers.errors & free:
-            return UNSURE
-        wanted = answers.mask & free
-        if wanted & pool.counted:
-            layout = pool.counters
-            if layout is None or count > 1 or layout.has_groups or wanted & pool.counted & pool.shareable:
-                return UNSURE
-        return wanted
+        wanted = self.eligibility.candidates_of(alternative.key, pool, budget)
+        return UNSURE if wanted is UNSURE or (count > 1 and wanted & pool.counted) else wanted
 
     def _usable(self, alternative: Alternative, pool: PoolView, wanted: int) -> Iterator[int]:
-        """Yield those of the candidates that have room for the amounts, and whose counters fit, lowest first."""
+        """Yield those of the candidates that fit, lowest first."""
         asked = wanted & (pool.charged | pool.counted)
         while wanted:
             bit = wanted & -wanted
             wanted ^= bit
-            position = bit.bit_length() - 1
-            if not asked & bit or self._fits(alternative, pool, position, bit):
-                yield position
-
-    def _fits(self, alternative: Alternative, pool: PoolView, position: int, bit: int) -> bool:
-        content, index = pool.locate(position)
-        if bit & pool.charged:
-            consumed = self.candidates.consumed(alternative.key, content, index)
-            assert isinstance(consumed, Consumed)
-            used = self.availability.ledger.consumed(pool.key, content.names[index])
-            if not has_room(consumed, used, {}):
-                return False
-        if bit & pool.counted:
-            assert pool.counters is not None
-            state = self.availability.counters(pool.counters)
-            if state.overdrawn:
-                return False
-            left = state.left
-            for place, amount in pool.counters.draw(content, index).amounts:
-                if left[place] < amount:
-                    return False
-        return True
-
-    def _given(self, alternative: Alternative, pool: PoolView, position: int) -> Given:
-        content, index = pool.locate(position)
-        if not (content.shareable >> index & 1 and self.candidates.features.consumable_capacity):
-            return Given(alternative, content, index, None)
-        consumed = self.candidates.consumed(alternative.key, content, index)
-        assert isinstance(consumed, Consumed)
-        return Given(alternative, content, index, consumed)
+            if not asked & bit or self.eligibility.fits(alternative.key, pool, bit):
+                yield bit.bit_length() - 1
 
 
 def is_quick(plan: ClaimPlan) -> bool:

@@ -31,7 +31,8 @@ class CounterLayout:
 
     `totals` holds the amounts by position; `names` the set and counter of each position; `draws` what the devices of
     that name take, in the order of their slices (a name can occur twice where slices concern different nodes);
-    `sets` is the number of counter sets; `has_groups` says whether any device names compatibility groups.
+    `sets` is the number of counter sets; `has_groups` says whether any device names compatibility groups; `is_plain`
+    that none does and that no device takes a negative amount, so that taking a device never helps another.
     """
 
     totals: tuple[int, ...]
@@ -39,6 +40,7 @@ class CounterLayout:
     draws: Mapping[str, tuple[Draw, ...]]
     sets: int
     has_groups: bool
+    is_plain: bool
     _of_device: Mapping[tuple[int, int], Draw]
 
     @classmethod
@@ -67,12 +69,15 @@ class CounterLayout:
                 draw = _draw(device, content.traits[index].consumes, sets, positions)
                 of_device[content.serial, index] = draw
                 draws[device] = (*draws.get(device, ()), draw)
+        has_groups = any(content.has_groups for content in slices)
+        gives = any(amount < 0 for draw in of_device.values() for _, amount in draw.amounts)
         return cls(
             totals=tuple(totals),
             names=tuple(names),
             draws=draws,
             sets=len(sets),
-            has_groups=any(content.has_groups for content in slices),
+            has_groups=has_groups,
+            is_plain=not has_groups and not gives,
             _of_device=of_device,
         )
 

@@ -88,9 +88,13 @@ class NodeView:
     users: int = 0
     groups: dict[tuple[str, ...], object] = field(default_factory=dict)
 
+    def number_of(self, position: int) -> int:
+        """Return the number of the pool of the device at a position of the row."""
+        return bisect_right(self.starts, position) - 1
+
     def locate(self, position: int) -> tuple[PoolView, int]:
         """Return the pool of the device at a position of the row, and its position there."""
-        number = bisect_right(self.starts, position) - 1
+        number = self.number_of(position)
         return self.pools[number], position - self.starts[number]
 
 

@@ -1,0 +1,140 @@
+"""The board: some claims and a node as ints, which is all that the window search needs.
+
+The pools of a node lie side by side in one row of positions. Requests of all claims follow each other in one list, each
+with its alternatives as sets of positions; constraints of all claims in another. What cannot be said in these terms
+makes no board.
+Source: docs/engine sections 6 and 9.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dra_operator.allocator.bounds import Choice, Demand, Rule
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.candidates import CandidateKey
+from dra_operator.allocator.capacity import Consumed
+from dra_operator.allocator.eligible import Eligibility
+from dra_operator.allocator.found import UNSURE, Unsure
+from dra_operator.allocator.groups import groups_of
+from dra_operator.allocator.plan import ClaimPlan, RequestPlan
+from dra_operator.inventory import NodeView
+
+Left = tuple[tuple[int, ...], ...]
+"""What is left of the counters of each pool, in nano-units."""
+InFlight = dict[int, dict[str, int]]
+"""What shares picked in this attempt consume, by position and capacity name, in nano-units; never changed in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """`demands[i]` is what `requests[i]` asks for. Sets of positions: `available`, `shareable`, `counted`."""
+
+    eligibility: Eligibility
+    view: NodeView
+    requests: tuple[RequestPlan, ...]
+    demands: tuple[Demand, ...]
+    rules: tuple[Rule, ...]
+    available: int
+    shareable: int
+    counted: int
+    left: Left
+
+    def charge(self, position: int, left: Left) -> Left | None:
+        """Return what a device that draws on counters leaves of them, or None if they do not fit."""
+        number, draw = self.draw(position)
+        counters = list(left[number])
+        for place, amount in draw:
+            if counters[place] < amount:
+                return None
+            counters[place] -= amount
+        return (*left[:number], tuple(counters), *left[number + 1 :])
+
+    def draw(self, position: int) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """Return the number of a device's pool, and what it takes of the pool's counters."""
+        number = self.view.number_of(position)
+        pool = self.view.pools[number]
+        content, index = pool.locate(position - self.view.starts[number])
+        assert pool.counters is not None
+        return number, pool.counters.draw(content, index).amounts
+
+    def share(self, key: CandidateKey, position: int, in_flight: InFlight) -> InFlight | None:
+        """Return what is in flight with one more share of a device, or None if it has no room for it."""
+        pool, place = self.view.locate(position)
+        content, index = pool.locate(place)
+        consumed = self.eligibility.candidates.consumed(key, content, index)
+        assert isinstance(consumed, Consumed)
+        used = self.eligibility.availability.ledger.consumed(pool.key, content.names[index])
+        before = in_flight.get(position, {})
+        after = dict(before)
+        for name, amount, value in consumed.amounts:
+            after[name] = after.get(name, 0) + amount.nano
+            if used.get(name, 0) + after[name] > value and (used or before):
+                return None
+        return {**in_flight, position: after}
+
+
+def set_up(
+    eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget
+) -> Board | Unsure:
+    """Return the board for some countable claims on the nodes of a view, or that there is none. Raises AbortedError."""
+    if view.error is not None or view.skips_operations:
+        return UNSURE
+    masks: dict[int, int] = {}
+    rules: list[Rule] = []
+    demands: list[Demand] = []
+    for plan in plans:
+        first = len(rules)
+        rules += (Rule(item.matching, groups_of(view, (item.attribute,))) for item in plan.constraints)
+        for request in plan.requests:
+            choices: list[Choice] = []
+            for item in request.alternatives:
+                mask = masks.get(id(item.key))
+                if mask is None:
+                    row = _row(eligibility, item.key, view, budget)
+                    if row is UNSURE:
+                        return UNSURE
+                    mask = masks[id(item.key)] = row
+                numbers = tuple(first + number for number in item.constraints)
+                if any(rules[number].groups.odd & mask for number in numbers):
+                    return UNSURE
+                assert item.count is not None
+                choices.append(Choice(mask, item.count, numbers))
+            demands.append(tuple(choices))
+    reached = 0
+    for mask in masks.values():
+        reached |= mask
+    shareable = counted = 0
+    for start, pool in zip(view.starts, view.pools, strict=True):
+        shareable |= pool.shareable << start
+        counted |= pool.counted << start
+    if not eligibility.candidates.features.consumable_capacity:
+        shareable = 0
+    return Board(
+        eligibility=eligibility,
+        view=view,
+        requests=tuple(request for plan in plans for request in plan.requests),
+        demands=tuple(demands),
+        rules=tuple(rules),
+        available=reached,
+        shareable=shareable & reached,
+        counted=counted & reached,
+        left=_left(eligibility, view) if counted & reached else (),
+    )
+
+
+def _row(eligibility: Eligibility, key: CandidateKey, view: NodeView, budget: Budget) -> int | Unsure:
+    row = 0
+    for start, pool in zip(view.starts, view.pools, strict=True):
+        wanted = eligibility.candidates_of(key, pool, budget)
+        if wanted is UNSURE:
+            return UNSURE
+        row |= eligibility.judge(key, pool, wanted) << start
+    return row
+
+
+def _left(eligibility: Eligibility, view: NodeView) -> Left:
+    availability = eligibility.availability
+    return tuple(
+        () if pool.counters is None else tuple(availability.counters(pool.counters).left)
+        for pool in view.pools
+    )

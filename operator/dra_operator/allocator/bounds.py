@@ -1,0 +1,161 @@
+"""Bounds: reasons why no choice of devices can work, found by counting rather than by trying.
+
+A bound is something that every solution meets. So where it says no there is none, and a search that turns back there
+misses nothing and finds the rest in the same order. All of it is about ints: a set of devices is an int with a bit for
+each, and `allowed` holds, by constraint, the devices it still admits.
+Source: docs/engine sections 7 and 8.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dra_operator.allocator.groups import Groups
+
+_MOST_GROUPS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An alternative: `count` devices out of `mask`, which the constraints with these numbers apply to."""
+
+    mask: int
+    count: int
+    constraints: tuple[int, ...]
+
+
+Demand = tuple[Choice, ...]
+"""A request: one of the choices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A constraint over groups of devices with equal values: all from one group, or else no two from the same."""
+
+    matching: bool
+    groups: Groups
+
+
+def candidates(choice: Choice, available: int, allowed: Sequence[int]) -> int:
+    """Return the devices that a choice can still take."""
+    wanted = choice.mask & available
+    for number in choice.constraints:
+        wanted &= allowed[number]
+    return wanted
+
+
+def have_enough(demands: Iterable[Demand], available: int, allowed: Sequence[int]) -> bool:
+    """False if a request has, for every alternative, fewer candidates than it needs."""
+    for demand in demands:
+        for choice in demand:
+            wanted = choice.mask & available
+            for number in choice.constraints:
+                wanted &= allowed[number]
+            if wanted.bit_count() >= choice.count:
+                break
+        else:
+            return False
+    return True
+
+
+def narrow(
+    rules: Sequence[Rule],
+    demands: Sequence[Demand],
+    available: int,
+    allowed: Sequence[int],
+    *,
+    shareable: int,
+) -> tuple[int, ...]:
+    """Return `allowed` with only those groups of matching rules that have room for all requests bound to the rule.
+
+    Requests for devices that are not shareable must have different ones, so their sum has to fit as well.
+    """
+    narrowed = list(allowed)
+    for number, rule in enumerate(rules):
+        bound = [demand for demand in demands if any(number in choice.constraints for choice in demand)]
+        if not rule.matching or not bound:
+            continue
+        kept = 0
+        for group in rule.groups.groups:
+            narrowed[number] = group
+            if have_enough(bound, available, narrowed) and _has_sum(
+                bound, number, available, narrowed, shareable=shareable
+            ):
+                kept |= group
+        narrowed[number] = kept & allowed[number]
+    return tuple(narrowed)
+
+
+def _has_sum(
+    bound: Iterable[Demand], number: int, available: int, allowed: Sequence[int], *, shareable: int
+) -> bool:
+    union = least = 0
+    for demand in bound:
+        if all(number in choice.constraints for choice in demand):
+            wanted = _union(demand, available, allowed)
+            if not wanted & shareable:
+                union |= wanted
+                least += min(choice.count for choice in demand)
+    return union.bit_count() >= least
+
+
+def can_differ(
+    rules: Sequence[Rule], demands: Sequence[Demand], available: int, allowed: Sequence[int]
+) -> bool:
+    """False if, for a distinct rule, the devices still to be picked cannot all be given different values."""
+    for number, rule in enumerate(rules):
+        groups = rule.groups.groups
+        if rule.matching or len(groups) > _MOST_GROUPS:
+            continue
+        units: list[int] = []
+        for demand in demands:
+            if all(number in choice.constraints for choice in demand):
+                wanted = _union(demand, available, allowed)
+                reached = sum(1 << place for place, group in enumerate(groups) if group & wanted)
+                units += [reached] * min(choice.count for choice in demand)
+        if not can_be_matched(units):
+            return False
+    return True
+
+
+def can_be_apart(demands: Sequence[Demand], available: int, allowed: Sequence[int], shareable: int) -> bool:
+    """False if the devices still to be picked cannot all be different; requests that may take shares stay out."""
+    units: list[int] = []
+    for demand in demands:
+        wanted = _union(demand, available, allowed)
+        if not wanted & shareable:
+            units += [wanted] * min(choice.count for choice in demand)
+    return can_be_matched(units)
+
+
+def can_be_matched(units: Sequence[int]) -> bool:
+    """True if each unit can be given a bit of its own out of its set, by augmenting paths."""
+    owner: dict[int, int] = {}
+    taken = seen = 0
+
+    def place(unit: int) -> bool:
+        nonlocal taken, seen
+        if free := units[unit] & ~taken & ~seen:
+            bit = free & -free
+            taken |= bit
+            owner[bit] = unit
+            return True
+        while wanted := units[unit] & ~seen:
+            bit = wanted & -wanted
+            seen |= bit
+            if place(owner[bit]):
+                owner[bit] = unit
+                return True
+        return False
+
+    for unit in range(len(units)):
+        seen = 0
+        if not place(unit):
+            return False
+    return True
+
+
+def _union(demand: Demand, available: int, allowed: Sequence[int]) -> int:
+    union = 0
+    for choice in demand:
+        union |= candidates(choice, available, allowed)
+    return union

@@ -1,0 +1,85 @@
+"""Eligibility: which devices of a pool a request may take, as far as each can be judged by itself.
+
+The fast searches count devices, so they need to know beforehand which ones the plain search would accept: those the key
+admits, which are free, whose shares leave room and whose counters fit what committed devices leave. Where the plain
+search could meet an error or a rule that is not about a device alone, nothing can be counted.
+Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.
+"""
+
+from dataclasses import dataclass
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.candidates import CandidateKey, Candidates
+from dra_operator.allocator.capacity import Consumed, has_room
+from dra_operator.allocator.found import UNSURE, Given, Unsure
+from dra_operator.allocator.plan import Alternative
+from dra_operator.inventory import PoolView
+from dra_operator.ledger import Availability
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """Judges devices by what is committed."""
+
+    availability: Availability
+    candidates: Candidates
+
+    def candidates_of(self, key: CandidateKey, pool: PoolView, budget: Budget) -> int | Unsure:
+        """Return the devices that the key admits and that are free, or that only the plain search can tell.
+
+        It has to where a free device would end the attempt with an error, and where devices draw on counters in a way
+        that depends on more than what is left. Raises AbortedError.
+        """
+        free = pool.free
+        if not free:
+            return 0
+        answers = key.answers.get(pool.serial)
+        if answers is None:
+            answers = self.candidates.ask(key, pool, budget)
+        if answers.errors & free:
+            return UNSURE
+        wanted = answers.mask & free
+        if wanted & pool.counted:
+            layout = pool.counters
+            if layout is None or not layout.is_plain or wanted & pool.counted & pool.shareable:
+                return UNSURE
+        return wanted
+
+    def judge(self, key: CandidateKey, pool: PoolView, wanted: int) -> int:
+        """Return those of the candidates that fit, each by itself."""
+        asked = wanted & (pool.charged | pool.counted)
+        while asked:
+            bit = asked & -asked
+            asked ^= bit
+            if not self.fits(key, pool, bit):
+                wanted ^= bit
+        return wanted
+
+    def fits(self, key: CandidateKey, pool: PoolView, bit: int) -> bool:
+        """True if one candidate has room for the amounts, and its counters fit."""
+        content, index = pool.locate(bit.bit_length() - 1)
+        if bit & pool.charged:
+            consumed = self.candidates.consumed(key, content, index)
+            assert isinstance(consumed, Consumed)
+            used = self.availability.ledger.consumed(pool.key, content.names[index])
+            if not has_room(consumed, used, {}):
+                return False
+        if bit & pool.counted:
+            assert pool.counters is not None
+            state = self.availability.counters(pool.counters)
+            if state.overdrawn:
+                return False
+            left = state.left
+            for place, amount in pool.counters.draw(content, index).amounts:
+                if left[place] < amount:
+                    return False
+        return True
+
+    def given(self, alternative: Alternative, pool: PoolView, position: int) -> Given:
+        """Return a device of a pool as given to a request."""
+        content, index = pool.locate(position)
+        if not (content.shareable >> index & 1 and self.candidates.features.consumable_capacity):
+            return Given(alternative, content, index, None)
+        consumed = self.candidates.consumed(alternative.key, content, index)
+        assert isinstance(consumed, Consumed)
+        return Given(alternative, content, index, consumed)

@@ -1,0 +1,281 @@
+"""The window search: any claims that ask for numbers of devices, depth first over ints.
+
+It goes through requests, alternatives and devices in the order of the plain search, so the first solution it meets is
+the same. The state is passed by value: available devices, devices that each constraint still admits, counters, shares
+in flight. Undo is returning, so nothing can be left behind.
+
+- A device picked leaves `available` for all claims, unless it is shareable; then its amounts are in flight.
+- The next device of a request lies above the last, as the plain search forms combinations.
+- matchAttribute: a pick leaves only its own group admitted; distinctAttribute: all but its own group.
+- A counter user is refused where its counters do not fit what is left.
+- Alternatives and claims nest in request order, so a later failure moves an earlier request on.
+
+What it leaves out cannot hold a solution, or only one that comes later than another:
+
+- Bounds, which every solution meets (`bounds`). The matchings cost more, so they wait until some tries have failed.
+- Symmetry: a device has failed at a pick, and another is its equal: in the same masks, in the same group of each
+  constraint, taking the same of the same counters, not shareable. Exchanging the two turns a solution with the other
+  into one with the first; that is in combination order as well, since the first lies below all remaining picks of the
+  request. It was searched, there was none, so there is none with the other.
+- Failed states: what follows a request depends on nothing but the state there, so a state that has failed fails again.
+
+Errors and signals cannot occur on a board: where they could, there is none (`board`).
+Source: docs/engine sections 6 to 9.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dra_operator.allocator import bounds
+from dra_operator.allocator.board import Board, InFlight, Left, set_up
+from dra_operator.allocator.bounds import Choice
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.eligible import Eligibility
+from dra_operator.allocator.found import UNSURE, Answer, Found, Given
+from dra_operator.allocator.plan import Alternative, ClaimPlan
+from dra_operator.inventory import NodeView, bits
+
+_TRIES_BEFORE_MATCHING = 16
+_TRIES_BEFORE_MEMORY = 4
+_MOST_LEVELS = 300
+_MOST_EQUALS = 1024
+
+_Path = tuple[int, int, int, "_Path"] | tuple[()]
+"""The picks of a solution: (request, alternative, position, the rest)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSearch:
+    """The window search, in any node."""
+
+    eligibility: Eligibility
+
+    def search(self, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget) -> Answer:
+        """Return the devices for some countable claims, None if there are none, or that it is unsure.
+
+        Raises AbortedError.
+        """
+        board = set_up(self.eligibility, plans, view, budget)
+        if board is UNSURE:
+            return UNSURE
+        path = _Window(board, budget).solve()
+        return None if path is None else _found(plans, board, path)
+
+
+def is_countable(plans: Sequence[ClaimPlan]) -> bool:
+    """True if the window search can be asked about some claims: it counts, and does not go too deep."""
+    levels = 0
+    for plan in plans:
+        if not plan.countable:
+            return False
+        for request in plan.requests:
+            levels += 1 + max(item.count or 0 for item in request.alternatives)
+    return levels <= _MOST_LEVELS
+
+
+def _found(plans: Sequence[ClaimPlan], board: Board, path: _Path) -> Found:
+    given: list[list[Given]] = [[] for _ in board.requests]
+    chosen: list[Alternative] = [request.alternatives[0] for request in board.requests]
+    while path:
+        number, place, position, path = path
+        alternative = chosen[number] = board.requests[number].alternatives[place]
+        given[number].append(board.eligibility.given(alternative, *board.view.locate(position)))
+    picks: list[list[Given]] = []
+    alternatives: list[list[Alternative]] = []
+    for plan in plans:
+        count = len(plan.requests)
+        picks.append([item for items in given[:count] for item in items])
+        alternatives.append(chosen[:count])
+        del given[:count], chosen[:count]
+    return Found(picks, alternatives)
+
+
+class _HopelessError(Exception):
+    """There is no solution at all."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """One search. `_tries` counts the picks below which there was nothing."""
+
+    board: Board
+    budget: Budget
+    _start: tuple[int, ...] = ()
+    _tries: int = 0
+    _failed: set[object] = field(default_factory=set)
+    _equals: dict[int, int] | None = None
+    _later: list[int] = field(default_factory=list)
+    _bound_later: list[list[int]] = field(default_factory=list)
+
+    def solve(self) -> _Path | None:
+        """Return the first solution, or None."""
+        board = self.board
+        allowed = tuple(rule.groups.members for rule in board.rules)
+        if not bounds.have_enough(board.demands, board.available, allowed):
+            return None
+        if board.rules:
+            allowed = bounds.narrow(
+                board.rules, board.demands, board.available, allowed, shareable=board.shareable
+            )
+            if not bounds.have_enough(board.demands, board.available, allowed):
+                return None
+        self._start = allowed
+        try:
+            return self._request(0, board.available, allowed, board.left, {})
+        except _HopelessError:
+            return None
+
+    def _request(
+        self, number: int, available: int, allowed: tuple[int, ...], left: Left, in_flight: InFlight
+    ) -> _Path | None:
+        """Return the picks for this request and all that follow."""
+        board = self.board
+        if number == len(board.demands):
+            return ()
+        key: object = None
+        if self._tries >= _TRIES_BEFORE_MEMORY:
+            key = self._state(number, available, allowed, left, in_flight)
+            if key in self._failed:
+                return None
+        for place, choice in enumerate(board.demands[number]):
+            found = self._pick(number, place, choice, choice.count, -1, available, allowed, left, in_flight)
+            if found is not None:
+                return found
+        if key is not None:
+            self._failed.add(key)
+        return None
+
+    def _pick(  # noqa: PLR0917 - the state is passed by value, and a record of it would be built for every pick
+        self,
+        number: int,
+        place: int,
+        choice: Choice,
+        missing: int,
+        above: int,
+        available: int,
+        allowed: tuple[int, ...],
+        left: Left,
+        in_flight: InFlight,
+    ) -> _Path | None:
+        """Return the picks for what is missing of a choice, out of the devices above the last one, and what follows."""
+        board = self.board
+        wanted = bounds.candidates(choice, available & above, allowed)
+        later = board.demands[number + 1 :]
+        while wanted.bit_count() >= missing:
+            bit = wanted & -wanted
+            wanted ^= bit
+            position = bit.bit_length() - 1
+            self.budget.step()
+            next_available, next_left, next_in_flight = available, left, in_flight
+            next_allowed = self._admit(choice, position, allowed) if choice.constraints else allowed
+            shared = board.shareable & bit
+            fits = True
+            if shared:
+                key = board.requests[number].alternatives[place].key
+                share = board.share(key, position, in_flight)
+                fits, next_in_flight = share is not None, share or {}
+            else:
+                next_available ^= bit
+            if board.counted & bit:
+                charged = board.charge(position, left)
+                fits, next_left = charged is not None, charged or ()
+            if fits and bounds.have_enough(later, next_available, next_allowed):
+                rest = Choice(choice.mask & -(bit << 1), missing - 1, choice.constraints)
+                if self._tries < _TRIES_BEFORE_MATCHING or self._can_match(
+                    ((rest,), *later), next_available, next_allowed
+                ):
+                    found = (
+                        self._request(number + 1, next_available, next_allowed, next_left, next_in_flight)
+                        if missing == 1
+                        else self._pick(
+                            number,
+                            place,
+                            choice,
+                            missing - 1,
+                            -(bit << 1),
+                            next_available,
+                            next_allowed,
+                            next_left,
+                            next_in_flight,
+                        )
+                    )
+                    if found is not None:
+                        return (number, place, position, found)
+            self._count_try()
+            if not shared:
+                wanted &= ~self._equals_of(position)
+        return None
+
+    def _admit(self, choice: Choice, position: int, allowed: tuple[int, ...]) -> tuple[int, ...]:
+        """Return what the constraints admit beside a device."""
+        admitted = list(allowed)
+        for number in choice.constraints:
+            rule = self.board.rules[number]
+            group = rule.groups.groups[rule.groups.number_of[position]]
+            admitted[number] &= group if rule.matching else ~group
+        return tuple(admitted)
+
+    def _can_match(self, demands: Sequence[bounds.Demand], available: int, allowed: tuple[int, ...]) -> bool:
+        board = self.board
+        return bounds.can_be_apart(demands, available, allowed, board.shareable) and bounds.can_differ(
+            board.rules, demands, available, allowed
+        )
+
+    def _count_try(self) -> None:
+        self._tries += 1
+        self.budget.count_try()
+        if self._tries == _TRIES_BEFORE_MATCHING and not self._can_match(
+            self.board.demands, self.board.available, self._start
+        ):
+            raise _HopelessError
+
+    def _state(
+        self, number: int, available: int, allowed: tuple[int, ...], left: Left, in_flight: InFlight
+    ) -> object:
+        """Return what the rest of the search depends on: devices and constraints that matter to nobody are left out."""
+        if not self._later:
+            self._prepare_states()
+        later = self._later[number]
+        used = tuple(
+            (position, tuple(sorted(amounts.items()))) for position, amounts in sorted(in_flight.items())
+        )
+        admitted = tuple(
+            devices & reached for devices, reached in zip(allowed, self._bound_later[number], strict=True)
+        )
+        return (number, available & later, admitted, left, used)
+
+    def _prepare_states(self) -> None:
+        later = 0
+        bound = [0] * len(self.board.rules)
+        for demand in reversed(self.board.demands):
+            for choice in demand:
+                later |= choice.mask
+                for number in choice.constraints:
+                    bound[number] |= choice.mask
+            self._later.insert(0, later)
+            self._bound_later.insert(0, list(bound))
+
+    def _equals_of(self, position: int) -> int:
+        """Return the devices that can stand in for a device that is not shareable, itself among them."""
+        if self._equals is None:
+            self._equals = self._find_equals()
+        return self._equals.get(position, 0)
+
+    def _find_equals(self) -> dict[int, int]:
+        board = self.board
+        devices = board.available & ~board.shareable
+        if devices.bit_count() > _MOST_EQUALS:
+            return {}
+        masks = {choice.mask for demand in board.demands for choice in demand}
+        kinds: dict[object, int] = {}
+        kind_of: dict[int, object] = {}
+        for position in bits.each(devices):
+            draw = board.draw(position) if board.counted >> position & 1 else None
+            kind = (
+                tuple(mask >> position & 1 for mask in masks),
+                tuple(rule.groups.number_of[position] for rule in board.rules),
+                draw,
+            )
+            kind_of[position] = kind
+            kinds[kind] = kinds.get(kind, 0) | 1 << position
+        return {position: kinds[kind] for position, kind in kind_of.items()}

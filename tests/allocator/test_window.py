@@ -1,0 +1,100 @@
+"""Claims that trying would not decide in a lifetime, and what the fast searches leave to the plain one."""
+
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from dra_operator.allocator import Failed, Limits, Unsatisfied
+from dra_operator.allocator.plain import PlainSearch
+
+
+def device(name: str, **attributes: Any) -> dict[str, Any]:
+    """Return a device with attributes of kind int."""
+    return {"name": name, "attributes": {key: {"int": value} for key, value in attributes.items()}}
+
+
+@pytest.fixture
+def counted_only(scene: Any) -> Any:
+    """A cluster of one node in which the plain search must not be asked."""
+    scene.nodes("n")
+
+    def unexpected(_: PlainSearch) -> bool:
+        raise AssertionError("the plain search was asked")
+
+    with patch.object(PlainSearch, "run", unexpected):
+        yield scene
+
+
+def test_a_later_request_without_candidates_ends_the_search(counted_only: Any, ask: Any) -> None:
+    """Half of 48 devices, and one that does not exist: C(48, 24) ways to try, none tried."""
+    counted_only.slice("s", *[device(f"d{number:02}") for number in range(48)])
+    claim = counted_only.claim(ask("many", 24), ask("none", 1, "false"))
+
+    assert counted_only.decide(claim) == Unsatisfied()
+
+
+def test_more_devices_than_distinct_values_end_the_search(counted_only: Any, ask: Any) -> None:
+    """Thirteen devices cannot have thirteen of twelve values."""
+    counted_only.slice("s", *[device(f"d{number:02}", rail=number % 12) for number in range(48)])
+    requests = [ask(f"r{number}") for number in range(13)]
+    claim = counted_only.claim(*requests, constraints=[{"distinctAttribute": "gpu.example.com/rail"}])
+
+    assert counted_only.decide(claim) == Unsatisfied()
+
+
+def test_no_value_with_room_for_all_requests_ends_the_search(counted_only: Any, ask: Any) -> None:
+    """Each root has devices enough for either request, none for both."""
+    counted_only.slice("s", *[device(f"d{number:02}", root=number % 4) for number in range(64)])
+    claim = counted_only.claim(
+        ask("a", 8), ask("b", 9), constraints=[{"matchAttribute": "gpu.example.com/root"}]
+    )
+
+    assert counted_only.decide(claim) == Unsatisfied()
+
+
+def test_claims_for_more_pairs_than_there_are_end_the_search(counted_only: Any, ask: Any) -> None:
+    """Sixteen claims for a pair each do not fit on fifteen pairs."""
+    counted_only.slice("s", *[device(f"d{number:02}", pair=number // 2) for number in range(30)])
+    constraint = {"matchAttribute": "gpu.example.com/pair"}
+    claims = [
+        counted_only.claim(ask("r", 2), name=f"c{number}", constraints=[constraint]) for number in range(16)
+    ]
+
+    assert counted_only.decide(*claims) == Unsatisfied()
+
+
+def test_a_search_that_is_given_up_is_no_answer(ticking: Any, ask: Any) -> None:
+    """Eleven pairs do not fit in ten triples, but with too few tries nobody knows."""
+    scene = ticking(Limits(steps=None, seconds=None, tries=20))
+    scene.nodes("n")
+    scene.slice("s", *[device(f"d{number:02}", triple=number // 3) for number in range(30)])
+    constraint = {"matchAttribute": "gpu.example.com/triple"}
+    claims = [scene.claim(ask("r", 2), name=f"c{number}", constraints=[constraint]) for number in range(11)]
+    decision = scene.decide(*claims)
+
+    assert isinstance(decision, Failed)
+    assert (decision.kind, decision.message) == ("aborted", "the search was given up after 20 tries")
+
+
+@pytest.mark.parametrize(
+    ("fields", "devices"),
+    [
+        pytest.param({"allocationMode": "All"}, [{"name": "a"}], id="all devices"),
+        pytest.param(
+            {"selectors": [{"cel": {"expression": 'device.attributes["x"].y'}}]},
+            [{"name": "a"}],
+            id="a failing selector",
+        ),
+    ],
+)
+def test_what_could_end_with_an_error_is_left_to_the_plain_search(
+    scene: Any, ask: Any, fields: dict[str, Any], devices: list[dict[str, Any]]
+) -> None:
+    """The plain search knows which device upstream looks at, and so which error comes first, if any."""
+    scene.nodes("n")
+    scene.slice("s", *devices)
+    with patch.object(PlainSearch, "run", autospec=True, side_effect=PlainSearch.run) as asked:
+        scene.decide(scene.claim(ask("r", **fields)))
+
+    assert asked.call_count == 1
