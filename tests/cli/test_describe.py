@@ -181,3 +181,24 @@ def test_ages_are_written_as_kubectl_writes_them(seconds, text):
     begun = datetime.fromtimestamp(NOW.timestamp() - seconds, tz=UTC)
 
     assert _ago(begun.isoformat(), NOW) == text
+
+
+def test_long_annotations_stand_alone_and_are_cut():
+    """As kubectl does: a line of their own, 138 bytes of it, no half character; kubectl's own annotation is hidden."""
+    annotations = {
+        "a": "one\ntwo",
+        "b": "é" * 90,
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+    }
+    body = {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "annotations": annotations}}
+
+    lines = describe(body, [], datetime(2026, 1, 1, tzinfo=UTC)).splitlines()
+
+    assert [line.strip() for line in lines[3:8]] == [
+        "Annotations:  a:",
+        "one",
+        "two",
+        "b:",
+        "é" * 69 + "...",
+    ]
+    assert "last-applied" not in "".join(lines)

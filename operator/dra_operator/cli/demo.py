@@ -36,7 +36,8 @@ def demo(
         bool, typer.Option("--serve", help="Keep the API server and the operator up until Ctrl-C.")
     ] = False,
     port: Annotated[
-        int, typer.Option(help="Where the API server listens on loopback; 0 takes a free port.")
+        int,
+        typer.Option(help="Where the API server listens on loopback; 0 takes a free port.", min=0, max=65535),
     ] = 0,
 ) -> None:
     """Run the operator on an API server in memory and show what it does. Needs no cluster."""
@@ -57,7 +58,7 @@ def _api_server(port: int) -> Iterator[Any]:
 
     server, up, down = ApiServer(port), threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
-    problems: list[OSError] = []
+    problems: list[Exception] = []
 
     async def stay_up() -> None:
         loops.append(asyncio.get_running_loop())
@@ -65,7 +66,7 @@ def _api_server(port: int) -> Iterator[Any]:
             async with server:
                 up.set()
                 await down.wait()
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - nobody may wait for a server that is not there
             problems.append(error)
             up.set()
 

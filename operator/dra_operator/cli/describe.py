@@ -12,6 +12,8 @@ from typing import Any
 
 _ACRONYMS = {"api": "API", "url": "URL", "uid": "UID", "osb": "OSB", "guid": "GUID"}
 _SHOWN_ABOVE = frozenset({"name", "namespace", "labels", "annotations", "managedFields"})
+_HIDDEN_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+_LONGEST_ANNOTATION = 140
 _PADDING = 2
 
 
@@ -21,8 +23,8 @@ def describe(body: Mapping[str, Any], events: Sequence[Mapping[str, Any]], now: 
     lines = [
         f"Name:\t{metadata['name']}",
         f"Namespace:\t{metadata.get('namespace', '')}",
-        *_table("Labels", metadata.get("labels"), "="),
-        *_table("Annotations", metadata.get("annotations"), ": "),
+        *_labels(metadata.get("labels") or {}),
+        *_annotations(metadata.get("annotations") or {}),
         f"API Version:\t{body['apiVersion']}",
         f"Kind:\t{body['kind']}",
     ]
@@ -69,12 +71,31 @@ def _set_widths(rows: list[list[str]], widths: list[list[int]], start: int, end:
         first = last
 
 
-def _table(title: str, values: Mapping[str, str] | None, separator: str) -> Iterator[str]:
-    if not values:
-        yield f"{title}:\t<none>"
-        return
-    for index, name in enumerate(sorted(values)):
-        yield f"{f'{title}:' if index == 0 else ''}\t{name}{separator}{values[name]}"
+def _labels(labels: Mapping[str, str]) -> Iterator[str]:
+    rows = [f"{name}={labels[name]}" for name in sorted(labels)] or ["<none>"]
+    return _titled("Labels", rows)
+
+
+def _annotations(annotations: Mapping[str, str]) -> Iterator[str]:
+    rows: list[str] = []
+    for name in sorted(annotations.keys() - _HIDDEN_ANNOTATIONS):
+        value = annotations[name].removesuffix("\n")
+        if "\n" in value or len(value.encode()) + len(name.encode()) + 2 > _LONGEST_ANNOTATION:
+            rows.append(f"{name}:")
+            rows += [f"  {_cut(line)}" for line in value.split("\n")]
+        else:
+            rows.append(f"{name}: {value}")
+    return _titled("Annotations", rows or ["<none>"])
+
+
+def _titled(title: str, rows: Sequence[str]) -> Iterator[str]:
+    for index, row in enumerate(rows):
+        yield f"{f'{title}:' if index == 0 else ''}\t{row}"
+
+
+def _cut(line: str) -> str:
+    text, room = line.encode(), _LONGEST_ANNOTATION - 2
+    return line if len(text) <= room else text[:room].decode(errors="ignore") + "..."
 
 
 def _fields(value: Mapping[str, Any], level: int) -> Iterator[str]:

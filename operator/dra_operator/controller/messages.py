@@ -31,14 +31,10 @@ PENDING = "pending"
 DEALLOCATED = "deallocated"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
-CLAIM_GONE = "claim gone"
-UNREADABLE = "object not understood"
 PROBLEM = "object has a problem"
-COLLISION = "device allocated twice"
 PASS_FAILED = "pass stopped by an error"  # noqa: S105
 CLAIM_FAILED = "claim stopped by an error"
 DELTA_FAILED = "change stopped by an error"
-PASS = "pass"  # noqa: S105
 DRAINED = "writes left unfinished"
 PASS_LATE = "pass left unfinished"  # noqa: S105
 

@@ -107,9 +107,7 @@ class Pool:
                 item for item in generations[newest] if features.compatibility_groups or not item.has_groups
             ]
             if len(everything) != expected:
-                return Judgement(
-                    Verdict.INCOMPLETE, f"{len(everything)} of {expected} slices of generation {newest}"
-                )
+                return Judgement(Verdict.INCOMPLETE, _missing(len(everything), expected, newest))
         return self._inspect(kept, everything, features)
 
     def judge_all(self, features: Features) -> Judgement:
@@ -165,3 +163,9 @@ def _duplicate(names: Iterable[str]) -> str | None:
             return name
         seen.add(name)
     return None
+
+
+def _missing(found: int, expected: int, generation: int) -> str:
+    if found > expected:
+        return f"{found} slices of generation {generation}, where they announce {expected}"
+    return f"{found} of {expected} slices of generation {generation}"
