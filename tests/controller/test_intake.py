@@ -2,6 +2,11 @@
 
 import pytest
 
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+)
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller.claims import ClaimBook, PodUse
 from dra_operator.controller.intake import Changes, Intake
@@ -210,6 +215,18 @@ def test_the_end_of_a_claim_that_held_nothing_helps_nobody(desk):
     desk.take(claim())
 
     assert not desk.take(gone=[("ResourceClaim", *KEY)]).wide
+
+
+@pytest.mark.parametrize(("assumed", "wide"), [("gpu-1", True), ("gpu-0", False), (None, False)])
+def test_an_allocation_of_another_writer_gives_back_what_was_assumed(desk, assumed, wide):
+    """Other devices than ours set ours free; our own come true, or merely taken devices, free nothing."""
+    desk.take(claim())
+    if assumed is not None:
+        result = DeviceRequestAllocationResult(request="gpu", driver="d", pool="p", device=assumed)
+        devices = DeviceAllocationResult(results=(result,))
+        desk.ledger.assume(*KEY, AllocationResult(devices=devices))
+
+    assert desk.take(claim(allocated=True)).wide is wide
 
 
 def test_a_pod_that_ends_has_its_claims_looked_at(desk):

@@ -256,6 +256,16 @@ def test_what_is_wrong_with_another_object_is_told_there(bench, known, said):
     assert [found.message for found in about_class] == said
 
 
+def test_what_another_writer_did_not_take_is_free_for_others(bench, write):
+    """A claim that got other devices than ours has whoever waits for ours tried."""
+    bench.run(bench.delta(claim("other")))
+    theirs = {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "p", "device": "gpu-1"}]}}
+    bench.run(bench.delta(claim(), allocation=theirs))
+
+    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+    assert bench.allocator.asked.count("other") == 2
+
+
 # --- answers to writes
 # ----------------------------------------------------------------------------------------------------
 

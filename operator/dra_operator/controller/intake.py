@@ -55,6 +55,7 @@ class Intake:
         self._inventory = inventory
         self._ledger = ledger
         self._book = book
+        self._touched = ledger.subscribe()
         self._subjects: dict[tuple[str, str], Subject] = {}
 
     def subject(self, kind: str, name: str) -> Subject:
@@ -93,11 +94,14 @@ class Intake:
             changes.wide |= self._ledger.version != used
             return
         before = self._book.put(claim)
+        touched = self._touched.devices
+        touched.clear()
         self._ledger.put(claim)
+        # A device came back: one the claim held, or one we had assumed for it and another writer did not take.
+        # That somebody else took a device helps nobody.
+        changes.wide |= any(touched.values())
         if before is None or _decides(before) != _decides(claim):
             changes.dirty.add(key)
-        freed = before is not None and before.status.allocation is not None
-        changes.wide |= freed and claim.status.allocation is None
 
     def _take_other(self, delta: Delta, obj: Any, changes: Changes) -> None:
         place = (delta.kind, delta.name)
