@@ -1,22 +1,18 @@
 """Selectors, asked once for each thing they can tell apart.
 
-What a selector reads of a device is known from its text, so its answer is kept by those values: over a cluster of equal
+A selector's answer is kept by the values that it reads (`reads`): over a cluster of equal
 nodes a selector is evaluated a handful of times, and a slice is answered for as a whole when its columns are known.
 An error is an answer too; it is raised by whoever reaches the device, not here.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.api.quantity import Quantity
-from dra_operator.api.types import DeviceCapacity
+from dra_operator.allocator.reads import Part, Reads
 from dra_operator.cel import CelError, Environment, PreparedDevice, Selector, compile_selector, prepare_device
 from dra_operator.inventory import Slice, bits
-from dra_operator.inventory.columns import Column
 
 _MAX_ANSWERS = 65_536
 _EVALUATIONS_PER_LOOK = 64
@@ -42,6 +38,7 @@ class SelectorAnswers:
     expression: str
     program: Selector | None
     error: CelError | None
+    reads: Reads
     _by_columns: dict[object, _SliceAnswer] = field(default_factory=dict)
     _by_values: dict[object, bool | None] = field(default_factory=dict)
 
@@ -52,17 +49,17 @@ class SelectorAnswers:
         """
         if self.program is None:
             return 0, wanted
-        columns = _columns(self.program, content)
-        answer = self._answer(self.program, content, columns)
+        part = self.reads.part(content)
+        answer = self._answer(part)
         if missing := wanted & ~answer.known:
-            self._evaluate(self.program, content, columns, missing, answer=answer, budget=budget)
+            self._evaluate(self.program, part, missing, answer=answer, budget=budget)
         return answer.selected & wanted, answer.failed & wanted
 
     def errors(self, content: Slice, failed: int) -> Counter[str]:
         """Return the errors of the devices on which the selector fails, each with their number."""
         if self.program is None:
             return Counter({str(self.error): failed.bit_count()})
-        answer = self._answer(self.program, content, _columns(self.program, content))
+        answer = self._answer(self.reads.part(content))
         if answer.told is None or answer.told[0] != failed:
             texts = Counter(str(self.failure(content, index)) for index in bits.each(failed))
             answer.told = (failed, texts)
@@ -79,58 +76,41 @@ class SelectorAnswers:
             return error
         raise AssertionError("the selector does not fail on this device")
 
-    def _answer(
-        self, program: Selector, content: Slice, columns: Sequence[Column[Any] | None]
-    ) -> _SliceAnswer:
+    def _answer(self, part: Part) -> _SliceAnswer:
         """Return what is kept about slices that look the same to the selector."""
-        key = (
-            _names(program, content),
-            tuple(-1 if column is None else column.serial for column in columns),
-            content.driver if program.reads is None or _reads_driver(program.reads) else None,
-            content.shareable,
-            content.unreadable,
-            len(content.names),
-        )
-        answer = self._by_columns.get(key)
+        answer = self._by_columns.get(part.key)
         if answer is None:
             if len(self._by_columns) >= _MAX_ANSWERS:
                 self._by_columns.clear()
-            answer = self._by_columns[key] = _SliceAnswer()
+            answer = self._by_columns[part.key] = _SliceAnswer()
         return answer
 
     def _evaluate(
-        self,
-        program: Selector,
-        content: Slice,
-        columns: Sequence[Column[Any] | None],
-        missing: int,
-        *,
-        answer: _SliceAnswer,
-        budget: Budget,
+        self, program: Selector, part: Part, missing: int, *, answer: _SliceAnswer, budget: Budget
     ) -> None:
+        content = part.content
         for number, index in enumerate(bits.each(missing)):
             if number % _EVALUATIONS_PER_LOOK == _EVALUATIONS_PER_LOOK - 1:
                 budget.look()
             bit = 1 << index
             if content.unreadable & bit:
+                # Each selector fails on it, whatever it reads.
                 verdict = _match(program, prepare_device(content.driver, content.device(index)))
             else:
-                verdict = self._by_value(program, content, columns, index)
+                verdict = self._by_value(program, part, index)
             answer.known |= bit
             if verdict:
                 answer.selected |= bit
             elif verdict is None:
                 answer.failed |= bit
 
-    def _by_value(
-        self, program: Selector, content: Slice, columns: Sequence[Column[Any] | None], index: int
-    ) -> bool | None:
-        values = tuple(None if column is None else _value(column.values[index]) for column in columns)
-        key = (content.driver, bool(content.shareable >> index & 1), _names(program, content), values)
+    def _by_value(self, program: Selector, part: Part, index: int) -> bool | None:
+        content = part.content
+        key = (content.driver, bool(content.shareable >> index & 1), part.values(index))
         if key not in self._by_values:
             if len(self._by_values) >= _MAX_ANSWERS:
                 self._by_values.clear()
-            self._by_values[key] = _match(program, prepare_device(content.driver, content.device(index)))
+            self._by_values[key] = _match(program, prepare_device(content.driver, part.device(index)))
         return self._by_values[key]
 
 
@@ -150,9 +130,11 @@ class SelectorCache:
                 for old in list(self._known)[: self.maximum // 2]:
                     del self._known[old]
             try:
-                found = SelectorAnswers(expression, _compile(expression, self.environment), None)
+                program = _compile(expression, self.environment)
             except CelError as error:
-                found = SelectorAnswers(expression, None, error)
+                found = SelectorAnswers(expression, None, error, Reads(whole=True, driver=True))
+            else:
+                found = SelectorAnswers(expression, program, None, Reads.of(program))
             self._known[expression] = found
         return found
 
@@ -169,38 +151,3 @@ def _match(program: Selector, device: PreparedDevice) -> bool | None:
     except CelError:
         return None
     return selected
-
-
-def _columns(program: Selector, content: Slice) -> list[Column[Any] | None]:
-    """Return the columns that the answer depends on, in an order that depends on the selector alone."""
-    reads = program.reads
-    if reads is None:
-        return [*content.attributes.values(), *content.capacity.values()]
-    found: list[Column[Any] | None] = []
-    for read in sorted(reads):
-        table, _, name = read.partition("/")
-        if table == "attributes":
-            found += content.attribute_columns(name)
-        elif table == "capacity":
-            domain, _, identifier = name.partition("/")
-            found.append(content.capacity.get(name))
-            found.append(content.capacity.get(identifier) if domain == content.driver else None)
-    return found
-
-
-def _names(program: Selector, content: Slice) -> object:
-    """Return what the columns are called, if that does not follow from the selector."""
-    return None if program.reads is not None else (*content.attributes, None, *content.capacity)
-
-
-def _reads_driver(reads: Iterable[str]) -> bool:
-    # A bare name belongs to the driver's domain, so what is read by name depends on the driver only through columns.
-    return "driver" in reads
-
-
-def _value(value: object) -> object:
-    """Return what CEL sees of a value, as something hashable that keeps 1 and true apart."""
-    if isinstance(value, DeviceCapacity):
-        quantity: Quantity = value.value
-        return (quantity.nano, quantity.text)
-    return value

@@ -1,0 +1,133 @@
+"""Reads: the part of a slice that the answer of a selector depends on.
+
+What a selector reads is known from its text. So its answer is kept by those columns and values alone, and a device is
+shown to it with those attributes and amounts alone: of a dozen attributes it reads one or two, and making the others
+ready for an evaluation takes longer than the evaluation.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra_operator.api.quantity import Quantity
+from dra_operator.api.types import Device, DeviceCapacity
+from dra_operator.cel import Selector
+from dra_operator.inventory import Slice
+from dra_operator.inventory.columns import Column
+
+_Named = tuple[tuple[str, Column[Any]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A fully qualified name. `spellings` says how a device may write it, sorted, and which of them is the bare one.
+
+    A bare name belongs to the domain that equals the driver's name.
+    """
+
+    domain: str
+    spellings: tuple[tuple[str, bool], ...]
+
+    @classmethod
+    def of(cls, text: str) -> "_Name":
+        domain, _, identifier = text.partition("/")
+        return cls(domain, tuple(sorted([(text, False), (identifier, True)])))
+
+    def columns(self, table: Mapping[str, Column[Any]], driver: str) -> Iterable[tuple[str, Column[Any]]]:
+        own = self.domain == driver
+        return [
+            (name, column)
+            for name, bare in self.spellings
+            if (own or not bare) and (column := table.get(name)) is not None
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a slice: some of its columns, in the slice's order.
+
+    `key` is equal for parts that no selector with these reads can tell apart, device by device.
+    """
+
+    content: Slice
+    attributes: _Named
+    capacity: _Named
+    key: object
+
+    def values(self, index: int) -> tuple[object, ...]:
+        """Return what is read of a device, with the names, as something hashable that keeps 1 and true apart."""
+        return (
+            *((name, column.values[index]) for name, column in self.attributes),
+            None,
+            *((name, _amount(column.values[index])) for name, column in self.capacity),
+        )
+
+    def device(self, index: int) -> Device:
+        """Return what is read of a device, as an object of the API."""
+        return Device(
+            name=self.content.names[index],
+            attributes={
+                name: value for name, column in self.attributes if (value := column.values[index]) is not None
+            },
+            capacity={
+                name: value for name, column in self.capacity if (value := column.values[index]) is not None
+            },
+            allow_multiple_allocations=self.content.traits[index].shareable,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a selector reads: these attributes and amounts, or with `whole` all of them; `driver`: the driver too."""
+
+    whole: bool
+    driver: bool
+    attributes: tuple[_Name, ...] = ()
+    capacity: tuple[_Name, ...] = ()
+
+    @classmethod
+    def of(cls, program: Selector) -> "Reads":
+        """Return what a selector reads."""
+        if program.reads is None:
+            return cls(whole=True, driver=True)
+        reads = sorted(program.reads)
+        return cls(
+            whole=False,
+            # What is read by name depends on the driver only through columns.
+            driver="driver" in reads,
+            attributes=tuple(
+                _Name.of(read.removeprefix("attributes/")) for read in reads if read.startswith("attributes/")
+            ),
+            capacity=tuple(
+                _Name.of(read.removeprefix("capacity/")) for read in reads if read.startswith("capacity/")
+            ),
+        )
+
+    def part(self, content: Slice) -> Part:
+        """Return the part of a slice that is read."""
+        if self.whole:
+            attributes = tuple(content.attributes.items())
+            capacity = tuple(content.capacity.items())
+        else:
+            attributes = _found(self.attributes, content.attributes, content.driver)
+            capacity = _found(self.capacity, content.capacity, content.driver)
+        key = (
+            tuple([(name, column.serial) for name, column in attributes]),
+            tuple([(name, column.serial) for name, column in capacity]),
+            content.driver if self.driver else None,
+            content.shareable,
+            content.unreadable,
+            len(content.names),
+        )
+        return Part(content, attributes, capacity, key)
+
+
+def _found(names: Iterable[_Name], table: Mapping[str, Column[Any]], driver: str) -> _Named:
+    return tuple([pair for name in names for pair in name.columns(table, driver)])
+
+
+def _amount(value: DeviceCapacity | None) -> object:
+    if value is None:
+        return None
+    quantity: Quantity = value.value
+    return (quantity.nano, quantity.text)

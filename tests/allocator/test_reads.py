@@ -1,0 +1,143 @@
+"""What a selector reads of a slice."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator.reads import Reads
+from dra_operator.api.read import read_object
+from dra_operator.cel import CelError, Selector, compile_selector, prepare_device
+from dra_operator.inventory import Slice
+from dra_operator.inventory.columns import Columns
+from dra_operator.inventory.slices import read_slice
+
+DATA = Path(__file__).parents[2] / "../shared/data/cel/selectors.jsonl.gz"
+COLUMNS = Columns()
+
+
+def slice_with(*devices: dict[str, Any], driver: str = "d.example") -> Slice:
+    """Return a slice with these devices."""
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    named = [{"name": f"d{number}", **device} for number, device in enumerate(devices)]
+    spec = {"driver": driver, "pool": pool, "nodeName": "n", "devices": named}
+    return read_slice(read_object({"metadata": {"name": "s"}, "spec": spec}, "ResourceSlice"), COLUMNS)
+
+
+def reads(expression: str) -> Reads:
+    """Return what a selector reads."""
+    return Reads.of(compile_selector(expression))
+
+
+DEVICE = {
+    "attributes": {
+        "model": {"string": "a"},
+        "d.example/model": {"string": "b"},
+        "other.example/model": {"string": "c"},
+        "index": {"int": 1},
+    },
+    "capacity": {"memory": {"value": "1Gi"}, "cores": {"value": "4"}},
+}
+MODEL = 'device.attributes["d.example"].model == "a"'
+
+
+def test_a_device_is_shown_with_what_is_read() -> None:
+    """An attribute of the driver's domain may be written with or without the domain, and both are shown."""
+    shown = reads(MODEL).part(slice_with(DEVICE)).device(0)
+
+    assert set(shown.attributes) == {"model", "d.example/model"}
+    assert shown.capacity == {}
+
+
+def test_a_bare_name_is_not_of_another_drivers_domain() -> None:
+    """It belongs to the driver that publishes it."""
+    shown = reads(MODEL).part(slice_with(DEVICE, driver="other.example")).device(0)
+
+    assert set(shown.attributes) == {"d.example/model"}
+
+
+def test_a_selector_that_looks_through_a_map_reads_everything() -> None:
+    """Which attributes it meets follows from the device."""
+    shown = (
+        reads('device.attributes["d.example"].exists(name, name == "x")').part(slice_with(DEVICE)).device(0)
+    )
+
+    assert set(shown.attributes) == set(DEVICE["attributes"])
+    assert set(shown.capacity) == {"memory", "cores"}
+
+
+def test_slices_that_differ_in_what_is_not_read_are_alike() -> None:
+    """One answer serves both."""
+    other = {**DEVICE, "attributes": {**DEVICE["attributes"], "index": {"int": 2}}}
+    first, second = (reads(MODEL).part(slice_with(device)) for device in (DEVICE, other))
+
+    assert first.key == second.key
+    assert first.values(0) == second.values(0)
+
+
+@pytest.mark.parametrize(
+    ("expression", "attributes"),
+    [
+        pytest.param(MODEL, {"model": {"string": "z"}}, id="another value"),
+        pytest.param(MODEL, {"d.example/model": {"string": "a"}}, id="the same value under another name"),
+        pytest.param(f'device.driver == "d.example" && {MODEL}', {"model": {"int": 1}}, id="another type"),
+    ],
+)
+def test_slices_that_differ_in_what_is_read_are_told_apart(
+    expression: str, attributes: dict[str, Any]
+) -> None:
+    """Each gets an answer of its own."""
+    first = reads(expression).part(slice_with({"attributes": {"model": {"string": "a"}}}))
+    second = reads(expression).part(slice_with({"attributes": attributes}))
+
+    assert first.key != second.key
+    assert first.values(0) != second.values(0)
+
+
+def test_one_and_true_are_told_apart() -> None:
+    """They are equal in Python."""
+    parts = [
+        reads(MODEL).part(slice_with({"attributes": {"model": value}}))
+        for value in ({"int": 1}, {"bool": True})
+    ]
+
+    assert parts[0].values(0) != parts[1].values(0)
+
+
+def test_the_part_that_is_read_decides() -> None:
+    """Every recorded selector says the same of the part as of the whole device."""
+    if not DATA.exists():
+        pytest.skip(f"{DATA} is absent")
+    narrowed = 0
+    for expression, driver, device in recorded():
+        try:
+            program = compile_selector(expression)
+            content = slice_with(device, driver=driver)
+        except (CelError, ValueError):
+            continue
+        if content.unreadable:
+            continue
+        part = Reads.of(program).part(content)
+        narrowed += part.device(0) != content.device(0)
+        assert said(program, content, part.device(0)) == said(program, content, content.device(0)), expression
+    assert narrowed > 100
+
+
+def recorded() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield recorded selectors, each with the driver and the device it was asked about."""
+    with gzip.open(DATA, "rt") as lines:
+        for row in map(json.loads, lines):
+            device = dict(row["device"])
+            driver = device.pop("driver", "")
+            yield row["expression"], driver, device
+
+
+def said(program: Selector, content: Slice, device: Any) -> object:
+    """Return what a selector says of a device, an error included."""
+    try:
+        return program.match(prepare_device(content.driver, device))
+    except CelError as error:
+        return str(error)
