@@ -4,10 +4,12 @@ import gzip
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from dra_operator.allocator.plain import PlainSearch
 from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import app
 
@@ -55,6 +57,16 @@ def run(tmp_path: Path, *rows: Any, options: tuple[str, ...] = ()) -> Result:
 def lines(result: Result) -> list[Any]:
     """Return the JSON lines of the output."""
     return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(("search", "asked"), [("plain", 1), ("counting", 0)])
+def test_the_search_can_be_named(tmp_path: Path, search: str, asked: int) -> None:
+    """The plain search is asked where it is named, and not where counting decides."""
+    with patch.object(PlainSearch, "run", autospec=True, side_effect=PlainSearch.run) as run_plain:
+        result = run(tmp_path, scenario(expected=ANSWER), options=("--search", search))
+
+    assert result.exit_code == 0
+    assert run_plain.call_count == asked
 
 
 def test_an_equal_answer_ends_with_0(tmp_path: Path) -> None:

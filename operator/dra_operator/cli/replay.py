@@ -10,14 +10,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import orjson
 import typer
 
-from dra_operator.allocator import Allocated, Decision, Failed
+from dra_operator.allocator import Allocated, Decision, Failed, Searching
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.scenarios import load
@@ -28,30 +27,25 @@ Write = Callable[[Mapping[str, Any]], None]
 app = typer.Typer(rich_markup_mode=None)
 
 
-class Search(StrEnum):
-    """The searches there are to choose from."""
-
-    PLAIN = "plain"
-
-
 @app.command()
 def replay(
     file: Annotated[Path, typer.Argument(help="Scenarios, one JSON object a line; .gz is read, - is stdin.")],
     *,
     seed: Annotated[int, typer.Option(help="Where share ids start from.")] = 0,
-    search: Annotated[Search, typer.Option(help="How devices are searched for.")] = Search.PLAIN,
+    search: Annotated[Searching, typer.Option(help="How devices are searched for.")] = Searching.COUNTING,
     sequential: Annotated[bool, typer.Option(help="Claims one after the other, with times.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON lines here; .gz is compressed.")] = None,
 ) -> None:
     """Decide recorded allocator scenarios again and compare with the recorded answers."""
-    del search  # There is one, and naming it is allowed.
     counts: Counter[str] = Counter()
     try:
         with _writer(out) as write, _reader(file) as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     counts[
-                        _answer(line, number, seed, write, sequential=sequential, to_file=out is not None)
+                        _answer(
+                            line, number, seed, search, write, sequential=sequential, to_file=out is not None
+                        )
                     ] += 1
     except OSError as error:
         typer.echo(f"{file}: {error.strerror or error}", err=True)
@@ -75,13 +69,23 @@ def outcome(decision: Decision) -> dict[str, Any]:
     return {"unsatisfiable": True}
 
 
-def _answer(line: bytes, number: int, seed: int, write: Write, *, sequential: bool, to_file: bool) -> str:
+def _answer(
+    line: bytes,
+    number: int,
+    seed: int,
+    search: Searching,
+    write: Write,
+    *,
+    sequential: bool,
+    to_file: bool,
+) -> str:
     """Answer one line; return how it ended: equal, different, on purpose, not compared or unreadable."""
     name = str(number)
     try:
         row: Mapping[str, Any] = orjson.loads(line)
         name = str(row.get("name") or number)
         scenario = load(row, seed=seed)
+        scenario.allocator.searching = search
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         write({"name": name, "error": str(error) or type(error).__name__, "errorKind": "input"})
         return "unreadable"
