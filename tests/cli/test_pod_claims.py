@@ -113,6 +113,13 @@ def test_no_claim_is_made_where_none_is_missing(bodies):
     assert made(TEMPLATE, *bodies) == ([], [])
 
 
+def test_what_was_made_is_not_made_again():
+    """The claims that come out can go in again beside the pods, which have no uid in a file."""
+    (thing,), _ = made(TEMPLATE, pod(uid=""))
+
+    assert made(TEMPLATE, pod(uid=""), thing.body) == ([], [])
+
+
 def test_a_claim_that_is_gone_is_made_again():
     """The status of the pod names a claim that does not exist any more."""
     status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gone"}]}

@@ -6,7 +6,8 @@ same files must give the same answer. Source: docs/dra-semantics 8.1, kube-contr
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from dra_operator.api.names import POD_CLAIM_NAME
@@ -42,7 +43,7 @@ def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
 
 
 def _missing(
-    gathered: Gathered, pod: Pod, entry: PodResourceClaim, owned: Mapping[tuple[str, str], str]
+    gathered: Gathered, pod: Pod, entry: PodResourceClaim, owned: AbstractSet[tuple[str, str, str, str]]
 ) -> Thing | str | None:
     """Return the template of which a claim must be made, or what is wrong, or None if there is nothing to do."""
     namespace = pod.metadata.namespace
@@ -58,21 +59,24 @@ def _missing(
         # An entry without a name says that no claim is needed.
         if name is None or ("ResourceClaim", namespace, name) in gathered.things:
             return None
-    if pod.metadata.uid and (pod.metadata.uid, entry.name) in owned:
+    if (namespace, pod.metadata.name, pod.metadata.uid, entry.name) in owned:
         return None
     found = gathered.things.get(("ResourceClaimTemplate", namespace, template))
     return found or f'entry "{entry.name}": there is no ResourceClaimTemplate "{namespace}/{template}"'
 
 
-def _owned(gathered: Gathered) -> dict[tuple[str, str], str]:
-    """Return the claims that were made for pods, by the pod's uid and its entry."""
+def _owned(gathered: Gathered) -> set[tuple[str, str, str, str]]:
+    """Return for which pods claims were made: namespace, name and uid of the pod, and its entry.
+
+    A pod of a file has no uid, and neither has the owner of a claim that was made for it here.
+    """
     return {
-        (owner.uid, entry): claim.metadata.name
+        (claim.metadata.namespace, owner.name, owner.uid, entry)
         for thing in gathered.of("ResourceClaim")
         for claim in (thing.obj,)
         if (entry := claim.metadata.annotations.get(POD_CLAIM_NAME)) is not None
         for owner in claim.metadata.owner_references
-        if owner.controller and owner.uid
+        if owner.controller
     }
 
 

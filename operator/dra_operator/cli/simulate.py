@@ -21,7 +21,7 @@ from dra_operator.cli.manifests import read
 from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError
 from dra_operator.cli.pod_claims import make_claims
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 class Format(StrEnum):
@@ -35,7 +35,7 @@ class Format(StrEnum):
 @app.command()
 def simulate(
     more: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE_OR_DIR]...", help="More of what -f takes.")
+        list[str] | None, typer.Argument(metavar="FILE_OR_DIR", help="More of what -f takes.")
     ] = None,
     *,
     file: Annotated[
@@ -70,6 +70,8 @@ def simulate(
     _say(f"note: {line}" for line in (*gathered.notes, *cluster.notes, *missing))
     try:
         _print(decided, output, out)
+    except BrokenPipeError:
+        raise  # Whoever reads has seen enough, which is no mistake.
     except OSError as error:
         _say([f"error: {out}: {error.strerror or error}"])
         raise typer.Exit(2) from None

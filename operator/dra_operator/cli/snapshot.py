@@ -43,7 +43,7 @@ PAGE = 500
 ATTEMPTS = 3
 """How often a list is begun, if the API server forgets it in the middle."""
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @dataclass(slots=True)
@@ -92,6 +92,8 @@ def snapshot(
         with _opened(out) as write:
             for document in write_yaml(bodies):
                 write(document)
+    except BrokenPipeError:
+        raise  # Whoever reads has seen enough, which is no mistake.
     except OSError as error:
         refuse(f"{out}: {error.strerror or error}")
     for note in taken.notes:
