@@ -124,6 +124,10 @@ class Cluster:
             self.notes.append(f"slices name nodes that are not given: {_listed(missing)}")
         if unknown := [name for name in wanted if name not in nodes]:
             raise UnknownNodeError(f"there is no node {_listed(unknown)}; there is {_listed(sorted(nodes))}")
+        if wanted:
+            self.notes.append(
+                f"only {_listed(sorted(set(wanted)))} may be chosen; other nodes count as not there"
+            )
         return iter([node for name, node in nodes.items() if not wanted or name in wanted])
 
 
