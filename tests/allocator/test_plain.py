@@ -483,7 +483,7 @@ def test_many_requests_do_not_exhaust_the_interpreters_stack(scene: Any, ask: An
 
 
 def test_a_selector_of_two_terms_is_an_error_before_a_device_of_this_node(scene: Any, ask: Any) -> None:
-    """Devices are looked at in order, and the first that ties the claim to its node ends that; an earlier one counts."""
+    """Devices are looked at in order up to the first that ties the claim to its node; those before it count."""
     term = {"matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]}
     anywhere = {"name": "a", "nodeSelector": {"nodeSelectorTerms": [term, term]}}
     here = {"name": "b", "nodeName": "n1"}
