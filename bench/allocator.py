@@ -10,8 +10,9 @@ other, in a fresh process each round and by turns, so that a busy machine is bus
 claim to the state brought up to date, with the evaluation of its selectors in it; compiling them is told apart. What is
 printed is the median over the rounds. Whoever takes longer than `--seconds` in all gets no further round.
 
-The answers are compared claim by claim: node, devices and the whole result except for the ids of shares. The exit code
-is 1 if any is different. Peak memory is that of the process, with the file it reads.
+The answers are compared claim by claim: node, devices and the whole result except for the ids of shares. "By ours only"
+are claims on which the other ran out of its 10 s, "undecided" those on which ours gave up. The exit code is 1 if any
+answer is different. Peak memory is that of the process, with the file it reads.
 """
 
 import argparse
@@ -86,6 +87,7 @@ class Row:
     ours: Side
     other: Side | None
     different: Sequence[str]
+    given_up: int
     undecided: int
 
     @property
@@ -112,7 +114,7 @@ class Row:
 # --- the two sides
 
 
-def play_ours(file: Path, search: str, tree: Path = ROOT) -> Round:
+def play_ours(file: Path, search: str | None, tree: Path = ROOT) -> Round:
     """Let ours decide the claims of a file; `tree` is the checkout that is run."""
     with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as out:
         command = [
@@ -196,18 +198,20 @@ def measure(name: str, file: Path, sides: Sequence[Side], *, rounds: int, second
                 side.again(file)
     ours, other = sides[0], sides[1] if len(sides) > 1 else None
     different: list[str] = []
-    undecided = 0
+    given_up = undecided = 0
     if other is not None:
         for mine, theirs in zip(ours.rounds[0].answers, other.rounds[0].answers, strict=True):
-            if "aborted" in (mine.get("errorKind"), theirs.get("errorKind")):
+            if mine.get("errorKind") == "aborted":
                 undecided += 1
+            elif theirs.get("errorKind") == "aborted":
+                given_up += 1
             elif not is_equal(_outcome(mine), _outcome(theirs)):
                 different.append(
                     f"{name}, {mine['claim']}: ours {_outcome(mine)}, the other {_outcome(theirs)}"
                 )
     with file.open() as lines:
         nodes = len(json.load(lines)["nodes"])
-    return Row(name, nodes, ours, other, different, undecided)
+    return Row(name, nodes, ours, other, different, given_up, undecided)
 
 
 def _outcome(answer: dict[str, Any]) -> dict[str, Any]:
@@ -224,13 +228,15 @@ HEAD = (
     "workload", "claims", "{} p50", "p99", "mean ms", "ours p50", "p99", "mean ms", "ratio", "aim", "with CEL",
     "CEL ms {}", "ours", "MiB {}", "ours", "answers",
 )  # fmt: skip
-WIDTHS = (20, 6, 8, 9, 9, 8, 8, 8, 7, 4, 8, 9, 7, 6, 6, 12)
+WIDTHS = (20, 6, 8, 9, 9, 8, 8, 8, 7, 4, 8, 9, 7, 6, 6, 14)
 
 
 def cells(row: Row) -> list[str]:
     """Return a row of the table."""
     ours, other = row.ours, row.other
     answers = "not compared" if other is None else "equal"
+    if row.given_up:
+        answers = f"{row.given_up} by ours only"
     if row.undecided:
         answers = f"{row.undecided} undecided"
     if row.different:

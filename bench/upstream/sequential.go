@@ -20,8 +20,9 @@ func sequential(line []byte, deadline time.Duration) answer {
 	if err != nil {
 		return inputError(line, err)
 	}
-	cache := cacheFor(read.features)
+	// The environment that expressions are compiled in is made for the first one.
 	started := time.Now()
+	cache := cacheFor(read.features)
 	compileAll(read, cache)
 	compiling := milliseconds(started)
 	state := read.allocatedState()
