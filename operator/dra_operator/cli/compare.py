@@ -94,10 +94,10 @@ def _policies(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _has_senseless_step(policy: Mapping[str, Any]) -> bool:
-    """True for a range with a step of nothing, or a step without a start: upstream crashes on it."""
+    """True for a range with a step of nothing or less, or one without a start: upstream crashes or counts down."""
     span = policy.get("validRange") or {}
     step = span.get("step")
-    return step is not None and (parse_quantity(str(step)).nano == 0 or span.get("min") is None)
+    return step is not None and (parse_quantity(str(step)).nano <= 0 or span.get("min") is None)
 
 
 def _amounts(policy: Mapping[str, Any]) -> Iterator[int]:
