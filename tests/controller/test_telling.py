@@ -14,13 +14,13 @@ NONE = Waiting("NoDevices", "gpu", "request gpu: 0 devices published")
 @pytest.fixture
 def telling(clock):
     """Nothing told yet; annotations at most every ten seconds."""
-    return Telling(Reports(1200), clock, pause=10)
+    return Telling(Reports(1200), clock, pause=10, rate=10)
 
 
-def claim(text=None, uid="uid-1"):
+def claim(text=None, uid="uid-1", name="gpu"):
     """A claim, with or without our annotation."""
     annotations = {} if text is None else {PENDING_ANNOTATION: text}
-    return ResourceClaim(Metadata(namespace="team-a", name="gpu", uid=uid, annotations=annotations))
+    return ResourceClaim(Metadata(namespace="team-a", name=name, uid=uid, annotations=annotations))
 
 
 def test_a_claim_that_begins_to_wait_gets_an_event_and_an_annotation(telling):
@@ -53,6 +53,53 @@ def test_another_reason_is_an_event_and_an_annotation_at_once(telling):
     assert telling.annotation_due(claim(IN_USE.message)) == NONE.message
 
 
+def test_a_reason_that_changes_again_soon_waits(telling, clock):
+    """A reason that flaps has an Event each time, and an annotation every pause."""
+    for waiting in (IN_USE, NONE):
+        telling.waits(claim(), waiting)
+        telling.written(("team-a", "gpu"))
+    clock.now += 3
+
+    assert telling.waits(claim(NONE.message), IN_USE).reason == "DeviceInUse"
+    assert telling.annotation_due(claim(NONE.message)) is None
+    assert telling.next_due() == clock.now + 7
+    clock.now += 7
+    assert telling.annotation_due(claim(NONE.message)) == IN_USE.message
+
+
+def write_due(telling, claims):
+    """Write what is due about claims, those first that were written longest ago; return their names."""
+    written = []
+    for key in telling.claims():
+        if telling.annotation_due(claims[key[1]]) is not None:
+            telling.written(key)
+            written.append(key[1])
+    return written
+
+
+def test_the_first_annotations_of_many_claims_are_due_at_once(telling):
+    """A thousand claims that begin to wait say so without a queue."""
+    claims = {str(number): claim(name=str(number)) for number in range(1000)}
+    for found in claims.values():
+        telling.waits(found, IN_USE)
+
+    assert len(write_due(telling, claims)) == 1000
+
+
+def test_other_numbers_of_many_claims_go_out_at_a_bounded_rate(telling, clock):
+    """However many claims wait, ten annotations a second follow the numbers, the oldest first."""
+    claims = {str(number): claim(IN_USE.message, name=str(number)) for number in range(1000)}
+    for found in claims.values():
+        telling.waits(found, IN_USE)
+    for seconds in range(20):
+        for found in claims.values():
+            telling.waits(found, Waiting("DeviceInUse", "gpu", f"request gpu: {seconds} devices in use"))
+        assert write_due(telling, claims) == [str(seconds * 10 + number) for number in range(10)]
+        assert telling.next_due() == clock.now + 1
+        assert write_due(telling, claims) == []
+        clock.now += 1
+
+
 def test_a_restart_tells_nothing_twice(telling):
     """A claim whose annotation already says so gets no second Event."""
     assert telling.waits(claim(IN_USE.message), IN_USE) is None
@@ -64,7 +111,7 @@ def test_a_claim_that_waits_no_more_is_told_anew_when_it_waits_again(telling):
     telling.waits(claim(), IN_USE)
     telling.waits_no_more(("team-a", "gpu"))
 
-    assert telling.reason(("team-a", "gpu")) is None
+    assert telling.claims() == ()
     assert telling.waits(claim(), IN_USE) is not None
 
 

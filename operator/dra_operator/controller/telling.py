@@ -3,7 +3,9 @@
 Two places, one text: the annotation on the claim holds what is true now and is read by scripts and `kubectl
 get`; an Event says when it changed and is read by `kubectl describe`. The reason decides when there is
 something new to say: the numbers in the text move with every slice, and an Event for each of them would drown
-the one that matters, so those reach the annotation alone, and not more often than every few seconds.
+the one that matters, so those reach the annotation alone, not more often than every few seconds, and all
+claims together at a bounded rate: they count what is in the whole cluster, so one change makes the text of
+every waiting claim another one.
 """
 
 from collections.abc import Callable
@@ -28,23 +30,35 @@ class Waiting:
 
 @dataclass(slots=True)
 class _Told:
+    """`urgent` while the annotation says nothing yet, or a reason that held for long and has just changed."""
+
     uid: str
     waiting: Waiting
-    written_at: float
+    urgent: bool = True
+    changed_at: float = float("-inf")
+    written_at: float = float("-inf")
     pending: bool = False
 
 
 class Telling:
     """What is to be said, and was said, about waiting claims.
 
-    `pause` is the least time between two annotations of one claim, in seconds, while its reason is the same.
+    A claim's first annotation is due at once, and so is a change of its reason, unless the one before is less
+    than `pause` seconds old. Every other annotation waits until the last of its claim is `pause` seconds old,
+    and for its turn: of these there are at most `rate` a second, those that were written longest ago first.
     """
 
-    def __init__(self, reports: Reports, clock: Callable[[], float], pause: float = 10.0) -> None:
+    def __init__(
+        self, reports: Reports, clock: Callable[[], float], pause: float = 10.0, rate: float = 10.0
+    ) -> None:
         self._reports = reports
         self._clock = clock
         self._pause = pause
+        self._rate = rate
+        self._tokens = rate
+        self._tokens_at = clock()
         self._told: dict[Key, _Told] = {}
+        """In the order in which they were written last."""
 
     def waits(self, claim: ResourceClaim, waiting: Waiting) -> Notice | None:
         """State why a claim waits; return the Event if the reason is news."""
@@ -53,15 +67,17 @@ class Telling:
         told = self._told.get(key)
         first = told is None or told.uid != uid
         if told is None or told.uid != uid:
-            self._told[key] = _Told(uid, waiting, float("-inf"))
+            self._told[key] = _Told(uid, waiting)
         else:
             if (told.waiting.reason, told.waiting.request) != (waiting.reason, waiting.request):
-                told.written_at, told.pending = float("-inf"), False
+                told.urgent = told.urgent or now - told.changed_at >= self._pause
+                told.changed_at = now
             told.waiting = waiting
         notice = Notice(subject_of(claim), "Warning", waiting.reason, shorten(waiting.message))
         sameness = (waiting.reason, waiting.request)
         if first and annotation(claim) == shorten(waiting.message):
             # An operator that ran before this one has said so.
+            self._told[key].urgent = False
             self._reports.known(("waiting", key), notice, sameness, now)
             return None
         return self._reports.state(("waiting", key), notice, sameness, now)
@@ -71,11 +87,6 @@ class Telling:
         if self._told.pop(key, None) is not None:
             self._reports.clear(("waiting", key))
 
-    def reason(self, key: Key) -> str | None:
-        """Return the reason why the claim waits, or None if it does not."""
-        told = self._told.get(key)
-        return told.waiting.reason if told is not None else None
-
     def annotation_due(self, claim: ResourceClaim) -> str | None:
         """Return the text that the annotation must be set to now, or None if it is right or may still wait."""
         told = self._told.get(key_of(claim))
@@ -83,24 +94,40 @@ class Telling:
             return None
         text = shorten(told.waiting.message)
         told.pending = annotation(claim) != text
-        if not told.pending or self._clock() - told.written_at < self._pause:
+        if not told.pending:
+            told.urgent = False
             return None
-        return text
+        return text if told.urgent or self._due_at(told) <= self._clock() else None
 
     def written(self, key: Key) -> None:
         """Note that an annotation was sent."""
-        told = self._told.get(key)
-        if told is not None:
-            told.written_at = self._clock()
+        told = self._told.pop(key, None)
+        if told is None:
+            return
+        if not told.urgent:
+            self._tokens, self._tokens_at = self._left() - 1, self._clock()
+        told.urgent, told.pending, told.written_at = False, False, self._clock()
+        self._told[key] = told
 
     def next_due(self) -> float | None:
         """Return when an annotation that may not be written yet may be, by the clock; None if there is none."""
-        waiting = (told.written_at + self._pause for told in self._told.values() if told.pending)
+        waiting = (self._due_at(told) for told in self._told.values() if told.pending)
         return min(waiting, default=None)
 
     def claims(self) -> tuple[Key, ...]:
-        """Return the claims that wait."""
+        """Return the claims that wait, those first whose annotation was written longest ago."""
         return tuple(self._told)
+
+    def _due_at(self, told: _Told) -> float:
+        """Return when an annotation that is not urgent may be written."""
+        now, left = self._clock(), self._left()
+        # One wait for several turns: a pass for each would be ten a second.
+        turn = now if left >= 1 else now + (self._rate - left) / self._rate
+        return max(told.written_at + self._pause, turn)
+
+    def _left(self) -> float:
+        """Return how many annotations may be written now."""
+        return min(self._rate, self._tokens + (self._clock() - self._tokens_at) * self._rate)
 
     def reasons(self) -> dict[str, int]:
         """Return how many claims wait, by reason."""
