@@ -105,7 +105,7 @@ class Upstream:
 
 
 @contextmanager
-def running(program: Path, kind: str, *, deadline: str = "5s") -> Iterator[Upstream]:
+def running(program: Path, kind: str, *, deadline: str = "2s") -> Iterator[Upstream]:
     """Run the program for questions of one kind (`allocate`, `cel`, `decode`) while the context lasts."""
     with subprocess.Popen(
         [program, "-deadline", deadline, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
