@@ -60,4 +60,4 @@ def test_plain_comparisons_are_told(content: Slice, expression: str, told: str |
 )
 def test_only_the_top_is_taken_apart(expression: str, parts: list[str]) -> None:
     """What stands in brackets, quotes, or beside `||` stays whole."""
-    assert comparison.conjuncts(expression) == parts
+    assert comparison.conjuncts(expression) == tuple(parts)

@@ -31,7 +31,8 @@ _GREATER_OR_LESS = re.compile(rf"{_CAPACITY}\.is(Greater|Less)Than\({_QUANTITY}\
 _EQUAL = re.compile(rf"{_CAPACITY}\s*(==|!=)\s*{_QUANTITY}")
 
 
-def conjuncts(expression: str) -> list[str]:
+@lru_cache(maxsize=2048)
+def conjuncts(expression: str) -> tuple[str, ...]:
     """Return the parts of an expression that `&&` joins at its top."""
     parts: list[str] = []
     depth = start = 0
@@ -47,12 +48,12 @@ def conjuncts(expression: str) -> list[str]:
         elif character in ")]}":
             depth -= 1
         elif depth == 0 and _is_no_conjunction(expression, position):
-            return [expression.strip()]
+            return (expression.strip(),)
         elif depth == 0 and expression.startswith("&&", position):
             parts.append(expression[start:position].strip())
             start = position + 2
     parts.append(expression[start:].strip())
-    return parts
+    return tuple(parts)
 
 
 def _is_no_conjunction(expression: str, position: int) -> bool:

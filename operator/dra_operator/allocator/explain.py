@@ -164,9 +164,9 @@ class Explainer:
                 continue
             if obstacle.failure is None:
                 return None
-            number, content, index = obstacle.failure
-            answers = self.tallies.candidates.selectors.get(expressions[number])
-            text = f"{source.title}: {failing(answers, number, content, index)}"
+            found = obstacle.failure
+            answers = self.tallies.candidates.selectors.get(expressions[found.number])
+            text = f"{source.title}: {failing(answers, found.number, found.content, found.index)}"
             return Explanation(Reason.SELECTOR_FAILED, text, source.request)
         return None
 

@@ -7,34 +7,54 @@ of each pool, whichever node they are on.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dra_operator.allocator import comparison
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates, untolerated
 from dra_operator.allocator.capacity import CapacityError, Consumed, has_room, written
+from dra_operator.allocator.census import Census, Group, Place, PoolRecord, Projection
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.types import DeviceTaint
-from dra_operator.inventory import Inventory, PoolView, Slice, Verdict, bits
-from dra_operator.inventory.pool import Judgement, Pool
+from dra_operator.inventory import Inventory, PoolKey, Slice, Verdict, bits
 from dra_operator.ledger import Availability
 
 _MAX_DETAILS = 3
 _MAX_TOLD = 65_536
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A device on which the selector of a number fails; `place` is the number of its slice in the pool."""
+
+    number: int
+    place: int
+    content: Slice
+    index: int
+
+    @property
+    def order(self) -> tuple[int, PoolKey, int, int]:
+        """A key by which failures are sorted, the same whatever came first."""
+        return (self.number, self.content.key, self.place, self.index)
+
+
 @dataclass(slots=True)
 class Obstacle:
     """What keeps devices from a request: a reason, how many it keeps, and details with their own counts.
 
-    `failure` is a place where a selector fails: the selector's number, and a device as a slice and an index there.
+    `failure` is a device on which a selector fails.
     """
 
     reason: Reason
     count: int = 0
     details: Counter[str] = field(default_factory=Counter)
-    failure: tuple[int, Slice, int] | None = None
+    failure: Failure | None = None
+
+    def blame(self, number: int, place: int, content: Slice, failed: int) -> None:
+        """Note on which devices of a slice a selector fails; the first one is remembered."""
+        if failed and self.failure is None:
+            self.failure = Failure(number, place, content, bits.lowest(failed))
 
     def detail(self) -> str:
         """Return the most frequent details, or nothing."""
@@ -71,23 +91,25 @@ class Tally:
         return self.in_class - sum(item.count for item in self.selectors)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A slice and where it can be reached: the verdict on its pool, and its offset in each view of a usable node."""
+@dataclass(slots=True)
+class _Part:
+    """What one pool of a group adds to a tally.
 
-    pool: Pool
-    judgement: Judgement
-    content: Slice
-    views: tuple[tuple[PoolView, int], ...]
+    `kept` holds the devices that uses keep away, a set for each place; `left` those left, for each slot.
+    """
+
+    tally: Tally
+    kept: tuple[int, ...]
+    left: tuple[int, ...]
 
 
 Refusal = tuple[Reason, int, str]
 """A reason, the devices it refuses, and a detail."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TallyMaker:
-    """Counts for an alternative.
+    """Counts for an alternative, from what it counted for groups of pools.
 
     What it asks of selectors is kept with their other answers; `told` keeps what equal slices have been told to lack.
     """
@@ -96,80 +118,106 @@ class TallyMaker:
     availability: Availability
     candidates: Candidates
     told: dict[object, Counter[str]] = field(default_factory=dict)
+    _census: Census | None = None
 
     def make(self, alternative: Alternative, budget: Budget) -> Tally:
         """Return the tally of an alternative. Raises AbortedError if the time is used up."""
         if len(self.told) > _MAX_TOLD:
             self.told.clear()
+        if self._census is None:
+            # Whoever never explains need not follow what changes.
+            self._census = Census(self.inventory, self.availability, self.candidates.features)
+        grouping = self._census.grouping(self._projection(alternative))
+        content = alternative.key.content
+        total = Tally()
+        total.selectors = [Obstacle(Reason.SELECTOR_MATCHES_NO_DEVICE) for _ in content.request_selectors]
+        parts: dict[Group, _Part] = {}
+        for group in grouping.groups.values():
+            part = self._part(alternative, group, budget)
+            parts[group] = part
+            _add(total, part.tally, group)
+            if any(part.kept):
+                total.claims |= group.owners(self.availability, part.kept)
+        if total.left:
+            total.most_on_a_node = max(
+                (
+                    sum(parts[group].left[slot] for group, slot in shape)
+                    for shape in grouping.shapes(self.availability.views)
+                ),
+                default=0,
+            )
+        return total
+
+    def _projection(self, alternative: Alternative) -> Projection:
+        """Return the attributes that the selectors of an alternative read."""
+        names: set[str] = set()
+        content = alternative.key.content
+        for expression in (*content.class_selectors, *content.request_selectors):
+            program = self.candidates.selectors.get(expression).program
+            if program is None:
+                continue
+            if program.reads is None:
+                return None
+            names.update(
+                read.removeprefix("attributes/") for read in program.reads if read.startswith("attributes/")
+            )
+        return frozenset(names)
+
+    def _part(self, alternative: Alternative, group: Group, budget: Budget) -> _Part:
+        key = (alternative.key, alternative.admin_access)
+        found: _Part | None = group.parts.get(key)
+        if found is None:
+            found = self._count(alternative, group.example, budget)
+            group.keep(key, found)
+        return found
+
+    def _count(self, alternative: Alternative, record: PoolRecord, budget: Budget) -> _Part:
         tally = Tally()
         tally.selectors = [
             Obstacle(Reason.SELECTOR_MATCHES_NO_DEVICE) for _ in alternative.key.content.request_selectors
         ]
-        by_view: Counter[int] = Counter()
-        for key in sorted(self.inventory.pools):
-            for place in self._places(self.inventory.pools[key]):
-                selected = self._select(tally, alternative, place.content, budget)
-                if selected:
-                    left = self._obstruct(tally, alternative, place, selected)
-                    tally.left += left.bit_count()
-                    for view, offset in place.views if left else ():
-                        by_view[view.serial] += (left & view.visible >> offset).bit_count()
-        usable = self.availability.views.usable
-        tally.most_on_a_node = max(
-            (
-                sum(by_view[pool.serial] for pool in view.pools)
-                for view in self.availability.views.node_views()
-                if view.nodes & usable
-            ),
-            default=0,
-        )
-        return tally
-
-    def _places(self, pool: Pool) -> Iterator[_Place]:
-        views = self.availability.views
-        judgement = pool.judge_all(self.candidates.features)
-        reached: dict[int, list[tuple[PoolView, int]]] = {}
-        for view in views.of_pool.get(pool.key, {}).values():
-            if view.nodes & views.usable:
-                for content, offset in zip(view.slices, view.offsets, strict=True):
-                    reached.setdefault(content.serial, []).append((view, offset))
-        for content in pool.newest():
-            yield _Place(pool, judgement, content, tuple(reached.get(content.serial, ())))
+        kept: list[int] = []
+        left = [0] * len(record.slots)
+        for number, place in enumerate(record.places):
+            selected = self._select(tally, alternative, number, place.content, budget)
+            remaining, in_use = self._obstruct(tally, alternative, record, place, selected)
+            kept.append(in_use)
+            tally.left += remaining.bit_count()
+            for slot, visible in place.slots:
+                left[slot] += (remaining & visible).bit_count()
+        return _Part(tally, tuple(kept), tuple(left))
 
     # --- selectors
 
-    def _select(self, tally: Tally, alternative: Alternative, content: Slice, budget: Budget) -> int:
+    def _select(
+        self, tally: Tally, alternative: Alternative, place: int, content: Slice, budget: Budget
+    ) -> int:
         selected = bits.first(len(content.names))
         tally.published += selected.bit_count()
         for number, expression in enumerate(alternative.key.content.class_selectors):
-            selected = self._ask(tally.class_details, number, expression, content, selected, budget=budget)
+            selected, failed = self._ask(tally.class_details, expression, content, selected, budget)
+            tally.class_details.blame(number, place, content, failed)
         tally.in_class += selected.bit_count()
         for number, expression in enumerate(alternative.key.content.request_selectors):
             obstacle = tally.selectors[number]
-            selected = self._ask(obstacle, number, expression, content, selected, budget=budget)
+            selected, failed = self._ask(obstacle, expression, content, selected, budget)
+            obstacle.blame(number, place, content, failed)
         return selected
 
     def _ask(
-        self,
-        obstacle: Obstacle,
-        number: int,
-        expression: str,
-        content: Slice,
-        wanted: int,
-        *,
-        budget: Budget,
-    ) -> int:
+        self, obstacle: Obstacle, expression: str, content: Slice, wanted: int, budget: Budget
+    ) -> tuple[int, int]:
+        """Return the devices that a selector selects, and those on which it fails; count those it refuses."""
         if not wanted:
-            return 0
+            return 0, 0
         answers = self.candidates.selectors.get(expression)
         selected, failed = answers.ask(content, wanted, budget)
         if refused := wanted & ~selected:
             obstacle.count += refused.bit_count()
             if failed:
                 obstacle.details.update(answers.errors(content, failed))
-                obstacle.failure = obstacle.failure or (number, content, bits.lowest(failed))
             self._compare(obstacle, expression, content, refused & ~failed, budget)
-        return selected
+        return selected, failed
 
     def _compare(
         self, obstacle: Obstacle, expression: str, content: Slice, refused: int, budget: Budget
@@ -195,29 +243,35 @@ class TallyMaker:
 
     # --- everything else
 
-    def _obstruct(self, tally: Tally, alternative: Alternative, place: _Place, devices: int) -> int:
-        """Count what keeps the selected devices of a slice away; return those that are left."""
+    def _obstruct(
+        self, tally: Tally, alternative: Alternative, record: PoolRecord, place: Place, devices: int
+    ) -> tuple[int, int]:
+        """Count what keeps the selected devices of a place away; return those left, and those that uses keep."""
+        in_use = 0
         steps = (self._pool, self._amounts, self._taints, self._nodes, self._operations, self._uses)
         for step in (*steps, self._counters, self._shares):
-            for reason, refused, detail in step(alternative, place, devices):
-                obstacle = tally.obstacles.setdefault(reason, Obstacle(reason))
-                obstacle.count += (refused & devices).bit_count()
-                if detail:
-                    obstacle.details[detail] += (refused & devices).bit_count()
-                if reason in _USES:
-                    self._add_owners(tally, place, refused & devices)
-                devices &= ~refused
             if not devices:
                 break
-        return devices
+            for reason, refused, detail in step(alternative, record, place, devices):
+                obstacle = tally.obstacles.setdefault(reason, Obstacle(reason))
+                obstacle.count += refused.bit_count()
+                if detail:
+                    obstacle.details[detail] += refused.bit_count()
+                if reason in _USES:
+                    in_use |= refused
+                devices &= ~refused
+        return devices, in_use
 
-    def _pool(self, _: Alternative, place: _Place, devices: int) -> Iterator[Refusal]:
-        if place.judgement.verdict is not Verdict.COMPLETE:
-            incomplete = place.judgement.verdict is Verdict.INCOMPLETE
+    def _pool(self, _: Alternative, record: PoolRecord, _place: Place, devices: int) -> Iterator[Refusal]:
+        judgement = record.judgement
+        if judgement.verdict is not Verdict.COMPLETE:
+            incomplete = judgement.verdict is Verdict.INCOMPLETE
             reason = Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID
-            yield reason, devices, f"{'/'.join(place.pool.key)}: {place.judgement.reason}"
+            yield reason, devices, f"{'/'.join(record.pool.key)}: {judgement.reason}"
 
-    def _amounts(self, alternative: Alternative, place: _Place, devices: int) -> Iterator[Refusal]:
+    def _amounts(
+        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
+    ) -> Iterator[Refusal]:
         if not alternative.key.requests and not place.content.capacity:
             return
         for index in bits.each(devices):
@@ -225,67 +279,38 @@ class TallyMaker:
             if isinstance(consumed, CapacityError):
                 yield Reason.CAPACITY_REQUEST_INVALID, 1 << index, str(consumed)
             elif consumed is None:
-                detail = _too_small(alternative, place.content, index)
-                yield Reason.CAPACITY_TOO_SMALL, 1 << index, detail
+                yield Reason.CAPACITY_TOO_SMALL, 1 << index, _too_small(alternative, place.content, index)
 
-    def _taints(self, alternative: Alternative, place: _Place, devices: int) -> Iterator[Refusal]:
+    def _taints(
+        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
+    ) -> Iterator[Refusal]:
         tolerated = self.candidates.tolerated(alternative.key, place.content, devices)
         for index in bits.each(devices & ~tolerated):
             taint = untolerated(place.content.taints[index], alternative.tolerations)
             assert taint is not None
             yield Reason.DEVICE_TAINTED, 1 << index, _taint_text(taint)
 
-    def _nodes(self, _: Alternative, place: _Place, devices: int) -> Iterator[Refusal]:
-        reachable = 0
-        for view, offset in place.views:
-            reachable |= view.visible >> offset
-        for index in bits.each(devices & ~reachable):
-            yield Reason.NODE_UNUSABLE, 1 << index, self._why_not_reachable(place.content, index)
+    def _nodes(self, _: Alternative, _record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
+        for index in bits.each(devices & ~place.reachable):
+            yield Reason.NODE_UNUSABLE, 1 << index, place.unreachable[index]
 
-    def _why_not_reachable(self, content: Slice, index: int) -> str:
-        name = content.effective_nodes(index).node_name
-        if name is None:
-            return "no usable node matches their node selector"
-        node = self.inventory.nodes.get(name)
-        return f"node {name} {'does not exist' if node is None else node.unusable or 'cannot be used'}"
-
-    def _operations(self, _: Alternative, place: _Place, devices: int) -> Iterator[Refusal]:
-        if not place.content.skip_node_operations:
-            return
-        views = self.availability.views
-        nodes = 0
-        for view, _offset in place.views:
-            nodes |= view.nodes
-        supported = self.candidates.features.optional_node_operations and any(
-            self.inventory.nodes[views.order[position]].skips_operations
-            for position in bits.each(nodes & views.usable)
-        )
-        if not supported:
+    def _operations(
+        self, _: Alternative, _record: PoolRecord, place: Place, devices: int
+    ) -> Iterator[Refusal]:
+        if not place.operations:
             yield Reason.NODE_OPERATIONS_UNSUPPORTED, devices, "their nodes cannot skip node operations"
 
-    def _uses(self, alternative: Alternative, place: _Place, devices: int) -> Iterator[Refusal]:
-        ledger, key = self.availability.ledger, place.pool.key
-        if alternative.admin_access or not (used := ledger.used(key)):
-            return
-        names = place.content.names
-        taken = bits.of_positions(
-            index
-            for index in bits.each(devices)
-            if names[index] in used and ledger.is_exclusive(key, names[index])
-        )
-        if taken:
+    def _uses(self, alternative: Alternative, _: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
+        if not alternative.admin_access and (taken := devices & place.taken):
             yield Reason.DEVICE_IN_USE, taken, ""
 
-    def _counters(self, _: Alternative, place: _Place, devices: int) -> Iterator[Refusal]:
-        layout = place.judgement.counters
+    def _counters(self, _: Alternative, record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
+        layout = record.judgement.counters
         state = None if layout is None else self.availability.find_counters(layout)
         if layout is None or state is None:
             return
         content = place.content
-        for index in bits.each(devices & content.counted):
-            device = content.names[index]
-            if content.shareable >> index & 1 and self.availability.ledger.has_shares(place.pool.key, device):
-                continue
+        for index in bits.each(devices & content.counted & ~(content.shareable & place.sharing)):
             draw = layout.draw(content, index)
             placed = state.placed()
             if any((there := placed[number]) and not there.admits(groups) for number, groups in draw.groups):
@@ -297,21 +322,43 @@ class TallyMaker:
             elif state.overdrawn:
                 yield Reason.COUNTERS_EXHAUSTED, 1 << index, "a counter of the pool is overdrawn"
 
-    def _shares(self, alternative: Alternative, place: _Place, devices: int) -> Iterator[Refusal]:
-        ledger, key, content = self.availability.ledger, place.pool.key, place.content
-        if not (used := ledger.used(key)):
-            return
-        for index in bits.each(devices):
-            name = content.names[index]
-            amounts = ledger.consumed(key, name) if name in used else {}
-            consumed = self.candidates.consumed(alternative.key, content, index)
+    def _shares(
+        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
+    ) -> Iterator[Refusal]:
+        for index in bits.each(devices & place.sharing):
+            amounts = place.shared[index]
+            consumed = self.candidates.consumed(alternative.key, place.content, index)
             if amounts and isinstance(consumed, Consumed) and not has_room(consumed, amounts, {}):
                 yield Reason.CAPACITY_EXHAUSTED, 1 << index, _exhausted(consumed, amounts)
 
-    def _add_owners(self, tally: Tally, place: _Place, devices: int) -> None:
-        for index in bits.each(devices):
-            owners = self.availability.ledger.owners(*place.pool.key, place.content.names[index])
-            tally.claims.update(owners)
+
+def _add(total: Tally, part: Tally, group: Group) -> None:
+    """Add what one pool of a group has to a total, once for each pool of the group."""
+    times = len(group.members)
+    total.published += part.published * times
+    total.in_class += part.in_class * times
+    total.left += part.left * times
+    _join(total.class_details, part.class_details, group)
+    for mine, other in zip(total.selectors, part.selectors, strict=True):
+        _join(mine, other, group)
+    for reason, other in part.obstacles.items():
+        _join(total.obstacles.setdefault(reason, Obstacle(reason)), other, group)
+
+
+def _join(total: Obstacle, part: Obstacle, group: Group) -> None:
+    if not part.count:
+        return
+    times = len(group.members)
+    total.count += part.count * times
+    for text, count in part.details.items():
+        total.details[text] += count * times
+    if part.failure is None:
+        return
+    # The first pool by name, so that the text stays the same while groups come and go.
+    first = group.members[min(group.members)]
+    failure = replace(part.failure, content=first.places[part.failure.place].content)
+    if total.failure is None or failure.order < total.failure.order:
+        total.failure = failure
 
 
 _USES = frozenset((Reason.DEVICE_IN_USE, Reason.CAPACITY_EXHAUSTED))

@@ -6,7 +6,7 @@ counts: it takes nothing away from anybody.
 Source: docs/dra-semantics 4.1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -119,6 +119,29 @@ class Ledger:
             return ()
         sharing = () if holders.shares is None else holders.shares.claims
         return tuple(sorted({*holders.exclusive, *sharing}))
+
+    def holders(self, pool: PoolKey, devices: Iterable[str]) -> set[ClaimKey]:
+        """Return the claims that hold some devices of a pool, or shares of them."""
+        found: set[ClaimKey] = set()
+        held = self._held.get(pool, {})
+        for device in devices:
+            if (holders := held.get(device)) is not None:
+                found.update(holders.exclusive)
+                if holders.shares is not None:
+                    found.update(holders.shares.claims)
+        return found
+
+    def look(self, pool: PoolKey, devices: Sequence[str]) -> tuple[int, Mapping[int, Mapping[str, int]]]:
+        """Return which devices of a list are held exclusively, and what the shares of others consume, by position."""
+        taken, shared = 0, dict[int, Mapping[str, int]]()
+        if held := self._held.get(pool):
+            for position, device in enumerate(devices):
+                if (holders := held.get(device)) is not None:
+                    if holders.exclusive:
+                        taken |= 1 << position
+                    if holders.shares is not None:
+                        shared[position] = holders.shares.amounts
+        return taken, shared
 
     def collisions(self) -> tuple[Collision, ...]:
         """Return the devices that several claims hold for themselves alone, sorted."""

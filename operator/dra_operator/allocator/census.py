@@ -1,0 +1,310 @@
+"""The census: pools that look the same to a request, counted once.
+
+An explanation says something about every device of the cluster, and hundreds of claims may wait for different ones.
+What keeps a device away follows from few things: what selectors read of it, its taints, who uses it, which nodes reach
+it. Pools that agree in these are one group, so a request is held against each group, not against each pool. When a
+slice, a node or a use changes, only the pools concerned change their group.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_operator.inventory import Changes, Features, Inventory, PoolView, Slice, Verdict, Views, bits
+from dra_operator.inventory.pool import Judgement, Pool
+from dra_operator.inventory.slices import PoolKey
+from dra_operator.ledger import Availability
+from dra_operator.ledger.uses import ClaimKey, Touched
+
+_MAX_GROUPINGS = 64
+_MAX_PARTS = 1024
+
+Projection = frozenset[str] | None
+"""The attributes by which pools are told apart, as `domain/id`; None for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A slice and what is known of its devices.
+
+    `slots` holds, for each view of a usable node that has the slice, its number and the devices visible there;
+    `reachable` their union, and `unreachable` why each other device is not. `operations` says whether a node supports
+    what the slice skips. `taken` are the devices in use as a whole, `sharing` those with shares in use, and `shared`
+    what these consume, by index.
+    """
+
+    content: Slice
+    slots: tuple[tuple[int, int], ...]
+    reachable: int
+    unreachable: Mapping[int, str]
+    operations: bool
+    taken: int
+    sharing: int
+    shared: Mapping[int, Mapping[str, int]]
+
+
+@dataclass(slots=True, eq=False)
+class PoolRecord:
+    """A pool as the census found it. `kind` is equal for pools that differ in nothing but attributes.
+
+    `slots` holds the serial numbers of the views of usable nodes.
+    """
+
+    pool: Pool
+    judgement: Judgement
+    places: tuple[Place, ...]
+    slots: tuple[int, ...]
+    kind: int
+    _owners: dict[tuple[int, ...], frozenset[ClaimKey]] = field(default_factory=dict)
+
+    def owners(self, availability: Availability, devices: tuple[int, ...]) -> frozenset[ClaimKey]:
+        """Return the claims that hold some devices, a set of them for each place."""
+        if (found := self._owners.get(devices)) is None:
+            names = [
+                place.content.names[index]
+                for place, wanted in zip(self.places, devices, strict=True)
+                for index in bits.each(wanted)
+            ]
+            found = self._owners[devices] = frozenset(availability.ledger.holders(self.pool.key, names))
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Pools that look the same. `parts` keeps what was counted for requests, by whoever counts."""
+
+    members: dict[PoolKey, PoolRecord] = field(default_factory=dict)
+    parts: dict[object, Any] = field(default_factory=dict)
+    _owners: dict[tuple[int, ...], frozenset[ClaimKey]] = field(default_factory=dict)
+
+    @property
+    def example(self) -> PoolRecord:
+        """One of the pools."""
+        return next(iter(self.members.values()))
+
+    def keep(self, key: object, part: Any) -> None:
+        """Keep what was counted."""
+        if len(self.parts) >= _MAX_PARTS:
+            self.parts.clear()
+        self.parts[key] = part
+
+    def owners(self, availability: Availability, devices: tuple[int, ...]) -> frozenset[ClaimKey]:
+        """Return the claims that hold some devices of any of the pools."""
+        if (found := self._owners.get(devices)) is None:
+            every = (record.owners(availability, devices) for record in self.members.values())
+            found = self._owners[devices] = frozenset().union(*every)
+        return found
+
+    def changed(self) -> None:
+        """Forget what depends on who the members are."""
+        self._owners.clear()
+
+
+@dataclass(slots=True, eq=False)
+class Grouping:
+    """All pools, grouped by what they look like through a projection."""
+
+    projection: Projection
+    groups: dict[object, Group] = field(default_factory=dict)
+    _of_pool: dict[PoolKey, object] = field(default_factory=dict)
+    _shapes: set[tuple[tuple[Group, int], ...]] | None = None
+
+    def put(self, key: PoolKey, record: PoolRecord | None) -> None:
+        """Move a pool to the group it now belongs to; None if it is gone."""
+        self._shapes = None
+        if (old := self._of_pool.pop(key, None)) is not None:
+            group = self.groups[old]
+            del group.members[key]
+            group.changed()
+            if not group.members:
+                del self.groups[old]
+        if record is None:
+            return
+        look = (record.kind, *(self._project(place.content) for place in record.places))
+        self._of_pool[key] = look
+        if (found := self.groups.get(look)) is None:
+            found = self.groups[look] = Group()
+        found.members[key] = record
+        found.changed()
+
+    def shapes(self, views: Views) -> set[tuple[tuple[Group, int], ...]]:
+        """Return what usable nodes have: for each of their pools its group, and which of its views they see."""
+        if self._shapes is None:
+            slots = {
+                serial: (group, slot)
+                for group in self.groups.values()
+                for record in group.members.values()
+                for slot, serial in enumerate(record.slots)
+            }
+            usable = views.usable
+            self._shapes = {
+                tuple([slots[pool.serial] for pool in view.pools if pool.serial in slots])
+                for view in views.node_views()
+                if view.nodes & usable
+            }
+        return self._shapes
+
+    def _project(self, content: Slice) -> object:
+        if self.projection is None:
+            return (tuple(content.attributes), tuple([item.serial for item in content.attributes.values()]))
+        return tuple(
+            [
+                column and column.serial
+                for name in self.projection
+                for column in content.attribute_columns(name)
+            ]
+        )
+
+
+@dataclass(slots=True)
+class Census:
+    """Follows inventory and ledger, and groups pools by any projection that is asked for."""
+
+    inventory: Inventory
+    availability: Availability
+    features: Features
+    _changes: Changes = field(init=False)
+    _touched: Touched = field(init=False)
+    _records: dict[PoolKey, PoolRecord] = field(default_factory=dict)
+    _groupings: dict[Projection, Grouping] = field(default_factory=dict)
+    _kinds: dict[object, int] = field(default_factory=dict)
+    _kinds_made: int = 0
+
+    def __post_init__(self) -> None:
+        self._changes = self.inventory.subscribe()
+        self._touched = self.availability.ledger.subscribe()
+        self._changes.pools = dict.fromkeys(self.inventory.pools)
+
+    def grouping(self, projection: Projection) -> Grouping:
+        """Return the pools grouped, as they are now; availability must be up to date."""
+        self._refresh()
+        found = self._groupings.get(projection)
+        if found is None:
+            if len(self._groupings) >= _MAX_GROUPINGS:
+                del self._groupings[next(iter(self._groupings))]
+            found = self._groupings[projection] = Grouping(projection)
+            for key, record in self._records.items():
+                found.put(key, record)
+        return found
+
+    def _refresh(self) -> None:
+        changed = set(self._take_changes())
+        if not changed:
+            return
+        if len(self._kinds) > 2 * len(self._records) + _MAX_PARTS:
+            # Numbers are never given out again, so what is forgotten only splits a group.
+            self._kinds.clear()
+        for key in sorted(changed):
+            pool = self.inventory.pools.get(key)
+            if pool is None:
+                record = self._records.pop(key, None)
+            else:
+                record = self._records[key] = self._record(pool)
+            for grouping in self._groupings.values():
+                grouping.put(key, record if pool is not None else None)
+
+    def _take_changes(self) -> Iterator[PoolKey]:
+        changes = self._changes
+        pools, nodes = changes.pools, changes.nodes
+        changes.pools, changes.nodes = {}, set()
+        changes.classes.clear()
+        yield from pools
+        for key, pool in self.inventory.pools.items() if nodes else ():
+            if pool.shared or not nodes.isdisjoint(pool.local):
+                yield key
+        touched, self._touched.devices = self._touched.devices, {}
+        for driver, name, _ in touched:
+            yield (driver, name)
+
+    # --- one pool
+
+    def _record(self, pool: Pool) -> PoolRecord:
+        views = self.availability.views
+        judgement = pool.judge_all(self.features)
+        slots: list[int] = []
+        reached: dict[int, list[tuple[int, PoolView, int]]] = {}
+        for view in views.of_pool.get(pool.key, {}).values():
+            if view.nodes & views.usable:
+                for content, offset in zip(view.slices, view.offsets, strict=True):
+                    reached.setdefault(content.serial, []).append((len(slots), view, offset))
+                slots.append(view.serial)
+        places = tuple([self._place(pool, item, reached.get(item.serial, ())) for item in pool.newest()])
+        kind = (
+            *_verdict(pool, judgement),
+            self._counters(judgement),
+            *(part for place in places for part in _kind(place)),
+        )
+        if (number := self._kinds.get(kind)) is None:
+            number = self._kinds[kind] = self._kinds_made
+            self._kinds_made += 1
+        return PoolRecord(pool, judgement, places, tuple(slots), number)
+
+    def _place(self, pool: Pool, content: Slice, reached: Any) -> Place:
+        size = bits.first(len(content.names))
+        slots = tuple([(slot, view.visible >> offset & size) for slot, view, offset in reached])
+        reachable = 0
+        for _, visible in slots:
+            reachable |= visible
+        missing = bits.each(size & ~reachable)
+        unreachable = {index: self._why_not_reachable(content, index) for index in missing}
+        taken, shared = self.availability.ledger.look(pool.key, content.names)
+        sharing = bits.of_positions(shared)
+        operations = not content.skip_node_operations or self._skips_operations(reached)
+        return Place(content, slots, reachable, unreachable, operations, taken, sharing, shared)
+
+    def _why_not_reachable(self, content: Slice, index: int) -> str:
+        name = content.effective_nodes(index).node_name
+        if name is None:
+            return "no usable node matches their node selector"
+        node = self.inventory.nodes.get(name)
+        return f"node {name} {'does not exist' if node is None else node.unusable or 'cannot be used'}"
+
+    def _skips_operations(self, reached: Any) -> bool:
+        views = self.availability.views
+        nodes = 0
+        for _, view, _offset in reached:
+            nodes |= view.nodes
+        return self.features.optional_node_operations and any(
+            self.inventory.nodes[views.order[position]].skips_operations
+            for position in bits.each(nodes & views.usable)
+        )
+
+    def _counters(self, judgement: Judgement) -> object:
+        layout = judgement.counters
+        state = None if layout is None else self.availability.find_counters(layout)
+        if layout is None or state is None:
+            return None
+        draws = tuple(
+            layout.draw(content, index)
+            for content in judgement.slices
+            for index in bits.each(content.counted)
+        )
+        return (layout.names, draws, tuple(state.left), state.overdrawn, *state.placed())
+
+
+def _verdict(pool: Pool, judgement: Judgement) -> tuple[object, ...]:
+    if judgement.verdict is Verdict.COMPLETE:
+        return (judgement.verdict,)
+    return (judgement.verdict, judgement.reason, pool.key)
+
+
+def _kind(place: Place) -> tuple[object, ...]:
+    """Return everything about a place that what is told of its devices depends on, but for attributes."""
+    content = place.content
+    return (
+        content.driver,
+        len(content.names),
+        content.shareable,
+        content.unreadable and content.serial,
+        tuple(content.capacity),
+        tuple([column.serial for column in content.capacity.values()]),
+        content.taints,
+        content.counted,
+        place.slots,
+        tuple(place.unreachable.items()) if place.unreachable else (),
+        place.operations,
+        place.taken,
+        tuple((index, *sorted(amounts.items())) for index, amounts in place.shared.items())
+        if place.shared
+        else (),
+    )
