@@ -22,6 +22,7 @@ from dra_operator.cluster.writer import (
     Written,
 )
 from dra_operator.controller import passes as module
+from dra_operator.controller.claims import PodUse
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.passes import Passes, Tick
 from dra_operator.controller.reports import Notice
@@ -264,6 +265,71 @@ def test_what_another_writer_did_not_take_is_free_for_others(bench, write):
 
     assert bench.ledger.owners("d", "p", "gpu-0") == ()
     assert bench.allocator.asked.count("other") == 2
+
+
+@pytest.fixture
+def device_class(bench):
+    """A class that exists."""
+    body = {"apiVersion": "resource.k8s.io/v1", "metadata": {"name": "gpu", "uid": "uid-gpu"}, "spec": {}}
+    bench.run(Delta("DeviceClass", "", "gpu", body))
+
+
+def stumble(device="gpu-0"):
+    """A decision that ended because of the class, seen on a device."""
+    return Failed(
+        "fatal", f"on {device}: no such key", Reason.SELECTOR_FAILED, KEY, "gpu", ("DeviceClass", "gpu")
+    )
+
+
+def about(effects, kind):
+    """Return the Events about objects of a kind."""
+    return [effect for effect in effects if isinstance(effect, Notice) and effect.subject.kind == kind]
+
+
+def test_claims_that_stumble_over_one_object_on_other_devices_say_one_thing(bench, device_class):
+    """The device that the message names is not what is wrong; one Event, however often they are tried."""
+    bench.allocator.answers = {"a": stumble("gpu-0"), "b": stumble("gpu-1")}
+    effects = bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
+    effects += bench.run(Tick()) + bench.run(Tick())
+
+    assert len(about(effects, "DeviceClass")) == 1
+
+
+@pytest.mark.parametrize("end", ["gone", "fits", "waits", "pod"])
+def test_an_object_is_blamed_while_a_claim_stumbles_over_it(bench, clock, device_class, end):
+    """When the last claim is gone, or decided otherwise, or not ours, nothing is told again of the object."""
+    bench.allocator.answers = {"claim": stumble()}
+    bench.run(bench.delta(claim()))
+    bench.allocator.answers = {"claim": FITS} if end == "fits" else {}
+    bench.run(
+        {
+            "gone": Delta("ResourceClaim", *KEY, None),
+            "pod": PodUse("default", "pod", frozenset({"claim"})),
+        }.get(end, Tick())
+    )
+    clock.now += 1200
+
+    assert about(bench.run(), "DeviceClass") == []
+
+
+def test_an_object_stays_blamed_while_another_claim_stumbles_over_it(bench, clock, device_class):
+    """The Event of a class that is still broken is refreshed."""
+    bench.allocator.answers = {"a": stumble(), "b": stumble()}
+    bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
+    bench.run(Delta("ResourceClaim", "default", "a", None))
+    clock.now += 1200
+
+    assert len(about(bench.run(), "DeviceClass")) == 1
+
+
+def test_a_namespace_is_not_blamed(bench):
+    """That it does not permit admin access is told on the claim that wants it."""
+    failed = Failed("fatal", "no label", Reason.ADMIN_ACCESS_DENIED, KEY, "gpu", ("Namespace", "default"))
+    bench.allocator.answers = {"claim": failed}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "uid": "u"}}
+    effects = bench.run(Delta("Namespace", "", "default", namespace), bench.delta(claim()))
+
+    assert notices(effects) == ["AdminAccessDenied"]
 
 
 # --- answers to writes

@@ -120,6 +120,8 @@ class Passes:
         self._touched |= over
         for key in self._touched:
             tidy(desk, key)
+            if not desk.book.is_waiting(key):
+                self._problems.excuse(key)
         self._touched.clear()
         self._problems.report_inventory()
         self._flush(emit)
@@ -203,6 +205,7 @@ class Passes:
             self._decide(key, claim)
         except Exception as error:
             desk.ledger.withdraw(*key)
+            self._problems.excuse(key)
             desk.putoffs.for_time(key, claim.metadata.uid, *BROKEN)
             desk.metrics.errors.labels("decision").inc()
             log.exception(messages.CLAIM_FAILED, claim=text(key), uid=claim.metadata.uid)
@@ -215,12 +218,15 @@ class Passes:
         decision = self._allocator.allocate((claim,))
         self.desk.metrics.decisions.labels(type(decision).__name__.lower()).inc()
         if isinstance(decision, Allocated):
+            self._problems.excuse(key)
             self._allocate(key, claim, decision)
             return
         if isinstance(decision, Failed):
-            self._problems.blame(decision)
+            self._problems.blame(key, decision)
             if decision.kind == "aborted":
                 self.desk.putoffs.for_time(key, claim.metadata.uid, *ABORTED)
+        else:
+            self._problems.excuse(key)
         self._explain(key, claim, decision)
 
     def _allocate(self, key: Key, claim: ResourceClaim, decision: Allocated) -> None:

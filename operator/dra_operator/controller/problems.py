@@ -6,15 +6,20 @@ wait because of it.
 """
 
 from collections.abc import Hashable
+from typing import TypeAlias
 
 from dra_operator.allocator import Failed
 from dra_operator.controller import messages
+from dra_operator.controller.claims import Key
 from dra_operator.controller.desk import Desk
 from dra_operator.controller.intake import Changes, Intake, Unreadable
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.telling import shorten, subject_of
 from dra_operator.inventory import Inventory
+
+_Blame: TypeAlias = tuple[str, str, str]
+"""Kind and name of an object, and the reason why a decision ended because of it."""
 
 log = get_logger()
 
@@ -31,7 +36,8 @@ class Problems:
         self._found: set[Hashable] = set()
         self._collisions: set[Hashable] = set()
         self._unreadable: dict[tuple[str, str, str], Unreadable] = {}
-        self._blamed: set[tuple[str, str]] = set()
+        self._blames: dict[Key, _Blame] = {}
+        self._blamed: dict[_Blame, set[Key]] = {}
 
     def note(self, changes: Changes) -> None:
         """Note which objects can be understood, and which cannot."""
@@ -39,26 +45,43 @@ class Problems:
         for place in changes.readable:
             self._unreadable.pop(place, None)
             reports.clear(("unreadable", place))
-            if (blamed := (place[0], place[2])) in self._blamed:
-                # It changed; if that did not mend it, the next decision says so.
-                self._blamed.discard(blamed)
-                reports.clear(("blamed", blamed))
         for place, unreadable in changes.unreadable.items():
             self._unreadable[place] = unreadable
             self._desk.metrics.object_errors.labels(place[0]).inc()
             self._state(("unreadable", place), unreadable.subject, messages.EVENT_INVALID, unreadable.message)
 
-    def blame(self, failed: Failed) -> None:
-        """Note that an attempt ended because of an object; a claim is told of its own faults elsewhere."""
-        if failed.subject is None or failed.subject[0] == "ResourceClaim":
+    def blame(self, key: Key, failed: Failed) -> None:
+        """Note that the decision about a claim ended because of an object.
+
+        A claim is told of its own faults elsewhere, and of its namespace's, which works for everybody else.
+        """
+        if failed.subject is None or failed.subject[0] in ("ResourceClaim", "Namespace"):
+            self.excuse(key)
             return
-        if ("problem", *failed.subject) in self._found:
-            return  # The object has its Event already, from before any claim stumbled over it.
         subject = self._intake.subject(*failed.subject)
-        if not subject.uid:
-            return  # It does not exist; the claim that names it says so.
-        self._blamed.add(failed.subject)
-        self._state(("blamed", failed.subject), subject, failed.reason.value, failed.message)
+        # An object that has its Event already needs no other; of one that does not exist the claim that names
+        # it says so.
+        if ("problem", *failed.subject) in self._found or not subject.uid:
+            self.excuse(key)
+            return
+        # The message names a device, perhaps another one for each claim; the reason is what matters.
+        blame = (*failed.subject, failed.reason.value)
+        if self._blames.get(key) != blame:
+            self.excuse(key)
+            self._blames[key] = blame
+            self._blamed.setdefault(blame, set()).add(key)
+        self._state(("blamed", blame), subject, failed.reason.value, failed.message, sameness=blame)
+
+    def excuse(self, key: Key) -> None:
+        """Note that a claim blames no object any more: it was decided otherwise, or is gone or not ours."""
+        blame = self._blames.pop(key, None)
+        if blame is None:
+            return
+        keys = self._blamed[blame]
+        keys.discard(key)
+        if not keys:
+            del self._blamed[blame]
+            self._desk.reports.clear(("blamed", blame))
 
     def report_inventory(self) -> None:
         """Look for problems of what exists, if it has changed; to be called before claims are decided."""
@@ -97,9 +120,13 @@ class Problems:
         self._collisions = found
         desk.metrics.collisions.set(len(collisions))
 
-    def _state(self, fact: Hashable, subject: Subject, reason: str, message: str) -> None:
+    def _state(
+        self, fact: Hashable, subject: Subject, reason: str, message: str, sameness: Hashable = None
+    ) -> None:
+        """State what is wrong with an object; it is news when `sameness` changes, or else reason or message."""
         notice = Notice(subject, "Warning", reason, shorten(message))
-        news = self._desk.reports.state(fact, notice, (reason, message), self._desk.clock())
+        same = (reason, message) if sameness is None else sameness
+        news = self._desk.reports.state(fact, notice, same, self._desk.clock())
         if news is None:
             return
         self._desk.say(news)
