@@ -13,11 +13,13 @@ The code is built as `ast` nodes. Names in it are chosen here; what a user wrote
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from dra_operator.api.semver import Semver
 from dra_operator.cel import fast, operators
+from dra_operator.cel.certainty import TYPES_OF_CONSTANTS, certain_type
+from dra_operator.cel.folds import Pieces, pieces_of
 from dra_operator.cel.library.quantities import Quantity_
 from dra_operator.cel.library.regex import pattern
 from dra_operator.cel.paths import Aliases, bound_way, is_binding, named, way
@@ -39,7 +41,7 @@ from dra_operator.cel.plan import (
     Step,
     Variable,
 )
-from dra_operator.cel.types import BOOL, DYN, INT, STRING, Kind, Type
+from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
 from dra_operator.cel.values import MISSING
 
 Compiled: TypeAlias = Callable[[Any], Any]
@@ -47,7 +49,7 @@ Compiled: TypeAlias = Callable[[Any], Any]
 _LITERALS: Final = frozenset((bool, int, str, bytes, type(None)))
 _PLAIN: Final = {BOOL: bool, INT: int, STRING: str}
 """The static types whose values Python compares as CEL does, as long as both sides have the same type."""
-_LISTS: Final = frozenset((Kind.LIST, Kind.DYN, Kind.ANY, Kind.PARAMETER))
+_LONGEST_UNROLLED: Final = 8
 _COMPARISONS: Final[dict[str, type[ast.cmpop]]] = {
     "_<_": ast.Lt, "_<=_": ast.LtE, "_>_": ast.Gt, "_>=_": ast.GtE,
 }  # fmt: skip
@@ -56,7 +58,8 @@ _ORDER_KEYS: Final = {Quantity_: "nano", Semver: "key"}
 _HELPERS: Final = {
     "truth": fast.truth, "elements": fast.elements, "pairs": fast.pairs, "at": fast.at, "along": fast.along,
     "tested": fast.tested, "or_value": fast.or_value, "or_optional": fast.or_optional, "member": fast.member,
-    "made_map": fast.made_map, "equal": operators.equal, "not_equal": operators.not_equal, "MISSING": MISSING,
+    "made_map": fast.made_map, "added": fast.added, "equal": operators.equal, "not_equal": operators.not_equal,
+    "MISSING": MISSING,
     "type": type, "all": all, "any": any, "sum": sum, "tuple": tuple, "bool": bool, "int": int, "str": str,
     "Semver": Semver, "Quantity_": Quantity_, "Exception": Exception,
 }  # fmt: skip
@@ -131,19 +134,28 @@ class _Generator:
     types: Mapping[int, Type]
     constants: dict[str, Any] = field(default_factory=dict)
     aliases: Aliases = field(default_factory=dict)
+    sure: dict[int, Type] = field(default_factory=dict)
+    """The types of variables that run over constants."""
+    unrolled: dict[int, Const] = field(default_factory=dict)
+    """The constants that variables stand for at the moment, where a fold is written out."""
     names: int = 0
     nested: int = 0
     """How many folds we are inside of; there, names must not be assigned in expressions."""
 
     def expression(self, step: Step) -> ast.expr:
         """Return an expression that gives the value of a step, to be evaluated once."""
+        step = self.known(step)
         return _EXPRESSIONS.get(type(step), _unsupported)(self, step)  # type: ignore[no-any-return]
 
     def type_of(self, step: Step) -> Type:
-        """Return the static type of a step; dyn if it is not known."""
-        if isinstance(step, Attribute) and step.test_id is not None:
-            return BOOL
-        return self.types.get(step.id, DYN)
+        """Return the type that the value of a step is certain to have; dyn if there is none."""
+        return certain_type(step, self.types, self.aliases, self.sure)
+
+    def known(self, step: Step) -> Step:
+        """Return the constant that a step stands for, or the step."""
+        if isinstance(step, Attribute) and isinstance(step.root, Variable) and not step.qualifiers:
+            return self.unrolled.get(step.root.slot, step)
+        return step
 
     def condition(self, step: Step) -> ast.expr:
         """Return an expression that gives a bool or raises."""
@@ -174,7 +186,8 @@ class _Generator:
         if qualifiers is not None:
             return self._of_device(qualifiers, tested=step.test_id is not None)
         if isinstance(root, Variable):
-            value: ast.expr = _name(f"s{root.slot}")
+            constant = self.unrolled.get(root.slot)
+            value: ast.expr = _name(f"s{root.slot}") if constant is None else self._const(constant)
         else:
             assert isinstance(root, Operand)
             value = self.expression(root.step)
@@ -239,7 +252,8 @@ class _Generator:
     def _equality(self, step: Equality) -> ast.expr:
         operator = ast.NotEq() if step.negated else ast.Eq()
         helper = "not_equal" if step.negated else "equal"
-        return self._plainly(operator, helper, *step.arguments)
+        left, right = map(self.known, step.arguments)
+        return self._plainly(operator, helper, left, right)
 
     def _plainly(self, operator: ast.cmpop, helper: str, left: Step, right: Step) -> ast.expr:
         """Return a comparison: Python's own where both sides are of one plain type, known or looked at first."""
@@ -267,12 +281,10 @@ class _Generator:
     # --- calls --------------------------------------------------------------------------------------------------
 
     def _invoke(self, step: Invoke) -> ast.expr:
+        step = replace(step, arguments=tuple(map(self.known, step.arguments)))
         name, arguments = step.function.name, step.arguments
         if all(isinstance(argument, Const) for argument in arguments):
             return self._folded(step)
-        if self.nested and name == "_+_" and self.type_of(step).kind in _LISTS:
-            # To add lists costs nothing there, and time and memory here: again and again only under the meter.
-            raise _UnsupportedError
         if name in _COMPARISONS:
             ordered = self._compared_to(name, arguments)
             return ordered or self._plainly(_COMPARISONS[name](), self._helper(step), *arguments)
@@ -290,6 +302,8 @@ class _Generator:
             return ast.Call(
                 self.constant(pattern(arguments[1].value).matches), [self.expression(arguments[0])], []
             )
+        if self.nested and name == "_+_":
+            return _call("added", *map(self.expression, arguments))
         return ast.Call(self.constant(self._callee(step)), [self.expression(part) for part in arguments], [])
 
     def _callee(self, step: Invoke) -> Callable[..., Any]:
@@ -405,9 +419,12 @@ class _Generator:
     def _fold(self, step: Fold) -> ast.expr:
         if is_binding(step):
             return self._binding(step)
-        pieces = _pieces(step)
+        pieces = pieces_of(step)
         if pieces is None:
             raise _UnsupportedError
+        written_out = self._written_out(step, pieces)
+        if written_out is not None:
+            return written_out
         helper = "elements" if step.second is None else "pairs"
         self.nested += 1
         target: ast.expr = ast.Name(f"s{step.first}", ast.Store())
@@ -426,6 +443,27 @@ class _Generator:
         value = _call(pieces.kind, generator)
         return _compare(value, ast.Eq(), ast.Constant(1)) if pieces.kind == "sum" else value
 
+    def _written_out(self, step: Fold, pieces: Pieces) -> ast.expr | None:
+        """Return `all` or `exists` over a few constants as a chain of conditions; None for other folds."""
+        if (
+            not isinstance(step.range, Const)
+            or type(step.range.value) is not tuple
+            or step.second is not None
+        ):
+            return None
+        elements = step.range.value
+        kinds = {TYPES_OF_CONSTANTS.get(type(element), DYN) for element in elements}
+        if len(kinds) == 1:
+            self.sure[step.first] = next(iter(kinds))
+        if pieces.kind not in ("all", "any") or self.unrolled or not 2 <= len(elements) <= _LONGEST_UNROLLED:
+            return None
+        conditions = []
+        for element in elements:
+            self.unrolled = {step.first: Const(step.range.id, element)}
+            conditions.append(self.condition(pieces.element))
+        self.unrolled = {}
+        return ast.BoolOp(ast.And() if pieces.kind == "all" else ast.Or(), conditions)
+
     def _binding(self, step: Fold) -> ast.expr:
         bound = bound_way(step, self.aliases)
         if bound is not None:
@@ -436,46 +474,6 @@ class _Generator:
         result = _lambda(self.expression(step.result), f"s{step.accumulator}")
         self.nested -= 1
         return ast.Call(result, [init], [])
-
-
-@dataclass(frozen=True, slots=True)
-class _Pieces:
-    """A fold as what it was written as: all, any (exists), sum (exists_one) or tuple (map, filter)."""
-
-    kind: str
-    element: Step
-    tests: tuple[Step, ...] = ()
-
-
-def _pieces(fold: Fold) -> _Pieces | None:
-    step = fold.step
-    if isinstance(step, Logic) and _is_accumulator(step.terms[0], fold):
-        return _Pieces("any" if step.absorbing else "all", step.terms[1])
-    tests: tuple[Step, ...] = ()
-    if isinstance(step, Attribute) and isinstance(step.root, Choice):
-        tests = (step.root.condition,)
-        chosen = step.root.chosen
-        if chosen.qualifiers or not isinstance(chosen.root, Operand):
-            return None
-        step = chosen.root.step
-    if not (
-        isinstance(step, Invoke) and step.function.name == "_+_" and _is_accumulator(step.arguments[0], fold)
-    ):
-        return None
-    added = step.arguments[1]
-    if isinstance(added, MakeList) and not added.optional and len(added.elements) == 1:
-        return _Pieces("tuple", added.elements[0], tests)
-    if isinstance(added, Const) and type(added.value) is tuple:
-        return _Pieces("tuple", Const(added.id, added.value[0]), tests)
-    if isinstance(added, Const) and isinstance(fold.result, Equality) and tests:
-        return _Pieces("sum", added, tests)
-    return None
-
-
-def _is_accumulator(step: Step, fold: Fold) -> bool:
-    return (
-        isinstance(step, Attribute) and isinstance(step.root, Variable) and step.root.slot == fold.accumulator
-    )
 
 
 def _unsupported(_generator: _Generator, _step: Step) -> ast.expr:

@@ -1,11 +1,13 @@
 """Devices: what expressions see of a device, made once for each slice that publishes it.
 
 Upstream builds its maps again for every evaluation. Here a device is prepared when its slice changes, and
-evaluating is looking things up: `flat` answers a constant path with one access, `root` is the nested value
-for everything else.
+evaluating is looking things up: the tables `attributes` and `capacity` answer a constant path with one access,
+`root` is the nested value for everything else.
 Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, `DeviceMatches`.
 """
 
+from functools import lru_cache
+from sys import intern
 from typing import Any
 
 from dra_operator.api.attributes import AttributeValue
@@ -13,7 +15,7 @@ from dra_operator.api.semver import Semver, parse_semver
 from dra_operator.api.types import Device
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.quantities import parse_quantity
-from dra_operator.cel.values import DefaultMap, StringMap
+from dra_operator.cel.values import DefaultMap, StringMap, legal_text
 
 
 class PreparedDevice:
@@ -23,7 +25,7 @@ class PreparedDevice:
     if an attribute has no value that is known.
     """
 
-    __slots__ = ("attributes", "broken", "capacity", "driver", "multiple", "root")
+    __slots__ = ("_root", "attributes", "broken", "capacity", "driver", "multiple")
 
     def __init__(
         self,
@@ -38,14 +40,22 @@ class PreparedDevice:
         self.attributes = attributes
         self.capacity = capacity
         self.broken = broken
-        self.root = StringMap(
-            {
-                "driver": driver,
-                "allowMultipleAllocations": multiple,
-                "attributes": _nested(attributes),
-                "capacity": _nested(capacity),
-            }
-        )
+        self._root: StringMap | None = None
+
+    @property
+    def root(self) -> StringMap:
+        """The device as a map of maps: made when it is asked for, since most expressions read by paths alone."""
+        root = self._root
+        if root is None:
+            root = self._root = StringMap(
+                {
+                    "driver": self.driver,
+                    "allowMultipleAllocations": self.multiple,
+                    "attributes": _nested(self.attributes),
+                    "capacity": _nested(self.capacity),
+                }
+            )
+        return root
 
 
 def prepare_device(driver: str, device: Device) -> PreparedDevice:
@@ -63,11 +73,15 @@ def prepare_device(driver: str, device: Device) -> PreparedDevice:
             capacity[_qualified(name, driver)] = parse_quantity(str(amount.value))
         except CelError as error:
             broken = broken or runtime_error(f"capacity {name}: {error.message}")
-    return PreparedDevice(driver, bool(device.allow_multiple_allocations), attributes, capacity, broken)
+    return PreparedDevice(
+        legal_text(driver), bool(device.allow_multiple_allocations), attributes, capacity, broken
+    )
 
 
+@lru_cache(maxsize=4096)
 def _qualified(name: str, driver: str) -> str:
-    return name if "/" in name else f"{driver}/{name}"
+    # Thousands of devices have the same few names: kept once, and looked up by identity.
+    return intern(name if "/" in name else f"{driver}/{name}")
 
 
 def _nested(flat: dict[str, Any]) -> DefaultMap:
@@ -85,6 +99,11 @@ def _value(attribute: AttributeValue) -> Any:
         case "versions":
             assert isinstance(attribute.value, tuple)
             return tuple(_version(str(text)) for text in attribute.value)
+        case "string":
+            return legal_text(attribute.value)
+        case "strings":
+            assert isinstance(attribute.value, tuple)
+            return tuple(map(legal_text, attribute.value))
         case "unknown":
             raise runtime_error("unsupported attribute value")
         case _:

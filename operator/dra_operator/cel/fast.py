@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dra_operator.cel.errors import runtime_error
-from dra_operator.cel.operators import no_overload
+from dra_operator.cel.operators import add, no_overload
 from dra_operator.cel.qualify import check_key, look_up, qualify
 from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, hashed_key
 
@@ -88,6 +88,13 @@ def or_optional(value: Any, other: Callable[[], Any]) -> Any:
 def member(value: Any, keys: frozenset[Any]) -> bool:
     """Return whether a value is one of the constants of a set."""
     return hashed_key(value) in keys
+
+
+def added(left: Any, right: Any) -> Any:
+    """Return a sum of anything but lists: adding those again and again is for the interpreter, which counts it."""
+    if type(left) is tuple:
+        raise runtime_error("lists are added elsewhere")
+    return add(left, right)
 
 
 def made_map(*entries: tuple[Any, Any]) -> CelMap:

@@ -11,6 +11,7 @@ from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError, compile_error
 from dra_operator.cel.grammar import parser
 from dra_operator.cel.nodes import Expr
+from dra_operator.cel.values import legal_text
 
 MAX_BYTES = 10 * 1024
 """The longest expression the API server admits (`CELSelectorExpressionMaxLength`)."""
@@ -20,6 +21,7 @@ MAX_DEPTH = 250
 
 def parse(text: str, environment: Environment) -> Expr:
     """Return the syntax tree of an expression, macros expanded; raises CelError with a code-point position."""
+    text = legal_text(text)
     if len(text) > MAX_DEPTH:
         _check_depth(text)
     try:

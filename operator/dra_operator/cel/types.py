@@ -12,8 +12,8 @@ from typing import Final
 
 from dra_operator.cel.errors import compile_error
 
-MOST_WEIGHT: Final = 300
-"""More than lists can nest (250), and far more than anybody needs."""
+MOST_WEIGHT: Final = 100
+"""Far more than anybody needs: lists within lists to this depth."""
 
 
 class Kind(Enum):
@@ -49,6 +49,7 @@ class Type:
     wrapper: bool = False
     weight: int = field(init=False, compare=False, repr=False)
     """How many types it consists of."""
+    digest: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         weight = 1
@@ -58,6 +59,10 @@ class Type:
         if weight > MOST_WEIGHT:
             raise compile_error("expression has a type that nests too deep")
         object.__setattr__(self, "weight", weight)
+        object.__setattr__(self, "digest", hash((self.kind, self.name, self.parameters, self.wrapper)))
+
+    def __hash__(self) -> int:
+        return self.digest
 
     def __str__(self) -> str:
         if self.kind is Kind.PARAMETER:

@@ -226,6 +226,17 @@ _COMPARABLE: Final = frozenset(("net.IP", "net.CIDR"))
 _HASHED_BY_VALUE: Final = frozenset((bool, float, Uint, type(None), Duration, Timestamp))
 
 
+def legal_text(text: Any) -> Any:
+    """Return a text without halves of surrogate pairs, which JSON can hold and Go reads as U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def type_name(value: Any) -> str:
     """Return the name of the run-time type of a value, e.g. `google.protobuf.Duration`."""
     name = TYPE_NAMES.get(type(value))

@@ -9,7 +9,7 @@ from typing import Final
 
 from dra_operator.cel.errors import Abort
 
-LONGEST_TEXT: Final = 1_000_000
+LONGEST_TEXT: Final = 200_000
 """Characters a string may grow to; an expression of 10 KiB has to try hard to get there."""
 MOST_COMPARISONS: Final = 150_000
 """Comparisons of elements that one call may make."""

@@ -1,7 +1,8 @@
 """Regular expressions: RE2, whose matching takes time linear in the text whatever the pattern is.
 
-A call into RE2 costs some microseconds, most of them for the way there, and the same few texts are asked
-again and again for each device. So each pattern keeps its latest answers in a table of bounded size.
+A call into RE2 costs some microseconds, most of them for the way there. So plain patterns are not asked of it at all
+(plain_patterns.py), and since the same few texts are asked again and again, others keep their latest answers in a table
+of bounded size.
 Source: cel-go `String.Match`, k8s.io/apiserver/pkg/cel/library/regex.go. The words of errors are those of
 Go's parser.
 """
@@ -14,6 +15,7 @@ import re2
 
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
+from dra_operator.cel.library.plain_patterns import LONGEST, plain_search
 
 _LONGEST_PATTERN: Final = 10_240
 _MOST_ANSWERS: Final = 4096
@@ -51,14 +53,18 @@ _OPTIONS: Final = _options()
 class Pattern:
     """A compiled pattern with the answers it gave lately."""
 
-    __slots__ = ("_answers", "_compiled")
+    __slots__ = ("_answers", "_compiled", "_plain")
 
     def __init__(self, text: str) -> None:
         self._compiled = _compile(text)
+        self._plain = plain_search(text)
         self._answers: dict[str, bool] = {}
 
     def matches(self, text: str) -> bool:
         """Return whether the pattern occurs in `text`."""
+        plain = self._plain
+        if plain is not None and len(text) <= LONGEST:
+            return plain(text) is not None
         answer = self._answers.get(text)
         if answer is not None:
             return answer

@@ -1,0 +1,76 @@
+"""Certainty: which types of the checker can be relied on at run time.
+
+The checker lets dyn stand for anything: `dyn([3]).last().orValue(true)` is a bool to it, and 3 in the evaluation.
+Code that uses Python's own operators, to which 1 and true are the same, must know better.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from dra_operator.cel.paths import Aliases, is_binding, way
+from dra_operator.cel.plan import (
+    Attribute,
+    Choice,
+    Const,
+    Equality,
+    Fold,
+    Invoke,
+    Logic,
+    Members,
+    Otherwise,
+    Step,
+    Variable,
+)
+from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
+
+TYPES_OF_CONSTANTS: Final = {bool: BOOL, int: INT, str: STRING}
+_UNSURE: Final = frozenset(
+    ("value", "orValue", "or", "first", "last", "min", "max", "optional.of", "unwrap", "unwrapOpt")
+)
+"""Functions that give what their argument holds, whatever that is."""
+_ARITHMETIC: Final = frozenset(("_+_", "_-_", "_*_", "_/_", "_%_", "-_"))
+"""Operators that go by the types of their operands alone."""
+
+
+def certain_type(
+    step: Step, types: Mapping[int, Type], aliases: Aliases, variables: Mapping[int, Type]
+) -> Type:
+    """Return the type that the value of a step is certain to have; dyn if there is none.
+
+    `types` are those of the checker by node, `variables` those that are certain by slot.
+    """
+
+    def certain(step: Step) -> Type:
+        match step:
+            case Const():
+                return TYPES_OF_CONSTANTS.get(type(step.value), DYN)
+            case Attribute():
+                return of_attribute(step)
+            case Logic() | Equality() | Members():
+                return BOOL
+            case Otherwise():
+                return DYN
+            case Fold() if is_binding(step):
+                return certain(step.result)
+            case Invoke() if step.function.name in _UNSURE:
+                return DYN
+            case Invoke() if step.function.name in _ARITHMETIC:
+                sure = all(certain(part) is not DYN for part in step.arguments)
+                return types.get(step.id, DYN) if sure else DYN
+            case _:
+                return types.get(step.id, DYN)
+
+    def of_attribute(step: Attribute) -> Type:
+        root = step.root
+        if step.test_id is not None:
+            return BOOL
+        if isinstance(root, Choice):
+            chosen, other = certain(root.chosen), certain(root.other)
+            return chosen if chosen == other else DYN
+        if way(step, aliases) is not None:
+            return types.get(step.id, DYN)
+        if step.qualifiers:
+            return DYN
+        return variables.get(root.slot, DYN) if isinstance(root, Variable) else certain(root.step)
+
+    return certain(step)
