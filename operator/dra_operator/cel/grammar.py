@@ -9,11 +9,13 @@ Source: cel-go `parser/gen/CEL.g4`.
 """
 
 from functools import cache
-from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 
 from lark import Lark
 
 from dra_operator.cel.builder import Builder
+from dra_operator.cel.tables import make_parser
 
 _ESCAPE = (
     r"""\\[abfnrtv"'\\?`]|\\[0-3][0-7][0-7]|\\[xX][0-9a-fA-F]{2}"""
@@ -105,16 +107,17 @@ def patched(grammar: str) -> str:
     return grammar[:start] + _STRING_TOKENS + grammar[end:]
 
 
+def grammar() -> str:
+    """Return the grammar that expressions are read by."""
+    found = find_spec("celpy")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    # Looked up, not imported: of cel-python we need this file only, and importing it takes longer than all we do here.
+    (folder,) = found.submodule_search_locations
+    return patched(Path(folder, "cel.lark").read_text(encoding="utf-8"))
+
+
 @cache
 def parser() -> Lark:
     """Return the parser; it yields the syntax tree, since `Builder` reduces while the text is read."""
-    grammar = resources.files("celpy").joinpath("cel.lark").read_text(encoding="utf-8")
-    return Lark(
-        patched(grammar),
-        parser="lalr",
-        lexer="contextual",
-        start="expr",
-        transformer=Builder(),
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-    )
+    return make_parser(grammar(), Builder())

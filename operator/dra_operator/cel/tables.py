@@ -1,0 +1,76 @@
+"""Tables: the parser's, computed ahead.
+
+Lark computes the tables of a grammar anew in each process, which takes longer than compiling a hundred expressions. So
+they are kept beside this module in `tables.json`, under a digest of what they follow from: the grammar, Lark's version
+and the options. If anything of that is different the tables are computed as ever, and a test says that the file is old.
+
+    python -c "from dra_operator.cel import grammar, tables; tables.write(grammar.grammar())"    # writes it anew
+"""
+
+import json
+from hashlib import sha256
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import lark
+import orjson
+from lark import Lark
+
+_FILE = "tables.json"
+_OPTIONS: dict[str, Any] = {
+    "parser": "lalr",
+    "lexer": "contextual",
+    "start": "expr",
+    "keep_all_tokens": True,
+    "maybe_placeholders": False,
+}
+
+
+def make_parser(grammar: str, transformer: Any) -> Lark:
+    """Return the parser of a grammar; it hands what it reads to the transformer."""
+    kept = _read()
+    if kept.get("digest") != digest(grammar):
+        return Lark(grammar, transformer=transformer, **_OPTIONS)
+    # What Lark's own generator of stand-alone parsers calls; that its version is the same is part of the digest.
+    return Lark._load_from_dict(  # type: ignore[no-any-return,no-untyped-call] # noqa: SLF001
+        _with_numbers(kept["data"]), _with_numbers(kept["memo"]), transformer=transformer
+    )
+
+
+def tables(grammar: str) -> bytes:
+    """Return what the file has to hold for a grammar."""
+    data, memo = Lark(grammar, **_OPTIONS).memo_serialize([lark.lexer.TerminalDef, lark.grammar.Rule])
+    kept = {"digest": digest(grammar), "data": data, "memo": memo}
+    return json.dumps(kept, separators=(",", ":"), sort_keys=True).encode() + b"\n"
+
+
+def digest(grammar: str) -> str:
+    """Return a digest of all that the tables follow from."""
+    return sha256(repr((grammar, lark.__version__, sorted(_OPTIONS.items()))).encode()).hexdigest()
+
+
+def stored() -> bytes:
+    """Return what the file holds; nothing if there is none."""
+    file = resources.files(__package__).joinpath(_FILE)
+    return file.read_bytes() if file.is_file() else b""
+
+
+def _read() -> dict[str, Any]:
+    try:
+        kept: dict[str, Any] = orjson.loads(stored())
+    except orjson.JSONDecodeError:
+        return {}
+    return kept
+
+
+def _with_numbers(value: Any) -> Any:
+    """Return JSON with those keys as numbers that were numbers before they were written."""
+    if isinstance(value, dict):
+        return {int(key) if key.isdecimal() else key: _with_numbers(item) for key, item in value.items()}
+    return [_with_numbers(item) for item in value] if isinstance(value, list) else value
+
+
+def write(grammar: str) -> None:
+    """Write the file anew."""
+    Path(str(resources.files(__package__).joinpath(_FILE))).write_bytes(tables(grammar))
