@@ -6,8 +6,9 @@ never depends on the ledger.
 Source: docs/engine sections 2 and 3; docs/dra-semantics 3.2, 4.4, 5.1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.capacity import CapacityError, Consumed, consume
@@ -17,6 +18,7 @@ from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import DeviceTaint, DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
+from dra_operator.inventory.columns import capacity_key
 
 _MAX_AMOUNTS = 16_384
 
@@ -44,10 +46,20 @@ class Answers:
     errors: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Amounts:
+    """What a request consumes of each device of a slice, the devices that have it, and those where it is an error."""
+
+    each: tuple[Consumed | CapacityError | None, ...]
+    fit: int
+    impossible: int
+
+
 @dataclass(slots=True, eq=False)
 class CandidateKey:
-    """A key and its answers by serial number of the view."""
+    """A key and its answers by serial number of the view. Its own number is never given to another."""
 
+    serial: int
     content: KeyContent
     requests: Mapping[str, Quantity]
     answers: dict[int, Answers] = field(default_factory=dict)
@@ -60,8 +72,9 @@ class Candidates:
     features: Features
     selectors: SelectorCache
     maximum: int = 2048
+    _serials: Iterator[int] = field(default_factory=count)
     _keys: dict[KeyContent, CandidateKey] = field(default_factory=dict)
-    _amounts: dict[object, tuple[Consumed | CapacityError | None, ...]] = field(default_factory=dict)
+    _amounts: dict[object, _Amounts] = field(default_factory=dict)
 
     def key(self, content: KeyContent, requests: Mapping[str, Quantity]) -> CandidateKey:
         """Return the key with this content; `requests` are its amounts as quantities."""
@@ -70,7 +83,7 @@ class Candidates:
             if len(self._keys) >= self.maximum:
                 for old in list(self._keys)[: self.maximum // 2]:
                     del self._keys[old]
-            found = self._keys[content] = CandidateKey(content, requests)
+            found = self._keys[content] = CandidateKey(next(self._serials), content, requests)
         return found
 
     def forget(self, views: Sequence[PoolView]) -> None:
@@ -92,16 +105,7 @@ class Candidates:
             return _NOTHING
         if not content.capacity:
             return None if key.requests else _NOTHING
-        columns = tuple((name, column.serial) for name, column in content.capacity.items())
-        memo = (key.content.amounts, columns)
-        found = self._amounts.get(memo)
-        if found is None:
-            if len(self._amounts) >= _MAX_AMOUNTS:
-                self._amounts.clear()
-            found = self._amounts[memo] = tuple(
-                self._consume(key.requests, content, number) for number in range(len(content.names))
-            )
-        return found[index]
+        return self._amounts_of(key, content).each[index]
 
     def selector_error(
         self, key: CandidateKey, content: Slice, index: int, *, claim: str, request: str, class_name: str
@@ -121,18 +125,37 @@ class Candidates:
                     return None
         return None
 
-    def _consume(
-        self, requests: Mapping[str, Quantity], content: Slice, index: int
-    ) -> Consumed | CapacityError | None:
-        capacity = {
-            name: value
-            for name, column in content.capacity.items()
-            if (value := column.values[index]) is not None
-        }
-        try:
-            return consume(requests, capacity, fractional=self.features.fractional_capacity_range)
-        except CapacityError as error:
-            return error
+    def _amounts_of(self, key: CandidateKey, content: Slice) -> _Amounts:
+        columns = tuple((name, column.serial) for name, column in content.capacity.items())
+        memo = (key.content.amounts, columns)
+        found = self._amounts.get(memo)
+        if found is None:
+            if len(self._amounts) >= _MAX_AMOUNTS:
+                self._amounts.clear()
+            found = self._amounts[memo] = self._consume(key.requests, content)
+        return found
+
+    def _consume(self, requests: Mapping[str, Quantity], content: Slice) -> _Amounts:
+        """Return what a request consumes of each device of a slice; most devices of a slice have equal capacity."""
+        known: dict[object, Consumed | CapacityError | None] = {}
+        each: list[Consumed | CapacityError | None] = []
+        for values in zip(*(column.values for column in content.capacity.values()), strict=True):
+            kind = tuple(None if value is None else capacity_key(value) for value in values)
+            if kind not in known:
+                named = zip(content.capacity, values, strict=True)
+                capacity = {name: value for name, value in named if value is not None}
+                try:
+                    known[kind] = consume(
+                        requests, capacity, fractional=self.features.fractional_capacity_range
+                    )
+                except CapacityError as error:
+                    known[kind] = error
+            each.append(known[kind])
+        return _Amounts(
+            each=tuple(each),
+            fit=bits.of(isinstance(item, Consumed) for item in each),
+            impossible=bits.of(isinstance(item, CapacityError) for item in each),
+        )
 
     def _compute(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
         selectable = mask = errors = 0
@@ -165,14 +188,10 @@ class Candidates:
     def _fit(self, key: CandidateKey, content: Slice, devices: int) -> tuple[int, int]:
         if not self.features.consumable_capacity or not (content.capacity or key.requests):
             return devices, 0
-        fit = impossible = 0
-        for index in bits.each(devices):
-            consumed = self.consumed(key, content, index)
-            if isinstance(consumed, CapacityError):
-                impossible |= 1 << index
-            elif consumed is not None:
-                fit |= 1 << index
-        return fit, impossible
+        if not content.capacity:
+            return 0, 0
+        amounts = self._amounts_of(key, content)
+        return devices & amounts.fit, devices & amounts.impossible
 
     def tolerated(self, key: CandidateKey, content: Slice, devices: int) -> int:
         """Return those of the devices whose taints the request tolerates."""

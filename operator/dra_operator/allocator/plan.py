@@ -118,7 +118,11 @@ def _claim_plan(
         claim=claim,
         requests=requests,
         constraints=constraints,
-        signature=(tuple(_signature(request) for request in requests), constraints),
+        # All of it is texts and numbers: a record among them would be hashed by a call.
+        signature=(
+            tuple(_signature(request) for request in requests),
+            tuple((item.attribute, item.matching) for item in constraints),
+        ),
         evaluates_used=any(item.count is None or item.admin_access for item in every),
         needs_free=any(all(item.count for item in request.alternatives) for request in requests),
         countable=all(map(_is_countable, every)) and _most(requests) <= MAX_DEVICES,
@@ -277,7 +281,7 @@ def _count(name: str, request: _Request) -> int | None:
 def _signature(request: RequestPlan) -> object:
     alternatives = tuple(
         (
-            item.key.content,
+            item.key.serial,
             item.count,
             item.admin_access,
             tuple(sorted(item.derived.items())),

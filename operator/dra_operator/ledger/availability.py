@@ -7,7 +7,7 @@ last stopped.
 Source: docs/engine sections 3 to 5.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dra_operator.inventory import PoolKey, PoolView, ViewChanges, Views, bits
@@ -15,7 +15,10 @@ from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
 from dra_operator.ledger.uses import Ledger, Touched
 
+_Index = dict[str, dict[PoolView, None]]
+"""The views of a pool by the devices they have."""
 _LOG_LENGTH = 4096
+_VIEWS_WORTH_AN_INDEX = 2
 
 
 @dataclass(slots=True)
@@ -69,6 +72,8 @@ class Availability:
     nonempty: int = 0
     log: Log = field(default_factory=Log)
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
+    _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
+    _by_device: dict[PoolKey, _Index] = field(default_factory=dict)
     _touched: Touched = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,9 +92,10 @@ class Availability:
             opened_here, closed_here = self._touch((driver, pool), device, came_back=came_back)
             opened |= opened_here
             closed |= closed_here
+        # A view can look open until the last of its devices is up to date, so what may be closed is counted last.
+        self.nonempty |= opened
         if closed:
             self._count_free(closed)
-        self.nonempty |= opened
         return changes
 
     def counters(self, layout: CounterLayout) -> CounterState:
@@ -107,10 +113,7 @@ class Availability:
         for view in changes.added:
             used = self.ledger.used(view.key)
             view.free = bits.first(view.size)
-            for device in used:
-                position = view.position(device)
-                if position is None:
-                    continue
+            for device, position in _used_in(view, used):
                 if self.ledger.is_exclusive(view.key, device):
                     view.free &= ~(1 << position)
                 if self.ledger.consumed(view.key, device):
@@ -118,6 +121,7 @@ class Availability:
             if view.counters is not None and view.counters not in self._counters:
                 state = self._counters[view.counters] = CounterState(view.counters)
                 state.set_used(used)
+        self._take_indexes(changes)
         if any(view.counters is not None for view in changes.removed):
             alive = {
                 view.counters
@@ -129,9 +133,30 @@ class Availability:
         if not changes.renumbered:
             self.log.append(changes.nodes)
 
+    def _take_indexes(self, changes: ViewChanges) -> None:
+        for view in changes.removed:
+            index = self._by_device.get(view.key)
+            if index is not None:
+                for content in view.slices:
+                    for name in content.names:
+                        index.get(name, {}).pop(view, None)
+        for view in changes.added:
+            index = self._by_device.get(view.key)
+            if index is not None:
+                _enter(index, view)
+        for key in {view.key for view in (*changes.removed, *changes.added)}:
+            views = self.views.of_pool.get(key, {}).values()
+            layouts = {view.counters: None for view in views if view.counters is not None}
+            if layouts:
+                self._layouts[key] = tuple(layouts)
+            else:
+                self._layouts.pop(key, None)
+            if len(views) < _VIEWS_WORTH_AN_INDEX:
+                self._by_device.pop(key, None)
+
     def _touch(self, pool: PoolKey, device: str, *, came_back: bool) -> tuple[int, int]:
         """Bring a device up to date; return the nodes of views that gained, and of those that lost their last one."""
-        views = self.views.of_pool.get(pool, {}).values()
+        views = self._views_with(pool, device)
         free = not self.ledger.is_exclusive(pool, device)
         used = device in self.ledger.used(pool)
         charged = bool(self.ledger.consumed(pool, device))
@@ -149,23 +174,35 @@ class Availability:
                     opened |= view.nodes
                 else:
                     closed |= view.nodes
-        helped |= self._touch_counters(views, device, used=used, came_back=came_back)
+        helped |= self._touch_counters(pool, device, used=used, came_back=came_back)
         if helped:
             self.log.append(helped)
         return opened, closed
 
-    def _touch_counters(self, views: Iterable[PoolView], device: str, *, used: bool, came_back: bool) -> int:
+    def _views_with(self, pool: PoolKey, device: str) -> Iterable[PoolView]:
+        """Return the views that can have a device. Most pools have one view; a pool of many slices has one a node."""
+        views = self.views.of_pool.get(pool, {})
+        if len(views) < _VIEWS_WORTH_AN_INDEX:
+            return views.values()
+        index = self._by_device.get(pool)
+        if index is None:
+            index = self._by_device[pool] = {}
+            for view in views.values():
+                _enter(index, view)
+        return index.get(device, ())
+
+    def _touch_counters(self, pool: PoolKey, device: str, *, used: bool, came_back: bool) -> int:
         """Bring the counters up to date; return the nodes that this may help.
 
         What came back helps. So does taking: the first share of a device has paid its counters, and a device in place
         can change which compatibility groups are admitted.
         """
         helped = 0
-        for layout in {view.counters for view in views if view.counters is not None}:
+        for layout in self._layouts.get(pool, ()):
             if device not in layout.draws:
                 continue
             self._counters[layout].mark(device, used=used)
-            for view in views:
+            for view in self.views.of_pool[pool].values():
                 if view.counters is layout and (came_back or view.shareable or layout.has_groups):
                     helped |= view.nodes
         return helped
@@ -179,3 +216,22 @@ class Availability:
             if view.error is not None or any(pool.free for pool in view.pools):
                 nonempty |= 1 << position
         self.nonempty = (self.nonempty & ~nodes) | nonempty
+
+
+def _used_in(view: PoolView, used: Mapping[str, object]) -> Iterator[tuple[str, int]]:
+    """Yield the devices of a view that are in use, with their positions; of a wide pool it has only a few."""
+    if len(used) < view.size:
+        for device in used:
+            if (position := view.position(device)) is not None:
+                yield device, position
+        return
+    for content, offset in zip(view.slices, view.offsets, strict=True):
+        for index, device in enumerate(content.names):
+            if device in used:
+                yield device, offset + index
+
+
+def _enter(index: _Index, view: PoolView) -> None:
+    for content in view.slices:
+        for name in content.names:
+            index.setdefault(name, {})[view] = None
