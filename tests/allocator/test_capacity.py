@@ -184,3 +184,13 @@ def test_other_capacities_do_not_matter() -> None:
     others: dict[str, Any] = {"cores": 100 * NANO}
 
     assert has_room(consumed, others, others)
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"), [("8", "fatal"), ("-2", "fatal"), ("-5", "fatal"), (None, "refused")]
+)
+def test_a_range_that_starts_below_zero_is_an_error_in_thousandths(
+    request_: str | None, expected: str
+) -> None:
+    """Upstream's test for what can be represented overflows there; without a request the value is off the grid."""
+    assert result(request_, capacity("100", span="-2 - 8")) == expected

@@ -114,7 +114,8 @@ def _round_up_in_milli(request: Quantity, least: Quantity, step: Quantity) -> Qu
         raise CapacityError(f"{request.text} cannot be computed in thousandths, as its range requires")
     steps = -(-(request.nano - least.nano) // step.nano)
     result = least.nano + steps * step.nano
-    if result // _MILLI > _INT64:
+    # Upstream's own test for this overflows where the range starts below zero, and then always fails.
+    if least.nano < 0 or result // _MILLI > _INT64:
         raise CapacityError(f"{request.text} rounded up to its range exceeds what can be represented")
     return Quantity(result, written(result, step))
 
