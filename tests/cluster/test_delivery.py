@@ -81,12 +81,26 @@ class TestOutcomes:
 
     async def test_forbidden_names_verb_and_resource(self, script, desk):
         """A 403 says which rule is missing."""
-        script.then(status(403, "no", "Forbidden"))
+        message = (
+            'resourceclaims.resource.k8s.io "c" is forbidden: User "system:serviceaccount:a:b" cannot patch '
+            'resource "resourceclaims/status" in API group "resource.k8s.io" in the namespace "ns"'
+        )
+        script.then(status(403, message, "Forbidden"))
 
         outcome = await desk().result(allocate())
 
         assert isinstance(outcome, Forbidden)
         assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/status")
+
+    async def test_denial_by_admission_is_refused(self, script, desk):
+        """A webhook that denies one claim with a 403 says nothing about the operator's rights."""
+        message = 'admission webhook "policy.example.com" denied the request: label team missing'
+        script.then(status(403, message, "Forbidden"))
+
+        outcome = await desk().result(allocate())
+
+        assert isinstance(outcome, Refused)
+        assert message in outcome.message
 
     async def test_missing_right_to_bind_is_forbidden(self, script, desk):
         """The right to bind is demanded by a 422; it is reported as the missing rule that it is."""

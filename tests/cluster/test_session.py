@@ -22,6 +22,21 @@ async def read_into(got, session, idle_timeout):
             got.append(line)
 
 
+@pytest.mark.parametrize(
+    ("code", "message", "missing"),
+    [
+        (403, 'pods is forbidden: User "u" cannot list resource "pods" in API group ""', True),
+        (403, 'admission webhook "w" denied the request: no', False),
+        (403, "unable to create new content in namespace a because it is being terminated", False),
+        (422, 'User "u" cannot', False),
+    ],
+    ids=["authorizer", "webhook", "namespace", "other code"],
+)
+def test_missing_right_is_told_from_other_refusals(code, message, missing):
+    """A 403 comes from the authorizer or from admission; only the first is a right that is missing."""
+    assert ApiError(code, "Forbidden", message).is_missing_right is missing
+
+
 async def test_answer_is_decoded(script, session):
     """The body of a good answer comes back decoded."""
     script.then(ok({"kind": "ResourceClaim"}))

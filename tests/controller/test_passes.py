@@ -408,14 +408,75 @@ def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
     """Readiness names it, and turns when the right is there."""
     error = ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status")
     bench.run(Forbidden(write, error))
-    assert bench.passes.desk.forbidden == "not permitted to patch resourceclaims/status: no"
+    assert bench.passes.desk.rights.texts() == ("not permitted to patch resourceclaims/status: no",)
 
     clock.now += 11
     (again,) = writes(bench.run())
     bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
-    assert bench.passes.desk.forbidden is None
+    assert bench.passes.desk.rights.texts() == ()
     clock.now += 1200
     assert notices(bench.run()) == [], "what is no longer so is not told again"
+
+
+@pytest.mark.parametrize("end", ["gone", "pod"])
+def test_a_missing_right_is_forgotten_with_the_claim_that_needed_it(bench, write, end):
+    """A right that nobody needs any more does not keep the operator unready."""
+    error = ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status")
+    bench.run(Forbidden(write, error))
+    gone = Delta("ResourceClaim", *KEY, None)
+    bench.run(gone if end == "gone" else PodUse("default", "pod", frozenset({"claim"})))
+
+    assert bench.passes.desk.rights.texts() == ()
+
+
+@pytest.mark.parametrize(
+    "arrivals",
+    [
+        lambda bench, write: (
+            bench.delta(claim(), allocation=dict(write.allocation)),
+            bench.delta(claim()),
+        ),
+        lambda bench, _: (Delta("ResourceClaim", *KEY, None), bench.delta(claim(uid="new"))),
+    ],
+    ids=["cleared", "recreated"],
+)
+def test_a_late_success_has_a_claim_that_waits_again_decided(bench, write, arrivals):
+    """An allocation that was taken away before its answer came does not leave its claim behind."""
+    bench.run(*arrivals(bench, write))
+    bench.run(Written(write, {}))
+
+    assert bench.allocator.asked == ["claim", "claim"]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        lambda write: Refused(write, "policy"),
+        lambda write: Forbidden(
+            write, ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims")
+        ),
+    ],
+    ids=["refused", "forbidden"],
+)
+def test_an_annotation_that_cannot_be_written_does_not_put_the_allocation_off(bench, outcome):
+    """Why a claim waits matters less than that it need not; the annotation is not tried again at once."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    assert writes(bench.run(outcome(annotate)), AnnotateWrite) == []
+    bench.allocator.answers = {"claim": FITS}
+
+    assert len(writes(bench.run(Tick()))) == 1
+
+
+def test_an_unknown_outcome_for_a_claim_that_a_pod_took_ends_with_its_wait(bench, write, clock):
+    """The device is not held for ever for a claim that is never decided again; whoever waits is tried."""
+    bench.run(Unknown(write), bench.delta(claim("other")))
+    bench.run(PodUse("default", "pod", frozenset({"claim"})))
+    assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
+    clock.now += 31
+    bench.run()
+
+    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+    assert bench.allocator.asked.count("other") == 2
 
 
 def test_the_answer_for_a_claim_that_was_recreated_changes_nothing(bench, write):
@@ -439,6 +500,28 @@ def test_an_allocation_decided_while_an_annotation_is_on_its_way_is_held(bench):
     annotated = claim(annotations={"dra-operator.io/pending": annotate.text})
     (held,) = writes(bench.run(bench.delta(annotated), Written(annotate, {})))
     assert (held.resource_version, held.drop_annotation) == ("2", True)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "pods"),
+    [
+        ({}, [PodUse("default", "pod", frozenset({"claim"}))]),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/own"]}, []),
+        ({"labels": {"dra-operator.io/allocate": "false"}}, []),
+    ],
+    ids=["pod", "deleted", "opted out"],
+)
+def test_a_held_allocation_does_not_go_out_to_a_claim_that_is_not_ours_any_more(bench, metadata, pods):
+    """What was decided is given back, and whoever waits for the device is tried."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.allocator.answers = {"claim": FITS}
+    bench.run(Tick())
+    bench.run(*pods, bench.delta(claim("other")))
+    annotated = claim(annotations={"dra-operator.io/pending": annotate.text}, **metadata)
+
+    assert writes(bench.run(bench.delta(annotated), Written(annotate, {}))) == []
+    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+    assert bench.allocator.asked.count("other") == 2
 
 
 def test_a_held_allocation_is_given_up_with_the_annotation(bench):

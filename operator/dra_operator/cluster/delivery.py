@@ -162,7 +162,7 @@ class Delivery:
 
 def _verdict(write: Write, error: ApiError) -> WriteOutcome | None:
     """Return what a refusal means by itself, or None if the claim must be read back to know."""
-    if error.status == 403:
+    if error.is_missing_right:
         return Forbidden(write, error)
     if error.status == 404:
         return Gone(write)

@@ -9,6 +9,7 @@ that can go wrong on a network becomes `ApiUnreachable`, which says only that th
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -28,6 +29,7 @@ CONNECT_SECONDS = 10.0
 RENEWAL_SECONDS = 15.0
 """How long a request waits for credentials to be read again before it goes out with the old ones."""
 
+_AUTHORIZER = re.compile(r'User "[^"]*" cannot ')
 _NO_HEADERS: Mapping[str, str] = {}
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -55,6 +57,15 @@ class ApiError(Exception):
         self.retry_after = retry_after
         self.verb = verb
         self.resource = resource
+
+    @property
+    def is_missing_right(self) -> bool:
+        """True if the authorizer says no, and not admission, which answers 403 as well.
+
+        A webhook that denies one user's claim, or a namespace that is being terminated, is no right that the
+        operator lacks. Source: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters, `forbiddenMessage`.
+        """
+        return self.status == 403 and _AUTHORIZER.search(self.message) is not None
 
 
 class ApiUnreachable(Exception):  # noqa: N818 - it says what is known

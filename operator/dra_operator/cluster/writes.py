@@ -115,7 +115,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
-    """RBAC does not allow it; `error` names verb and resource."""
+    """The authorizer does not allow it; `error` names verb and resource."""
 
     write: Write
     error: ApiError

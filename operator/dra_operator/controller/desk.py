@@ -16,6 +16,7 @@ from dra_operator.controller.flights import Flights, Write
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.putoff import PutOffs
 from dra_operator.controller.reports import Notice, Reports
+from dra_operator.controller.rights import MissingRights
 from dra_operator.controller.telling import Telling
 from dra_operator.ledger import Ledger
 
@@ -43,8 +44,8 @@ class Desk:
     pile: list[Effect] = field(default_factory=list)
     number: int = 0
     """The number of the pass."""
-    forbidden: str | None = None
-    """The last write that the API server did not permit, until one succeeds again."""
+    rights: MissingRights = field(default_factory=MissingRights)
+    """What the API server does not permit us to write."""
 
     def say(self, notice: Notice | None) -> None:
         """Have an Event recorded, if there is one to record."""

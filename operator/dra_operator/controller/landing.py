@@ -8,6 +8,7 @@ here, later, or much later. Source: docs/kopf.md, 2.2.
 
 from dataclasses import replace
 
+from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writer import (
     AllocateWrite,
     AnnotateWrite,
@@ -56,8 +57,8 @@ class Landing:
         # Whatever the answer, look at the claim again: what is to be done next may have changed meanwhile.
         changes.seen.add(key)
         if isinstance(outcome, Written):
-            desk.forbidden = None
-            self._written(key, write)
+            desk.rights.grant(write)
+            self._written(key, write, changes)
         else:
             # Of an answer that never came nobody knows; the assumption stands until the claim is decided
             # again.
@@ -68,7 +69,7 @@ class Landing:
         if held is not None:
             self._launch_held(key, held, changes)
 
-    def _written(self, key: Key, write: Write) -> None:
+    def _written(self, key: Key, write: Write, changes: Changes) -> None:
         desk = self._desk
         desk.reports.clear((messages.EVENT_FORBIDDEN, key))
         if not isinstance(write, AnnotateWrite):
@@ -79,8 +80,9 @@ class Landing:
             log.info(messages.DEALLOCATED, claim=text(key), uid=write.uid)
         elif isinstance(write, AllocateWrite):
             # The new state took the place of the assumption when it was taken in. If the allocation has been
-            # cleared again since, the assumption must not outlive it.
-            desk.ledger.withdraw(*key)
+            # cleared again since, or the claim made anew, the assumption must not outlive it, and the claim is
+            # to be decided again.
+            self._withdraw(key, changes)
             self._announce(key, write)
 
     def _announce(self, key: Key, write: AllocateWrite) -> None:
@@ -105,8 +107,10 @@ class Landing:
         desk.say(Notice(subject_of(claim), "Normal", messages.EVENT_ALLOCATED, sentence))
 
     def _launch_held(self, key: Key, held: AllocateWrite, changes: Changes) -> None:
-        claim = self._desk.book.get(key)
-        if claim is None or claim.metadata.uid != held.uid or claim.status.allocation is not None:
+        book = self._desk.book
+        claim = book.get(key)
+        if claim is None or claim.metadata.uid != held.uid or not book.is_waiting(key):
+            # Allocated by another, being deleted, recreated, a pod's by now.
             self._withdraw(key, changes)
             return
         self._desk.launch(
@@ -141,24 +145,39 @@ class Landing:
             case Refused():
                 self._refused(key, write, outcome.message)
             case Forbidden():
-                error = outcome.error
-                desk.forbidden = messages.forbidden(error.verb, error.resource, error.message)
-                desk.putoffs.for_time(key, write.uid, *FORBIDDEN)
-                subject = Subject("ResourceClaim", *key, write.uid, write.resource_version)
-                notice = Notice(subject, "Warning", messages.EVENT_FORBIDDEN, shorten(desk.forbidden))
-                fact = (messages.EVENT_FORBIDDEN, key)
-                desk.say(desk.reports.state(fact, notice, desk.forbidden, desk.clock()))
-                log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, claim=text(key))
+                self._forbidden(key, write, outcome.error)
+
+    def _forbidden(self, key: Key, write: Write, error: ApiError) -> None:
+        """Say which right is missing, and put the claim off until somebody may have given it to us."""
+        desk = self._desk
+        self._put_off(key, write, *FORBIDDEN)
+        why = messages.forbidden(error.verb, error.resource, error.message)
+        desk.rights.deny(error.verb, error.resource, key, why)
+        notice = Notice(
+            Subject("ResourceClaim", *key, write.uid), "Warning", messages.EVENT_FORBIDDEN, shorten(why)
+        )
+        sameness = (error.verb, error.resource)
+        desk.say(desk.reports.state((messages.EVENT_FORBIDDEN, key), notice, sameness, desk.clock()))
+        log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, claim=text(key))
 
     def _refused(self, key: Key, write: Write, message: str) -> None:
         """Put a claim off whose write the API server refuses, also when asked twice."""
         desk = self._desk
-        desk.putoffs.for_time(key, write.uid, *REFUSAL)
+        self._put_off(key, write, *REFUSAL)
         log.warning(messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=kind_of(write), why=message)
         claim = desk.book.get(key)
         if claim is not None and isinstance(write, AllocateWrite):
             why = f"the API server refuses the allocation: {message}"
             desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
+
+    def _put_off(self, key: Key, write: Write, first: float, longest: float) -> None:
+        """Put a claim off, unless only the annotation that says why it waits could not be written.
+
+        That must not keep the claim from being allocated, and has a pause of its own. To take an annotation
+        off has not.
+        """
+        if not isinstance(write, AnnotateWrite) or write.text is None:
+            self._desk.putoffs.for_time(key, write.uid, first, longest)
 
 
 def kind_of(write: Write) -> str:

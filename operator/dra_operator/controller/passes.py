@@ -113,9 +113,10 @@ class Passes:
         desk, started = self.desk, self.desk.clock()
         desk.number += 1
         wide = self._take_in(items)
+        over = desk.putoffs.over()
+        wide |= self._end_unknown(over)
         if wide:
             self._todo |= desk.book.waiting()
-        over = desk.putoffs.over()
         self._todo |= over
         self._touched |= over
         for key in self._touched:
@@ -165,6 +166,17 @@ class Passes:
         self._touched |= changes.seen
         self._problems.note(changes)
         return wide or changes.wide
+
+    def _end_unknown(self, over: set[Key]) -> bool:
+        """Drop what an answer that never came left assumed for claims not ours to decide any more.
+
+        Return whether that set devices free. Claims that are ours drop it when they are decided.
+        """
+        desk, used = self.desk, self.desk.ledger.version
+        for key in over:
+            if not desk.book.is_waiting(key) and not desk.flights.allocating(key):
+                desk.ledger.withdraw(*key)
+        return desk.ledger.version != used
 
     # --- deciding
     # ---------------------------------------------------------------------------------------------------

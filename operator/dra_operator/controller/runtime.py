@@ -360,8 +360,7 @@ class Runtime:
             reasons.append(self._trouble)
         for name, reflector in self._reflectors.items():
             reasons.extend(self._unready(name, reflector))
-        if self._passes.desk.forbidden is not None:
-            reasons.append(self._passes.desk.forbidden)
+        reasons.extend(self._passes.desk.rights.texts())
         if not reasons and not self._loop.is_open:
             reasons.append("about to begin")
         return reasons

@@ -21,6 +21,8 @@ def tidy(desk: Desk, key: Key) -> None:
         return
     if desk.book.is_waiting(key):
         return
+    if not is_released(claim):
+        _allow(desk, key)
     desk.telling.waits_no_more(key)
     if not is_pending(claim) and not desk.flights.allocating(key):
         desk.since.pop(key, None)
@@ -69,10 +71,16 @@ def _deallocate(claim: ResourceClaim) -> DeallocateWrite:
     )
 
 
+def _allow(desk: Desk, key: Key) -> None:
+    """Forget that a write to the claim was not permitted: none is wanted that could not wait."""
+    desk.rights.forget(key)
+    desk.reports.clear((messages.EVENT_FORBIDDEN, key))
+
+
 def _forget(desk: Desk, key: Key) -> None:
+    _allow(desk, key)
     desk.telling.waits_no_more(key)
     desk.putoffs.forget(key)
-    desk.reports.clear((messages.EVENT_FORBIDDEN, key))
     if key not in desk.flights:
         desk.since.pop(key, None)
         desk.nodes.pop(key, None)
