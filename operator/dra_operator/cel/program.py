@@ -13,9 +13,10 @@ from dra_operator.api.semver import Semver
 from dra_operator.cel.checker import Checked, check
 from dra_operator.cel.codegen import Compiled, generate
 from dra_operator.cel.cost import estimate
+from dra_operator.cel.counted import Counted, generate_counted
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.environment import STORED_137, Environment
-from dra_operator.cel.errors import CelError, compile_error, runtime_error
+from dra_operator.cel.errors import Abort, CelError, compile_error, runtime_error
 from dra_operator.cel.interpreter import interpret
 from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cel.nodes import position_of
@@ -31,17 +32,23 @@ _MOST_PROGRAMS: Final = 4096
 """How many selectors, and how many derived attributes, are kept for whoever asks again."""
 _UNMETERED: Final = COST_LIMIT // 4
 """Up to this estimate nothing is counted: upstream's estimates are never exceeded by so much."""
+_FIRST_ASKED: Final = 16
+"""How often the interpreter answers before counted code is made, which takes as long as so many answers."""
+_REPEATED: Final = 3_000
+"""Up to this cost an error is looked for again in the interpreter, which knows its place in the expression."""
 
 
 class Program:
     """An expression of any type."""
 
-    __slots__ = ("_checked", "_plan", "expression", "type")
+    __slots__ = ("_asked", "_checked", "_counted", "_plan", "expression", "type")
 
     def __init__(self, expression: str, checked: Checked, environment: Environment) -> None:
         self.expression = expression
         self.type: Type = checked.result_type
         self._checked = checked
+        self._asked = 0
+        self._counted: Counted | None = None
         try:
             self._plan = plan(checked, environment)
         except CelError as error:
@@ -54,6 +61,43 @@ class Program:
     def reads(self) -> frozenset[str] | None:
         """Return which parts of a device it reads; None if that cannot be told."""
         return reads(self._plan)
+
+    def counted(self) -> Counted | None:
+        """Return it as a Python function that counts its cost; None if only the interpreter can do it."""
+        return generate_counted(self._plan, self._checked.types)
+
+    def answer(self, device: PreparedDevice) -> Any:
+        """Return the value on a device, whatever it costs up to the limit; raises CelError."""
+        if device.broken is not None:
+            raise device.broken
+        if self._asked == 0 and self.estimate().high > _UNMETERED:
+            self._asked = _FIRST_ASKED
+        if self._asked < _FIRST_ASKED:
+            self._asked += 1
+            meter = Meter()
+            try:
+                return self._interpreted(device.root, meter)
+            except Abort:
+                if meter.cost > meter.limit:
+                    raise
+                # The interpreter was too slow to find out whether it costs too much.
+                self._asked = _FIRST_ASKED
+        if self._asked == _FIRST_ASKED:
+            self._asked += 1
+            self._counted = self.counted()
+        return self._by_count(device)
+
+    def _by_count(self, device: PreparedDevice) -> Any:
+        if self._counted is not None:
+            meter = Meter()
+            try:
+                return self._counted(device, meter)
+            except CelError as error:
+                if isinstance(error, Abort) or meter.cost > _REPEATED:
+                    raise
+            except Exception:  # noqa: BLE001, S110 - the interpreter says what it is
+                pass
+        return self._interpreted(device.root, Meter())
 
     def compiled(self, otherwise: Callable[[PreparedDevice], Any], answer: Type) -> Compiled | None:
         """Return it as a Python function that asks `otherwise` where it fails; None if its cost must be counted."""
@@ -69,14 +113,20 @@ class Program:
 
     def evaluate_without_device(self, meter: Meter) -> Any:
         """Return the value where there is no device; an expression that asks for it fails."""
-        return self._interpreted(runtime_error("no such attribute(s): device"), meter)
+        try:
+            return self._interpreted(runtime_error("no such attribute(s): device"), meter)
+        except Abort:
+            counted = self.counted() if meter.cost <= meter.limit and self.reads() == frozenset() else None
+            if counted is None:
+                raise
+        return counted(None, meter)
 
     def _interpreted(self, device: Any, meter: Meter) -> Any:
         try:
             return interpret(self._plan, device, meter)
         except CelError as error:
             position = None if error.position is None else position_of(self._checked.expr, error.position)
-            raise _placed(CelError("runtime", error.message, position), self.expression) from None
+            raise _placed(type(error)("runtime", error.message, position), self.expression) from None
         except RecursionError:
             raise runtime_error("expression nests too deep") from None
         except Exception as error:  # noqa: BLE001 - as upstream: whatever went wrong is an error of this evaluation
@@ -104,7 +154,7 @@ def _placed(error: CelError, expression: str) -> CelError:
     """Return an error of a stage, which counts characters, with its position in bytes."""
     if error.position is None or expression.isascii():
         return error
-    return CelError(
+    return type(error)(
         error.kind, error.message, len(expression[: error.position].encode(errors="surrogatepass"))
     )
 
@@ -123,16 +173,21 @@ class Selector:
         self.program = program
         self.expression = program.expression
         self.reads: frozenset[str] | None = program.reads()
-        self.match: Callable[[PreparedDevice], bool] = (
-            program.compiled(self.interpreted, BOOL) or self.interpreted
-        )
+        self.match: Callable[[PreparedDevice], bool] = program.compiled(self.answer, BOOL) or self.answer
+
+    def answer(self, device: PreparedDevice) -> bool:
+        """Return the answer where the plain function has none: something fails, or its cost must be counted."""
+        return _bool(self.program.answer(device))
 
     def interpreted(self, device: PreparedDevice) -> bool:
-        """Return the answer of the interpreter, which `match` falls back to."""
-        value = self.program.evaluate(device, Meter(COST_LIMIT))
-        if type(value) is not bool:
-            raise runtime_error(f"CEL result of type {type_name(value)} could not be converted to bool")
+        """Return the answer of the interpreter, for a second opinion."""
+        return _bool(self.program.evaluate(device, Meter(COST_LIMIT)))
+
+
+def _bool(value: Any) -> bool:
+    if type(value) is bool:
         return value
+    raise runtime_error(f"CEL result of type {type_name(value)} could not be converted to bool")
 
 
 @lru_cache(maxsize=_MOST_PROGRAMS)
@@ -153,14 +208,14 @@ class DerivedAttributeProgram:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.expression = program.expression
-        self._value = program.compiled(self.interpreted, DYN) or self.interpreted
+        self._value = program.compiled(program.answer, DYN) or program.answer
 
     def evaluate(self, device: PreparedDevice) -> AttributeValue:
         """Return the value; raises CelError if there is none, or none that an attribute can have."""
         return _attribute(self._value(device))
 
     def interpreted(self, device: PreparedDevice) -> Any:
-        """Return the value that the interpreter gives, before it is an attribute."""
+        """Return the value that the interpreter gives, before it is an attribute, for a second opinion."""
         return self.program.evaluate(device, Meter(COST_LIMIT))
 
 

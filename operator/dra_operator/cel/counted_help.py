@@ -1,0 +1,69 @@
+"""What counted code may call: its whole scope, with the few things that are not an operator of Python."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dra_operator.cel import fast, operators
+from dra_operator.cel.call_costs import call_cost, equality_cost, inequality_cost
+from dra_operator.cel.errors import Abort, CelError, runtime_error
+from dra_operator.cel.library.limits import cost_exceeded
+from dra_operator.cel.operators import contained, no_overload
+from dra_operator.cel.qualify import check_key, look_up, no_such_key, qualify
+from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, hashed_key
+
+WORK_LIMIT: Final = 1_500_000
+"""The most steps of one evaluation, each about 40 ns: it ends within 100 ms, whatever it costs upstream."""
+_COMPARED: Final = 3
+"""What comparing one element takes, in steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error kept in a variable: the accumulator of a fold, or a binding."""
+
+    error: CelError
+
+
+def work_of(value: Any) -> int:
+    """Return how many steps it takes to pass over a value."""
+    return len(value) * _COMPARED if type(value) is tuple or isinstance(value, CelMap) else 1
+
+
+def own(value: Any) -> Any:
+    """Return a value that may be changed: a map is copied."""
+    return CelMap(value.items()) if isinstance(value, CelMap) else value
+
+
+def inserted(target: CelMap, *entry: Any) -> CelMap:
+    """Put a key with its value, or all entries of another map, into `target` itself, and return it.
+
+    Raises CelError if a key is there already, or the other map is none.
+    """
+    if len(entry) == 1 and not isinstance(entry[0], CelMap):
+        raise no_overload()
+    for key, value in [entry] if len(entry) == 2 else entry[0].items():
+        if target.find(key) is not MISSING:
+            raise runtime_error(f"insert failed: key {key} already exists")
+        target.put(key, value)
+    return target
+
+
+def contained_text(text: Any, collection: Any) -> bool:
+    """Return whether a text is in a list or a map; nothing but an equal text is equal to it."""
+    return (
+        text in collection if type(collection) is tuple and type(text) is str else contained(text, collection)
+    )
+
+
+SCOPE: Final[dict[str, Any]] = {
+    "__builtins__": {},
+    "TypeError": TypeError, "type": type, "tuple": tuple, "CelError": CelError, "Abort": Abort, "Failure": Failure,
+    "MISSING": MISSING, "NONE": NONE, "Optional_": Optional_, "qualify": qualify, "look_up": look_up,
+    "check_key": check_key, "no_such_key": no_such_key, "no_overload": operators.no_overload,
+    "cost_exceeded": cost_exceeded, "call_cost": call_cost, "equality_cost": equality_cost,
+    "inequality_cost": inequality_cost,
+    "work_of": work_of,
+    "equal": operators.equal, "not_equal": operators.not_equal, "elements": fast.elements, "pairs": fast.pairs,
+    "hashed_key": hashed_key, "CelMap": CelMap, "inserted": inserted, "own": own,
+    "contained_text": contained_text,
+}  # fmt: skip
