@@ -179,21 +179,6 @@ async def test_what_differs_is_another_event(script, recording, other):
     assert first.body["metadata"]["name"] != second.body["metadata"]["name"]
 
 
-async def test_lasting_state_is_refreshed_before_it_expires(script, recording):
-    """A state that is said to last, however often, is sent twice an hour."""
-    script.default = MADE
-    recorder = recording()
-
-    for minute in range(121):
-        recorder.now = minute * 60.0
-        recorder.recorder.refresh(Subject(), "Warning", "NoDevice", "why")
-        await asyncio.sleep(0.002)
-
-    asked = await recorder.sent(script, 5)
-    assert [each.method for each in asked] == ["POST", "PATCH", "PATCH", "PATCH", "PATCH"]
-    assert asked[-1].body == {"count": 5, "lastTimestamp": "2026-01-01T14:00:00Z"}
-
-
 async def test_expired_event_is_made_anew(script, recording):
     """If the API server has forgotten an Event, the next repetition makes it again."""
     script.then(MADE, status(404), MADE)
@@ -343,13 +328,18 @@ async def test_refusal_hurts_nobody(script, recording, code):
     assert recorder.recorder.counts == {"refused": 1, "created": 2}
 
 
-async def test_forbidden_names_verb_and_resource(script, recording):
-    """Missing permission can be read while it is missing."""
-    script.then(status(403, "no", "Forbidden"), MADE)
+DENIED = status(403, 'events is forbidden: User "u" cannot create resource "events"', "Forbidden")
+
+
+@pytest.mark.parametrize("after", [MADE, status(404, "no such namespace")], ids=["made", "refused"])
+async def test_forbidden_names_verb_and_resource(script, recording, after):
+    """Missing permission can be read while it is missing: until the authorizer lets an Event pass."""
+    script.then(DENIED, after)
     recorder = recording()
     recorder.say()
     await recorder.sent(script, 1)
-    assert str(recorder.recorder.forbidden) == "create events: 403 Forbidden: no"
+    error = recorder.recorder.forbidden
+    assert (error.verb, error.resource) == ("create", "events")
 
     recorder.say()
     await recorder.sent(script, 2)
@@ -357,15 +347,34 @@ async def test_forbidden_names_verb_and_resource(script, recording):
     assert recorder.recorder.forbidden is None
 
 
-async def test_object_that_is_gone_is_forgotten(script, session):
-    """What waits about an object that is gone is dropped."""
-    recorder = Recording(session)
-    recorder.say("about c")
-    recorder.say("about d", subject=Subject(name="d", uid="other"))
+async def test_denied_event_is_tried_again_when_asked(script, recording):
+    """Whether Events are permitted by now is found out without a new one to send."""
+    script.then(DENIED, DENIED, MADE)
+    recorder = recording()
+    recorder.say("why")
+    await recorder.sent(script, 1)
 
-    recorder.recorder.forget("u")
+    recorder.recorder.try_again()
+    await recorder.sent(script, 2)
+    assert recorder.recorder.forbidden is not None
+    recorder.recorder.try_again()
+    asked = await recorder.sent(script, 3)
 
-    assert [entry.message for entry in recorder.recorder._news] == ["about d"]
+    assert [each.body["message"] for each in asked] == ["why"] * 3
+    assert recorder.recorder.forbidden is None
+
+
+async def test_namespace_that_ends_is_no_missing_right(script, recording):
+    """No Event can be made in a namespace that is being terminated, and nobody has to give us a right."""
+    text = (
+        'events "c" is forbidden: unable to create new content in namespace ns because it is being terminated'
+    )
+    script.then(status(403, text, "Forbidden"))
+    recorder = recording()
+    recorder.say()
+    await recorder.sent(script, 1)
+
+    assert recorder.recorder.forbidden is None
 
 
 async def test_memory_is_bounded(script, recording):

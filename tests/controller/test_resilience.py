@@ -117,6 +117,21 @@ async def test_a_webhook_that_denies_a_claim_does_not_make_the_operator_unready(
     assert operator.runtime.unready() == []
 
 
+async def test_events_that_are_not_permitted_are_named(cluster, operator, gpu, monkeypatch):
+    """Allocation goes on; readiness names the right until it is there."""
+    monkeypatch.setattr("dra_operator.controller.runtime.RETRY_EVENTS_SECONDS", 0.1)
+    message = 'events is forbidden: User "operator" cannot create resource "events"'
+    fault = cluster.server.faults.answer(403, times=None, verb="create", kind="Event", message=message)
+    cluster.put(claim())
+    await cluster.allocated()
+    await cluster.until(operator.runtime.unready)
+    assert operator.runtime.unready() == [f"not permitted to create events: {message}"]
+
+    fault.times = 0
+    await operator.ready()
+    await cluster.until(lambda: cluster.reasons("claim") == ["Allocated"])
+
+
 # --- faults of watches
 # ----------------------------------------------------------------------------------------------------
 

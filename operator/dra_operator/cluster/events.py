@@ -42,9 +42,6 @@ QUEUE: Final = 8192
 REMEMBERED: Final = 65536
 REPEAT_SECONDS: Final = 60.0
 """A repetition that comes sooner after the one before is counted, and sent with a later one."""
-REFRESH_SECONDS: Final = 1800.0
-"""How often the Event of a state that lasts is refreshed; the API server keeps Events for an hour by
-default."""
 PATIENCE_SECONDS: Final = 5.0
 """An Event stands back for the writer at most so long: a writer that is stuck must not silence everything."""
 ATTEMPTS: Final = 5
@@ -143,6 +140,7 @@ class EventRecorder:
         self._tokens = float(burst)
         self._tokens_at = clock()
         self._failures = 0
+        self._denied: _Entry | None = None
 
     @property
     def pending(self) -> int:
@@ -160,22 +158,11 @@ class EventRecorder:
             entry.last = self._now()
         self._send(entry, REPEAT_SECONDS)
 
-    def refresh(self, regarding: Regarding, type: str, reason: str, message: str) -> None:  # noqa: A002
-        """Say that something is still so, as often as you like; the Event will not expire."""
-        entry, known = self._entry(regarding, type, reason, message)
-        due = entry.exists and self._clock() - entry.sent_at >= REFRESH_SECONDS
-        if known and due and not entry.queued:
-            entry.count += 1
-            entry.last = self._now()
-        self._send(entry, REFRESH_SECONDS)
-
-    def forget(self, uid: str) -> None:
-        """Drop what waits about an object that is gone."""
-        for name in [name for name, entry in self._entries.items() if entry.regarding.uid == uid]:
-            del self._entries[name]
-        for queue in (self._news, self._refreshes):
-            for entry in [entry for entry in queue if entry.regarding.uid == uid]:
-                queue.remove(entry)
+    def try_again(self) -> None:
+        """Send the Event once more that was denied last, to learn whether Events are permitted now."""
+        if self._denied is not None:
+            self._send(self._denied, 0.0)
+            self._denied = None
 
     async def run(self) -> None:
         """Send Events until cancelled."""
@@ -263,7 +250,7 @@ class EventRecorder:
             entry.attempts = 0
             entry.sent_at = self._clock()
             self._failures = 0
-            self.forbidden = None
+            self.forbidden = self._denied = None
 
     async def _create(self, entry: _Entry) -> None:
         path = _EVENTS.path(entry.namespace)
@@ -309,10 +296,11 @@ class EventRecorder:
         entry.queued = False
         entry.attempts = 0
         self._entries.pop(entry.name, None)
-        if error.status != 403 or self.forbidden is None:
+        # Whatever else is wrong, the authorizer comes first and said yes.
+        known, self.forbidden = self.forbidden, error if error.is_missing_right else None
+        if self.forbidden is None or known is None:
             log.warning("event refused", reason=entry.reason, name=entry.regarding.name, why=str(error))
-        if error.status == 403:
-            self.forbidden = error
+        self._denied = entry if error.is_missing_right else None
 
     def _body(self, entry: _Entry) -> dict[str, Any]:
         regarding = entry.regarding

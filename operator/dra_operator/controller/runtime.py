@@ -57,6 +57,8 @@ LOOK_SECONDS = 2.0
 """How often the runtime looks after itself."""
 REDISCOVER_SECONDS = 60.0
 """How often the API server is asked again for kinds that it did not serve."""
+RETRY_EVENTS_SECONDS = 30.0
+"""How often an Event is sent although Events were not permitted."""
 
 log = get_logger()
 
@@ -121,6 +123,7 @@ class Runtime:
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble: str | None = "not connected yet"
         self._discovered_at = 0.0
+        self._events_denied_at: float | None = None
         self._crashed: str | None = None
         self._stopping = False
 
@@ -309,6 +312,19 @@ class Runtime:
                 self._record(news)
         for notice in self._reports.due(now):
             self._record(notice)
+        self._report_events_forbidden(now)
+
+    def _report_events_forbidden(self, now: float) -> None:
+        """Log that Events are not permitted, which no Event can say, and find out when they are."""
+        error = self._recorder.forbidden if self._recorder is not None else None
+        if self._recorder is None or error is None:
+            self._events_denied_at = None
+        elif self._events_denied_at is None:
+            self._events_denied_at = now
+            log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
+        elif now - self._events_denied_at >= RETRY_EVENTS_SECONDS:
+            self._events_denied_at = now
+            self._recorder.try_again()
 
     def _self(self) -> Subject:
         """Return what stands for the operator in the cluster: its pod if known, else its namespace."""
@@ -361,6 +377,8 @@ class Runtime:
         for name, reflector in self._reflectors.items():
             reasons.extend(self._unready(name, reflector))
         reasons.extend(self._passes.desk.rights.texts())
+        if self._recorder is not None and (error := self._recorder.forbidden) is not None:
+            reasons.append(messages.forbidden(error.verb, error.resource, error.message))
         if not reasons and not self._loop.is_open:
             reasons.append("about to begin")
         return reasons
