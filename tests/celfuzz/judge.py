@@ -30,6 +30,8 @@ from dra_operator.cel.values import CelMap, Optional_
 
 LONGEST = 0.1
 """Seconds of one thread that no single call may take longer."""
+_LONGEST_A_CHARACTER = 30e-6
+"""What compiling may take for each character, where that is more: up to 0.3 seconds for 10 KiB, once for an expression."""
 _GO_PANICS = (
     "internal error: runtime error: hash of unhashable type",
     "internal error: interface conversion: *types.Err is not",
@@ -90,12 +92,13 @@ def prepared(case: Case) -> PreparedDevice:
 
 def judge(case: Case, *, longest: float = LONGEST) -> Finding | None:
     """Return what is wrong with how this case is answered, or None."""
-    return _Judge(longest).judge(case)
+    return _Judge(longest, len(case.expression)).judge(case)
 
 
 @dataclass(slots=True)
 class _Judge:
     longest: float
+    length: int
     finding: Finding | None = None
 
     def judge(self, case: Case) -> Finding | None:
@@ -132,6 +135,9 @@ class _Judge:
         """Return the answer of a call, which may be a CelError; anything else that it raises is a finding."""
         if self.finding is not None:
             return CelError("runtime", "not asked any more")
+        longest = self.longest
+        if stage.startswith("compile"):
+            longest = max(longest, self.length * _LONGEST_A_CHARACTER)
         taken = math.inf
         for _ in range(4):
             started = time.thread_time()
@@ -148,10 +154,10 @@ class _Judge:
                 self._found(stage, f"raises {type(error).__name__}: {error}")
                 return CelError("runtime", "a foreign exception")
             taken = min(taken, time.thread_time() - started)
-            if taken <= self.longest:
+            if taken <= longest:
                 break
         else:
-            self._found(stage, f"takes longer than {self.longest * 1000:.0f} ms")
+            self._found(stage, f"takes longer than {longest * 1000:.0f} ms")
         if isinstance(answer, CelError):
             self._check_error(stage, answer)
         return answer

@@ -49,16 +49,20 @@ class Type:
     wrapper: bool = False
     weight: int = field(init=False, compare=False, repr=False)
     """How many types it consists of."""
+    generic: bool = field(init=False, compare=False, repr=False)
+    """Whether there is a type parameter in it."""
     digest: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        weight = 1
+        weight, generic = 1, self.kind is Kind.PARAMETER
         for part in self.parameters:
             weight += part.weight
+            generic = generic or part.generic
         # `{x: x}`, where x is `{y: y}` and so on, has a type that nobody can look through.
         if weight > MOST_WEIGHT:
             raise compile_error("expression has a type that nests too deep")
         object.__setattr__(self, "weight", weight)
+        object.__setattr__(self, "generic", generic)
         object.__setattr__(self, "digest", hash((self.kind, self.name, self.parameters, self.wrapper)))
 
     def __hash__(self) -> int:

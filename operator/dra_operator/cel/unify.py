@@ -90,7 +90,7 @@ def _free_of(mapping: Mapping, variable: Type, kind: Type) -> bool:
     if kind.kind is Kind.PARAMETER:
         bound = mapping.get(kind.name)
         return bound is None or _free_of(mapping, variable, bound)
-    return all(_free_of(mapping, variable, inner) for inner in kind.parameters)
+    return not kind.generic or all(_free_of(mapping, variable, inner) for inner in kind.parameters)
 
 
 def most_general(first: Type, second: Type) -> Type:
@@ -123,7 +123,7 @@ def substituted(mapping: Mapping, kind: Type) -> Type:
     if kind.kind is Kind.PARAMETER:
         bound = mapping.get(kind.name)
         return kind if bound is None else substituted(mapping, bound)
-    if not kind.parameters:
+    if not kind.generic:
         return kind
     if kind.kind is Kind.TYPE:
         return type_of(substituted(mapping, kind.parameters[0]))
@@ -135,6 +135,6 @@ def settled(mapping: Mapping, kind: Type) -> Type:
     if kind.kind is Kind.PARAMETER:
         bound = mapping.get(kind.name)
         return DYN if bound is None else settled(mapping, bound)
-    if not kind.parameters:
+    if not kind.generic:
         return kind
     return Type(kind.kind, kind.name, tuple(settled(mapping, inner) for inner in kind.parameters))
