@@ -5,7 +5,7 @@ Source: k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1 of Kubernete
 
 from dataclasses import dataclass, field
 
-from dra_operator.api.wire import Flag, Items, Json, Table, Whole, Wire
+from dra_operator.api.wire import Amount, Flag, Items, Json, Table, Whole, Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +130,29 @@ class PodExtendedResourceClaimStatus(Wire):
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceRequirements(Wire):
+    """What a container requests and may use at most, by resource name."""
+
+    requests: Table[Amount] = field(default_factory=dict)
+    limits: Table[Amount] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Container(Wire):
+    """A container and its resources; the restart policy Always makes an init container one that lasts."""
+
+    name: str = ""
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+    restart_policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PodSpec(Wire):
-    """The claims of a pod and the node it was bound to."""
+    """The claims of a pod, its containers, and the node it was bound to."""
 
     node_name: str = ""
+    init_containers: Items[Container] = ()
+    containers: Items[Container] = ()
     resource_claims: Items[PodResourceClaim] = ()
 
 

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from dra_operator.api.core import (
     Condition,
+    Container,
     Metadata,
     Namespace,
     Node,
@@ -27,6 +28,7 @@ from dra_operator.api.core import (
     PodResourceClaimStatus,
     PodSpec,
     PodStatus,
+    ResourceRequirements,
 )
 from dra_operator.api.wire import Amount, Attribute, Flag, Items, Json, Table, Whole, Wire
 
@@ -39,6 +41,7 @@ __all__ = [
     "CapacityRequestPolicyRange",
     "CapacityRequirements",
     "Condition",
+    "Container",
     "Counter",
     "CounterSet",
     "DerivedAttribute",
@@ -88,6 +91,7 @@ __all__ = [
     "ResourceClaimTemplate",
     "ResourceClaimTemplateSpec",
     "ResourcePool",
+    "ResourceRequirements",
     "ResourceSlice",
     "ResourceSliceSpec",
     "Table",

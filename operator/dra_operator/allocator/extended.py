@@ -1,0 +1,217 @@
+"""Extended resources: the claim that stands for what a pod's containers ask for by resource name.
+
+A container may ask for `example.com/gpu: 2` and know nothing of claims. Where no device plugin of the node serves that
+name and a DeviceClass does, the scheduler makes one claim for all of the pod's containers, and tells each container by
+mappings which requests are its own. The claim differs from node to node, since each may serve other names by plugins.
+
+Containers that run beside each other get a request each. Init containers that end before others begin use what those
+will need later, and share one request for what is missing. Source: docs/dra-semantics 8.7; kube-scheduler,
+`dynamicresources/extendeddynamicresources.go`, and k8s.io/dynamic-resource-allocation `extendedresourcecache`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from dra_operator.api.quantity import NANO, Quantity, parse_quantity
+from dra_operator.api.types import (
+    Container,
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    Metadata,
+    OwnerReference,
+    Pod,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+
+CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+"""What precedes the name of a class in the resource name that every class has."""
+SPECIAL_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
+"""Marks a claim that was made for a pod's extended resources, by the value `true`."""
+PLACEHOLDER: Final = "<extended-resources>"
+"""The name of the claim while it has none; no object of the API server can be called so."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMapping:
+    """Says that a request of the claim serves a resource of a container."""
+
+    container: str
+    resource: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialClaim:
+    """The claim for a pod's extended resources on one node, and which container gets which of its requests."""
+
+    claim: ResourceClaim
+    mappings: tuple[RequestMapping, ...]
+
+
+def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+    """Return the class that serves each resource name.
+
+    Each class serves its implicit name. Of several that claim one `extendedResourceName` the newest serves it, of
+    equally old ones the first by name.
+    """
+    found: dict[str, DeviceClass] = {}
+    # Sorted so that the one that wins comes last: by name, the first last, and then by age, which is kept stable.
+    by_name = sorted(classes, key=lambda item: item.metadata.name, reverse=True)
+    for item in sorted(by_name, key=lambda item: item.metadata.creation_timestamp or ""):
+        if item.spec.extended_resource_name:
+            found[item.spec.extended_resource_name] = item
+    found.update({CLASS_PREFIX + item.metadata.name: item for item in by_name})
+    return found
+
+
+def unserved(pod: Pod, classes: Mapping[str, DeviceClass], allocatable: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the extended resources of a pod that neither a class nor the node has; with any the pod does not fit.
+
+    `classes` is by resource name; `allocatable` is that of the node, `status.allocatable`.
+    """
+    wanted = {name for item in _containers(pod) for name, count in _requests(item).items() if count.nano}
+    return tuple(
+        sorted(
+            name for name in wanted if is_extended(name) and name not in classes and name not in allocatable
+        )
+    )
+
+
+def special_claim(
+    pod: Pod, classes: Mapping[str, DeviceClass], allocatable: Mapping[str, Any]
+) -> SpecialClaim | None:
+    """Return the claim that a pod needs on a node for its extended resources, or None if it needs none.
+
+    `classes` is by resource name; `allocatable` is that of the node, `status.allocatable`.
+    """
+    names = {name for item in _containers(pod) for name in _requests(item)}
+    served = sorted(
+        name for name in names if name in classes and is_extended(name) and not _has_plugin(allocatable, name)
+    )
+    requests: list[DeviceRequest] = []
+    mappings: list[RequestMapping] = []
+    for name in served:
+        made, mapped = _Sharing(pod, name, classes[name].metadata.name).share()
+        requests += made
+        mappings += mapped
+    if not requests:
+        return None
+    requests.sort(key=lambda item: item.name)
+    return SpecialClaim(_claim(pod, requests), tuple(mappings))
+
+
+def is_extended(name: str) -> bool:
+    """True if a resource of this name is not one of Kubernetes' own."""
+    if name.startswith(CLASS_PREFIX):
+        return True
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sharing:
+    """One resource of a pod, and the class that serves it."""
+
+    pod: Pod
+    resource: str
+    device_class: str
+
+    def share(self) -> tuple[list[DeviceRequest], list[RequestMapping]]:
+        """Return the requests for the resource, and the mappings: first those of containers that last."""
+        lasting: dict[int, DeviceRequest] = {}
+        mappings: list[RequestMapping] = []
+        for position, container, lasts in _positions(self.pod):
+            if lasts and (count := self._count(container)):
+                request = lasting[position] = self._request(position, container, count)
+                mappings.append(RequestMapping(container.name, self.resource, request.name))
+        passing: list[DeviceRequest] = []
+        passing_mappings: list[RequestMapping] = []
+        for position, container, lasts in _positions(self.pod):
+            if lasts or not (count := self._count(container)):
+                continue
+            reused, missing = _reuse(count, [lasting[at] for at in sorted(lasting) if at >= position])
+            if missing:
+                request = self._request(position, container, missing)
+                passing.append(request)
+                reused.append(request.name)
+            passing_mappings += [RequestMapping(container.name, self.resource, name) for name in reused]
+        if not passing:
+            return list(lasting.values()), mappings + passing_mappings
+        # They run one after the other, so the largest request, the first of equals, is enough for all of them.
+        largest = max(passing, key=_size)
+        own = {request.name for request in passing}
+        mappings += [
+            replace(item, request=largest.name) if item.request in own else item for item in passing_mappings
+        ]
+        return [largest, *lasting.values()], mappings
+
+    def _count(self, container: Container) -> int:
+        """Return how many devices a container wants; 0 too if the amount is not a whole number."""
+        amount = _requests(container).get(self.resource)
+        if amount is None or amount.nano <= 0 or amount.nano % NANO:
+            return 0
+        return amount.nano // NANO
+
+    def _request(self, position: int, container: Container, count: int) -> DeviceRequest:
+        # The second number counts all resources of the container, cpu and memory too.
+        number = sorted(_requests(container)).index(self.resource)
+        exactly = ExactDeviceRequest(
+            device_class_name=self.device_class, allocation_mode="ExactCount", count=count
+        )
+        return DeviceRequest(name=f"container-{position}-request-{number}", exactly=exactly)
+
+
+def _reuse(count: int, requests: Sequence[DeviceRequest]) -> tuple[list[str], int]:
+    """Return the requests that serve a container which ends before theirs begin, and how many devices it lacks."""
+    names: list[str] = []
+    for request in requests:
+        if count <= 0:
+            break
+        names.append(request.name)
+        count -= _size(request)
+    return names, max(count, 0)
+
+
+def _size(request: DeviceRequest) -> int:
+    return 0 if request.exactly is None else request.exactly.count
+
+
+def _containers(pod: Pod) -> tuple[Container, ...]:
+    return (*pod.spec.init_containers, *pod.spec.containers)
+
+
+def _positions(pod: Pod) -> list[tuple[int, Container, bool]]:
+    """Return each container with its position, and whether it lasts: all do but plain init containers."""
+    first = len(pod.spec.init_containers)
+    return [
+        (position, item, position >= first or item.restart_policy == "Always")
+        for position, item in enumerate(_containers(pod))
+    ]
+
+
+def _requests(container: Container) -> dict[str, Quantity]:
+    """Return what a container requests; a limit without a request is one, as the API server has it."""
+    return {**container.resources.limits, **container.resources.requests}
+
+
+def _has_plugin(allocatable: Mapping[str, Any], name: str) -> bool:
+    """True if a device plugin of the node serves a resource."""
+    try:
+        return parse_quantity(str(allocatable.get(name, "0"))).nano > 0
+    except ValueError:
+        return False
+
+
+def _claim(pod: Pod, requests: Iterable[DeviceRequest]) -> ResourceClaim:
+    owner = OwnerReference(kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True)
+    metadata = Metadata(
+        name=PLACEHOLDER,
+        namespace=pod.metadata.namespace,
+        creation_timestamp=pod.metadata.creation_timestamp,
+        annotations={SPECIAL_CLAIM_ANNOTATION: "true"},
+        owner_references=(owner,),
+    )
+    return ResourceClaim(metadata, ResourceClaimSpec(DeviceClaim(requests=tuple(requests))))
