@@ -15,7 +15,6 @@ from dra_operator.allocator.candidates import CandidateKey
 from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Unsure
-from dra_operator.allocator.groups import groups_of
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.inventory import NodeView
 
@@ -84,7 +83,9 @@ def set_up(
     demands: list[Demand] = []
     for plan in plans:
         first = len(rules)
-        rules += (Rule(item.matching, groups_of(view, (item.attribute,))) for item in plan.constraints)
+        rules += (
+            Rule(item.matching, eligibility.groups.of(view, (item.attribute,))) for item in plan.constraints
+        )
         for request in plan.requests:
             choices: list[Choice] = []
             for item in request.alternatives:

@@ -6,12 +6,13 @@ search could meet an error or a rule that is not about a device alone, nothing c
 Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import CandidateKey, Candidates
 from dra_operator.allocator.capacity import Consumed, has_room
 from dra_operator.allocator.found import UNSURE, Given, Unsure
+from dra_operator.allocator.groups import Grouping
 from dra_operator.allocator.plan import Alternative
 from dra_operator.inventory import PoolView
 from dra_operator.ledger import Availability
@@ -19,10 +20,11 @@ from dra_operator.ledger import Availability
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """Judges devices by what is committed."""
+    """Judges devices by what is committed; `groups` tells which of them agree in attributes."""
 
     availability: Availability
     candidates: Candidates
+    groups: Grouping = field(default_factory=Grouping)
 
     def candidates_of(self, key: CandidateKey, pool: PoolView, budget: Budget) -> int | Unsure:
         """Return the devices that the key admits and that are free, or that only the plain search can tell.

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Answer, Found, Unsure
-from dra_operator.allocator.groups import groups_of
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.inventory import NodeView, PoolView
 
@@ -69,7 +68,7 @@ class QuickSearch:
             if wanted is UNSURE:
                 return UNSURE
             if wanted and attributes:
-                groups = groups_of(view, attributes)
+                groups = self.eligibility.groups.of(view, attributes)
                 start = view.starts[number]
                 if groups.odd >> start & wanted:
                     return UNSURE
@@ -98,7 +97,7 @@ class QuickSearch:
             wanted |= candidates << start
         if wanted.bit_count() < count:
             return None
-        groups = groups_of(view, attributes)
+        groups = self.eligibility.groups.of(view, attributes)
         if groups.odd & wanted:
             return UNSURE
         best = lowest = 0
