@@ -66,11 +66,11 @@ def test_both_parsers_read_the_same(text):
     assert stored == computed
 
 
-def test_written_tables_are_read_back():
+def test_written_tables_are_read_back(computed, monkeypatch):
     """What would be written is what is understood."""
-    data = tables._with_numbers(tables.orjson.loads(tables.tables(grammar())))
+    written = tables.tables(grammar())
+    computed.clear()
+    monkeypatch.setattr(tables, "stored", lambda: written)
 
-    assert data["digest"] == tables.digest(grammar())
-    assert data["data"]["parser"]["parser"]["states"].keys() == set(
-        range(len(data["data"]["parser"]["parser"]["states"]))
-    )
+    assert tables.make_parser(grammar(), Builder()).parse("1 + 2")
+    assert computed == []

@@ -33,9 +33,8 @@ def make_parser(grammar: str, transformer: Any) -> Lark:
     if kept.get("digest") != digest(grammar):
         return Lark(grammar, transformer=transformer, **_OPTIONS)
     # What Lark's own generator of stand-alone parsers calls; that its version is the same is part of the digest.
-    return Lark._load_from_dict(  # type: ignore[no-any-return,no-untyped-call] # noqa: SLF001
-        _with_numbers(kept["data"]), _with_numbers(kept["memo"]), transformer=transformer
-    )
+    data, memo = _restore(kept)
+    return Lark._load_from_dict(data, memo, transformer=transformer)  # type: ignore[no-any-return,no-untyped-call] # noqa: SLF001
 
 
 def tables(grammar: str) -> bytes:
@@ -64,11 +63,16 @@ def _read() -> dict[str, Any]:
     return kept
 
 
-def _with_numbers(value: Any) -> Any:
-    """Return JSON with those keys as numbers that were numbers before they were written."""
-    if isinstance(value, dict):
-        return {int(key) if key.isdecimal() else key: _with_numbers(item) for key, item in value.items()}
-    return [_with_numbers(item) for item in value] if isinstance(value, list) else value
+def _restore(kept: dict[str, Any]) -> tuple[Any, Any]:
+    """Return data and memo as Lark wants them: JSON has made texts of the numbers that are keys."""
+    table = kept["data"]["parser"]["parser"]
+    table["tokens"] = _numbered(table["tokens"])
+    table["states"] = {int(state): _numbered(actions) for state, actions in table["states"].items()}
+    return kept["data"], _numbered(kept["memo"])
+
+
+def _numbered(table: dict[str, Any]) -> dict[int, Any]:
+    return {int(key): value for key, value in table.items()}
 
 
 def write(grammar: str) -> None:
