@@ -62,6 +62,21 @@ def test_the_claim_itself_says_whose_it_is(book, subject, standing):
 
 
 @pytest.mark.parametrize(
+    ("subject", "free"),
+    [
+        (claim(), True),
+        (claim(labels={"dra-operator.io/allocate": "false"}), True),
+        (claim(labels={"dra-operator.io/allocate": "false"}, status=RESERVED), False),
+        (claim(owner_references=(OwnerReference(kind="Pod", name="p", controller=True),)), False),
+    ],
+    ids=["ours", "opted out", "opted out and reserved", "made for a pod"],
+)
+def test_a_claim_is_free_that_nobody_uses(book, subject, free):
+    """Also one that opted out, unless it is used."""
+    assert book.is_free(subject) is free
+
+
+@pytest.mark.parametrize(
     "body",
     [
         pod(),

@@ -124,6 +124,13 @@ class ClaimBook:
         """Return whose the claim is."""
         if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
             return Standing.OPTED_OUT
+        return self._use(claim)
+
+    def is_free(self, claim: ResourceClaim) -> bool:
+        """True if nobody uses the claim; one that opted out may be free, too."""
+        return self._use(claim) is Standing.OURS
+
+    def _use(self, claim: ResourceClaim) -> Standing:
         if any(owner.controller for owner in claim.metadata.owner_references):
             return Standing.OWNED
         if claim.status.reserved_for:

@@ -1,7 +1,9 @@
 """Tidying: what a claim needs that takes no decision.
 
 A deleted claim of ours is deallocated and its finalizer removed, so that it can go: nobody else does so where
-kube-controller-manager does not run its claim controller. An allocation that is reserved is never cleared.
+kube-controller-manager does not run its claim controller. So is one that opted out, perhaps after we had
+allocated it: what opts out of being allocated need not stay for ever. An allocation that is reserved is never
+cleared.
 And our annotation is taken off every claim that has its devices or is no longer ours: it would be a lie
 there.
 """
@@ -9,7 +11,7 @@ there.
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writer import AnnotateWrite, DeallocateWrite
 from dra_operator.controller import messages
-from dra_operator.controller.claims import Key, Standing, annotation, is_pending, is_released
+from dra_operator.controller.claims import Key, annotation, is_pending, is_released
 from dra_operator.controller.desk import Desk
 
 
@@ -28,7 +30,7 @@ def tidy(desk: Desk, key: Key) -> None:
         desk.since.pop(key, None)
     if key in desk.flights or desk.is_put_off(claim):
         return
-    if is_released(claim) and desk.book.standing(claim) is Standing.OURS:
+    if is_released(claim) and desk.book.is_free(claim):
         desk.launch(_deallocate(claim))
     elif annotation(claim) is not None and claim.metadata.deletion_timestamp is None:
         desk.launch(annotate(claim, None))
