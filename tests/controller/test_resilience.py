@@ -289,6 +289,50 @@ async def test_a_kind_that_is_served_later_is_watched_without_a_restart(cluster)
         await operator.runtime.close()
 
 
+async def test_a_kind_that_is_found_later_is_waited_for(cluster, gpu):
+    """Until the rules that are served now have been listed, none of them can be broken."""
+    operator = Operator(cluster.server.url)
+    serve_again = leave_out(operator.runtime, "DeviceTaintRule")
+    try:
+        await operator.start()
+        await operator.ready()
+        fault = cluster.server.faults.answer(503, times=None, verb="list", kind="DeviceTaintRule")
+        serve_again()
+        await cluster.until(lambda: "DeviceTaintRule" in operator.runtime.summary()["objects"])
+        cluster.put(claim())
+        await cluster.stays(lambda: not cluster.devices())
+        assert operator.runtime.unready()
+
+        fault.times = 0
+        await cluster.allocated()
+        await operator.ready()
+    finally:
+        await operator.runtime.close()
+
+
+async def test_a_kind_that_is_no_longer_served_is_skipped(cluster, gpu):
+    """The taints of its objects end with it, and the operator is ready without it."""
+    taint = {"key": "broken", "effect": "NoSchedule"}
+    spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
+    rule = {"kind": "DeviceTaintRule", "metadata": {"name": "rule"}, "spec": spec}
+    cluster.put({"apiVersion": "resource.k8s.io/v1beta2", **rule}, claim())
+    operator = Operator(cluster.server.url)
+    try:
+        await operator.start()
+        await cluster.waits()
+        cluster.server.faults.answer(404, times=None, kind="DeviceTaintRule")
+        cluster.server.faults.cut_watches("DeviceTaintRule")
+        await cluster.until(operator.runtime.unready)
+        leave_out(operator.runtime, "DeviceTaintRule")
+        operator.runtime._discovered_at = float("-inf")
+
+        await cluster.allocated()
+        await operator.ready()
+        assert not operator.crashed
+    finally:
+        await operator.runtime.close()
+
+
 async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluster):
     """What is known was read in the old version; a new start reads it in the new one."""
     operator = Operator(cluster.server.url)

@@ -177,6 +177,15 @@ class Reflector:
                 log.exception("reflector goes on after a defect", kind=self.served.kind.kind)
                 await self._pause(f"{type(error).__name__}: {error}", None)
 
+    def end(self) -> None:
+        """Deliver all objects as gone, since their kind is not served any more; `run` must have ended.
+
+        Whoever waits for `synced` goes on: there is nothing to list.
+        """
+        for key in tuple(self._seen):
+            self._drop(key)
+        self.synced.set()
+
     async def _list(self) -> None:
         """Take in all objects, page by page, and deliver what differs from what is known."""
         present: set[Key] = set()

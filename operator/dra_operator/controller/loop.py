@@ -86,6 +86,10 @@ class Loop:
             self._gate.set()
             self.put(Tick())
 
+    def close(self) -> None:
+        """Let no decisions be made after the pass that runs, until `open`: there is more to be listed."""
+        self._gate.clear()
+
     @property
     def is_open(self) -> bool:
         """Whether decisions are made."""

@@ -53,6 +53,8 @@ WATCHED: dict[str, Kind] = {
 """The kinds that decisions depend on."""
 NEEDED = ("ResourceClaim", "ResourceSlice", "DeviceClass")
 """The kinds without which there is nothing to do."""
+OPTIONAL = tuple(name for name, kind in WATCHED.items() if kind.group and name not in NEEDED)
+"""The kinds that an API server may stop serving, when a feature is switched off."""
 LOOK_SECONDS = 2.0
 """How often the runtime looks after itself."""
 REDISCOVER_SECONDS = 60.0
@@ -119,12 +121,14 @@ class Runtime:
         self._recorder: EventRecorder | None = None
         self._writer: Writer | None = None
         self._reflectors: dict[str, Reflector] = {}
+        self._watches: dict[str, asyncio.Task[None]] = {}
         self._pods: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble: str | None = "not connected yet"
         self._discovered_at = 0.0
         self._events_denied_at: float | None = None
         self._crashed: str | None = None
+        self._connected = False
         self._stopping = False
 
     # --- life
@@ -167,10 +171,11 @@ class Runtime:
         await self._health.stop()
         log.info(messages.STOPPED)
 
-    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=f"dra-operator {name}")
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Notice that a part has ended, which none may: asyncio would keep its exception to itself."""
@@ -223,10 +228,11 @@ class Runtime:
             if name not in found:
                 log.info(messages.NOT_SERVED, kind=name)
         self._watch(found)
-        for reflector in tuple(self._reflectors.values()):
-            await reflector.synced.wait()
+        while late := [found for found in self._reflectors.values() if not found.synced.is_set()]:
+            await late[0].synced.wait()
         log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
         self._loop.open()
+        self._connected = True
 
     async def _discover(self) -> dict[str, Served]:
         assert self._session is not None
@@ -241,7 +247,7 @@ class Runtime:
                 continue
             deliver = self._deliver_pod if name == "Pod" else self._loop.put
             self._reflectors[name] = Reflector(self._session, kind, deliver, clock=self._clock)
-            self._spawn(name, self._reflectors[name].run())
+            self._watches[name] = self._spawn(name, self._reflectors[name].run())
 
     # --- what goes through
     # ------------------------------------------------------------------------------------------
@@ -296,6 +302,8 @@ class Runtime:
             self._report_forbidden(now)
             if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
                 await self._rediscover()
+            if self._connected and all(found.synced.is_set() for found in self._reflectors.values()):
+                self._loop.open()
 
     def _report_forbidden(self, now: float) -> None:
         """Say on an object of the operator's own what it is not permitted to read."""
@@ -348,7 +356,21 @@ class Runtime:
                 raise RuntimeError(
                     f"{name} is served as {kind.api_version} now, was {reflector.served.api_version}"
                 )
-        self._watch(found)
+        for name in OPTIONAL:
+            if name not in found and name in self._reflectors and self._reflectors[name].trouble is not None:
+                await self._unwatch(name)
+        if any(name not in self._reflectors for name in found):
+            # As at the start: what there is of the new kind may forbid what would be decided without it.
+            self._loop.close()
+            self._watch(found)
+
+    async def _unwatch(self, name: str) -> None:
+        """Forget a kind that is not served any more: what there was of it counts no more."""
+        task, reflector = self._watches.pop(name), self._reflectors.pop(name)
+        task.cancel()
+        await asyncio.wait([task])
+        reflector.end()
+        log.info(messages.NOT_SERVED, kind=name)
 
     def _in_trouble(self) -> bool:
         return any(reflector.trouble is not None for reflector in self._reflectors.values())
