@@ -10,7 +10,9 @@ import pytest
 # The cluster is a module beside the tests, which importlib mode does not find by itself.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cluster import Cluster, Operator, access_to
+from passbench import FITS, Bench, writes
+
+from cluster import Cluster, Operator, access_to, claim
 from dra_operator.cluster.session import ApiSession
 from dra_operator.sim.server import ApiServer
 
@@ -64,3 +66,17 @@ def unused_port():
 def quick_look(monkeypatch):
     """The runtime looks after itself often enough for tests."""
     monkeypatch.setattr("dra_operator.controller.runtime.LOOK_SECONDS", 0.05)
+
+
+@pytest.fixture
+def bench(clock):
+    """A pass over nothing yet."""
+    return Bench(clock)
+
+
+@pytest.fixture
+def write(bench):
+    """An allocation on its way."""
+    bench.allocator.answers = {"claim": FITS}
+    (found,) = writes(bench.run(bench.delta(claim())))
+    return found

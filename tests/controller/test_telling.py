@@ -5,7 +5,7 @@ import pytest
 from dra_operator.api.types import Metadata, ResourceClaim
 from dra_operator.cluster.writes import PENDING_ANNOTATION
 from dra_operator.controller.reports import Reports
-from dra_operator.controller.telling import LONGEST, Telling, Waiting, shorten
+from dra_operator.controller.telling import Telling, Waiting, one_line
 
 IN_USE = Waiting("DeviceInUse", "gpu", "request gpu: 2 of 2 devices in use")
 NONE = Waiting("NoDevices", "gpu", "request gpu: 0 devices published")
@@ -130,5 +130,5 @@ def test_reasons_are_counted(telling):
 
 def test_texts_are_one_line_and_bounded():
     """Whatever a message holds, an Event can take it."""
-    assert shorten("a\n  b") == "a b"
-    assert len(shorten("x" * 5000)) == LONGEST
+    assert one_line("a\n  b") == "a b"
+    assert len(one_line("\u20ac" * 5000).encode()) <= 1024

@@ -6,12 +6,9 @@ tells the new version.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from dra_operator.cluster.writer import AllocateWrite, AnnotateWrite, DeallocateWrite
+from dra_operator.cluster.writer import AllocateWrite, Write
 from dra_operator.controller.claims import Key
-
-Write: TypeAlias = AllocateWrite | DeallocateWrite | AnnotateWrite
 
 
 @dataclass(slots=True)

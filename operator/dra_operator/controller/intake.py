@@ -45,7 +45,6 @@ class Changes:
     seen: set[Key] = field(default_factory=set)
     unreadable: dict[tuple[str, str, str], Unreadable] = field(default_factory=dict)
     readable: set[tuple[str, str, str]] = field(default_factory=set)
-    failed: int = 0
 
 
 class Intake:
@@ -132,7 +131,6 @@ def _subject(delta: Delta) -> Subject:
         delta.namespace,
         delta.name,
         str(metadata.get("uid", "")),
-        str(metadata.get("resourceVersion", "")),
     )
 
 

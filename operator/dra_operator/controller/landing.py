@@ -19,17 +19,17 @@ from dra_operator.cluster.writer import (
     Refused,
     Unknown,
     Unsent,
+    Write,
     WriteOutcome,
     Written,
 )
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, annotation
 from dra_operator.controller.desk import Desk, text
-from dra_operator.controller.flights import Write
 from dra_operator.controller.intake import Changes
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.reports import Notice, Subject
-from dra_operator.controller.telling import Waiting, shorten, subject_of
+from dra_operator.controller.telling import Waiting, one_line, subject_of
 
 CONFLICT = (0.05, 30.0)
 """First and longest wait, in seconds; a conflict waits for the newer version at most."""
@@ -103,7 +103,7 @@ class Landing:
         claim = desk.book.get(key)
         if claim is None or claim.metadata.uid != write.uid or claim.status.allocation is None:
             return
-        sentence = shorten(messages.allocated(claim.status.allocation, node))
+        sentence = one_line(messages.allocated(claim.status.allocation, node))
         desk.say(Notice(subject_of(claim), "Normal", messages.EVENT_ALLOCATED, sentence))
 
     def _launch_held(self, key: Key, held: AllocateWrite, changes: Changes) -> None:
@@ -154,7 +154,7 @@ class Landing:
         why = messages.forbidden(error.verb, error.resource, error.message)
         desk.rights.deny(error.verb, error.resource, key, why)
         notice = Notice(
-            Subject("ResourceClaim", *key, write.uid), "Warning", messages.EVENT_FORBIDDEN, shorten(why)
+            Subject("ResourceClaim", *key, write.uid), "Warning", messages.EVENT_FORBIDDEN, one_line(why)
         )
         sameness = (error.verb, error.resource)
         desk.say(desk.reports.state((messages.EVENT_FORBIDDEN, key), notice, sameness, desk.clock()))

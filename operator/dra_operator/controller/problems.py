@@ -15,7 +15,7 @@ from dra_operator.controller.desk import Desk
 from dra_operator.controller.intake import Changes, Intake, Unreadable
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.reports import Notice, Subject
-from dra_operator.controller.telling import shorten, subject_of
+from dra_operator.controller.telling import one_line, subject_of
 from dra_operator.inventory import Inventory
 
 _Blame: TypeAlias = tuple[str, str, str]
@@ -124,7 +124,7 @@ class Problems:
         self, fact: Hashable, subject: Subject, reason: str, message: str, sameness: Hashable = None
     ) -> None:
         """State what is wrong with an object; it is news when `sameness` changes, or else reason or message."""
-        notice = Notice(subject, "Warning", reason, shorten(message))
+        notice = Notice(subject, "Warning", reason, one_line(message))
         same = (reason, message) if sameness is None else sameness
         news = self._desk.reports.state(fact, notice, same, self._desk.clock())
         if news is None:

@@ -18,7 +18,6 @@ class Subject:
     namespace: str
     name: str
     uid: str = ""
-    resource_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

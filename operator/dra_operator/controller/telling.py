@@ -12,11 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.events import shorten
 from dra_operator.controller.claims import Key, annotation, key_of
 from dra_operator.controller.reports import Notice, Reports, Subject
-
-LONGEST = 1000
-"""Characters of an explanation that are shown. An Event takes 1,024, an annotation much more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +71,9 @@ class Telling:
                 told.urgent = told.urgent or now - told.changed_at >= self._pause
                 told.changed_at = now
             told.waiting = waiting
-        notice = Notice(subject_of(claim), "Warning", waiting.reason, shorten(waiting.message))
+        notice = Notice(subject_of(claim), "Warning", waiting.reason, one_line(waiting.message))
         sameness = (waiting.reason, waiting.request)
-        if first and annotation(claim) == shorten(waiting.message):
+        if first and annotation(claim) == one_line(waiting.message):
             # An operator that ran before this one has said so.
             self._told[key].urgent = False
             self._reports.known(("waiting", key), notice, sameness, now)
@@ -92,7 +90,7 @@ class Telling:
         told = self._told.get(key_of(claim))
         if told is None or told.uid != claim.metadata.uid:
             return None
-        text = shorten(told.waiting.message)
+        text = one_line(told.waiting.message)
         told.pending = annotation(claim) != text
         if not told.pending:
             told.urgent = False
@@ -140,12 +138,9 @@ class Telling:
 def subject_of(claim: ResourceClaim) -> Subject:
     """Return the claim as the subject of an Event."""
     metadata = claim.metadata
-    return Subject(
-        "ResourceClaim", metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
-    )
+    return Subject("ResourceClaim", metadata.namespace, metadata.name, metadata.uid)
 
 
-def shorten(text: str) -> str:
+def one_line(text: str) -> str:
     """Return the text on one line, and short enough for an Event."""
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
+    return shorten(" ".join(text.split()))

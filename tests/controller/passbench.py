@@ -1,0 +1,85 @@
+"""A pass on the bench, for tests: the allocator is scripted, and what goes in and comes out is seen."""
+
+from dra_operator.allocator import Allocated, Explanation, Failed, Reason, Unsatisfied
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+)
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.writer import (
+    AllocateWrite,
+)
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.passes import Passes
+from dra_operator.controller.reports import Notice
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+
+RESULT = DeviceRequestAllocationResult(request="gpu", driver="d", pool="p", device="gpu-0")
+FITS = Allocated("node-1", (AllocationResult(devices=DeviceAllocationResult(results=(RESULT,))),))
+KEY = ("default", "claim")
+
+
+class Allocator:
+    """Answers as a test says, and notes in which order it was asked."""
+
+    def __init__(self):
+        self.asked, self.answers, self.takes = [], {}, None
+
+    def allocate(self, claims):
+        """Return the scripted decision, or raise it."""
+        name = claims[0].metadata.name
+        self.asked.append(name)
+        if self.takes is not None:
+            self.takes()
+        answer = self.answers.get(name, Unsatisfied())
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def explain(self, _claims, decision):
+        """Return a reason that fits the decision."""
+        reason = decision.reason if isinstance(decision, Failed) else Reason.DEVICE_IN_USE
+        return (Explanation(reason, f"request gpu: {reason}", "gpu"),)
+
+
+class Bench:
+    """A pass on the bench: what goes in, and what comes out."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.allocator, self.ledger = Allocator(), Ledger()
+        self.passes = Passes(
+            Inventory(),
+            self.ledger,
+            self.allocator,
+            metrics=Metrics(),
+            event_refresh=1200,
+            clock=clock,
+        )
+        self.versions = 0
+
+    def run(self, *items, stopping=lambda: False):
+        """Run a pass and return what it wants done."""
+        out = []
+        self.wake_at = self.passes.run(items, out.extend, stopping)
+        return out
+
+    def delta(self, body, **status):
+        """Return the difference that brings a claim, each time in a newer version."""
+        self.versions += 1
+        metadata = {"uid": f"uid-{body['metadata']['name']}", **body["metadata"]}
+        metadata["resourceVersion"] = str(self.versions)
+        found = {**body, "metadata": metadata, "status": status}
+        return Delta("ResourceClaim", metadata["namespace"], metadata["name"], found)
+
+
+def writes(effects, kind=AllocateWrite):
+    """Return the writes of a kind among effects."""
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def notices(effects):
+    """Return the reasons of the Events among effects."""
+    return [effect.reason for effect in effects if isinstance(effect, Notice)]

@@ -1,0 +1,230 @@
+"""What the answers to writes lead to."""
+
+import pytest
+from passbench import FITS, KEY, notices, writes
+
+from cluster import claim
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.session import ApiError
+from dra_operator.cluster.writer import (
+    AnnotateWrite,
+    Conflict,
+    Forbidden,
+    Gone,
+    Refused,
+    Unknown,
+    Written,
+)
+from dra_operator.controller.claims import PodUse
+from dra_operator.controller.passes import Tick
+
+
+def test_a_written_allocation_is_announced(bench, write):
+    """Event and metrics follow the API server's answer, not the decision."""
+    effects = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+
+    assert notices(effects) == ["Allocated"]
+    assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        lambda write: Conflict(write, None, "changed"),
+        Gone,
+        lambda write: Refused(write, "no"),
+        lambda write: Forbidden(
+            write, ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims")
+        ),
+    ],
+    ids=["conflict", "gone", "refused", "forbidden"],
+)
+def test_a_write_that_did_not_happen_gives_its_device_back(bench, write, outcome):
+    """What was assumed is withdrawn, and whoever waits for the device is tried."""
+    bench.run(bench.delta(claim("other")))
+    bench.run(outcome(write))
+
+    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+    assert bench.allocator.asked.count("other") == 2
+
+
+def test_an_unknown_outcome_keeps_its_device(bench, write, clock):
+    """Until somebody knows better the device counts as taken; then the claim is decided anew."""
+    bench.run(Unknown(write))
+    assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
+
+    clock.now += 31
+    bench.run()
+    assert bench.allocator.asked == ["claim", "claim"]
+
+
+def test_a_conflict_is_tried_again_with_the_version_that_won(bench, write):
+    """Not before it is here: the same would happen again."""
+    bench.run(Conflict(write, None, "changed"))
+    assert bench.allocator.asked == ["claim"]
+
+    (again,) = writes(bench.run(bench.delta(claim())))
+    assert again.resource_version == "2"
+
+
+def test_a_conflict_without_a_newer_version_is_tried_again_after_a_while(bench, write, clock):
+    """A watch that is late does not hold the claim up for ever."""
+    bench.run(Conflict(write, None, "changed"))
+    clock.now += 0.1
+
+    assert len(writes(bench.run())) == 1
+
+
+def test_a_refusal_is_told_and_put_off(bench, write, clock):
+    """What the API server does not accept is tried again much later."""
+    effects = bench.run(Refused(write, "immutable"))
+    assert "AllocationRefused" in notices(effects)
+    bench.run(Tick())
+    assert bench.allocator.asked == ["claim"]
+
+    clock.now += 11
+    bench.run()
+    assert bench.allocator.asked == ["claim", "claim"]
+
+
+def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
+    """Readiness names it, and turns when the right is there."""
+    error = ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status")
+    bench.run(Forbidden(write, error))
+    assert bench.passes.desk.rights.texts() == ("not permitted to patch resourceclaims/status: no",)
+
+    clock.now += 11
+    (again,) = writes(bench.run())
+    bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
+    assert bench.passes.desk.rights.texts() == ()
+    clock.now += 1200
+    assert notices(bench.run()) == [], "what is no longer so is not told again"
+
+
+@pytest.mark.parametrize("end", ["gone", "pod"])
+def test_a_missing_right_is_forgotten_with_the_claim_that_needed_it(bench, write, end):
+    """A right that nobody needs any more does not keep the operator unready."""
+    error = ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status")
+    bench.run(Forbidden(write, error))
+    gone = Delta("ResourceClaim", *KEY, None)
+    bench.run(gone if end == "gone" else PodUse("default", "pod", frozenset({"claim"})))
+
+    assert bench.passes.desk.rights.texts() == ()
+
+
+@pytest.mark.parametrize(
+    "arrivals",
+    [
+        lambda bench, write: (
+            bench.delta(claim(), allocation=dict(write.allocation)),
+            bench.delta(claim()),
+        ),
+        lambda bench, _: (Delta("ResourceClaim", *KEY, None), bench.delta(claim(uid="new"))),
+    ],
+    ids=["cleared", "recreated"],
+)
+def test_a_late_success_has_a_claim_that_waits_again_decided(bench, write, arrivals):
+    """An allocation that was taken away before its answer came does not leave its claim behind."""
+    bench.run(*arrivals(bench, write))
+    bench.run(Written(write, {}))
+
+    assert bench.allocator.asked == ["claim", "claim"]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        lambda write: Refused(write, "policy"),
+        lambda write: Forbidden(
+            write, ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims")
+        ),
+    ],
+    ids=["refused", "forbidden"],
+)
+def test_an_annotation_that_cannot_be_written_does_not_put_the_allocation_off(bench, outcome):
+    """Why a claim waits matters less than that it need not; the annotation is not tried again at once."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    assert writes(bench.run(outcome(annotate)), AnnotateWrite) == []
+    bench.allocator.answers = {"claim": FITS}
+
+    assert len(writes(bench.run(Tick()))) == 1
+
+
+def test_an_unknown_outcome_for_a_claim_that_a_pod_took_ends_with_its_wait(bench, write, clock):
+    """The device is not held for ever for a claim that is never decided again; whoever waits is tried."""
+    bench.run(Unknown(write), bench.delta(claim("other")))
+    bench.run(PodUse("default", "pod", frozenset({"claim"})))
+    assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
+    clock.now += 31
+    bench.run()
+
+    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+    assert bench.allocator.asked.count("other") == 2
+
+
+def test_the_answer_for_a_claim_that_was_recreated_changes_nothing(bench, write):
+    """An old write's success is not the new claim's."""
+    bench.run(Delta("ResourceClaim", *KEY, None), bench.delta(claim(uid="new")))
+    assert bench.allocator.asked == ["claim"]
+    effects = bench.run(Gone(write))
+
+    (again,) = writes(effects)
+    assert again.uid == "new"
+    assert notices(effects) == []
+
+
+def test_an_allocation_decided_while_an_annotation_is_on_its_way_is_held(bench):
+    """It goes out with the version that the annotation made, and takes the annotation off."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.allocator.answers = {"claim": FITS}
+    assert writes(bench.run(Tick())) == []
+    assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
+
+    annotated = claim(annotations={"dra-operator.io/pending": annotate.text})
+    (held,) = writes(bench.run(bench.delta(annotated), Written(annotate, {})))
+    assert (held.resource_version, held.drop_annotation) == ("2", True)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "pods"),
+    [
+        ({}, [PodUse("default", "pod", frozenset({"claim"}))]),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/own"]}, []),
+        ({"labels": {"dra-operator.io/allocate": "false"}}, []),
+    ],
+    ids=["pod", "deleted", "opted out"],
+)
+def test_a_held_allocation_does_not_go_out_to_a_claim_that_is_not_ours_any_more(bench, metadata, pods):
+    """What was decided is given back, and whoever waits for the device is tried."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.allocator.answers = {"claim": FITS}
+    bench.run(Tick())
+    bench.run(*pods, bench.delta(claim("other")))
+    annotated = claim(annotations={"dra-operator.io/pending": annotate.text}, **metadata)
+
+    assert writes(bench.run(bench.delta(annotated), Written(annotate, {}))) == []
+    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+    assert bench.allocator.asked.count("other") == 2
+
+
+def test_a_held_allocation_is_given_up_with_the_annotation(bench):
+    """If the claim is no longer what was decided on, neither write happens."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.allocator.answers = {"claim": FITS}
+    bench.run(Tick())
+    bench.run(Gone(annotate))
+
+    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+
+
+def test_the_event_of_a_claim_that_waits_is_refreshed(bench, clock):
+    """It is told again before the API server forgets it, by a pass that time alone brings about."""
+    effects = bench.run(bench.delta(claim()))
+    (annotate,) = writes(effects, AnnotateWrite)
+    bench.run(
+        bench.delta(claim(annotations={"dra-operator.io/pending": annotate.text})), Written(annotate, {})
+    )
+    assert bench.wake_at == clock.now + 1200
+
+    clock.now += 1200
+    assert notices(bench.run()) == ["DeviceInUse"]
