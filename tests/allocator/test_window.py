@@ -74,7 +74,23 @@ def test_a_search_that_is_given_up_is_no_answer(ticking: Any, ask: Any) -> None:
     decision = scene.decide(*claims)
 
     assert isinstance(decision, Failed)
-    assert (decision.kind, decision.message) == ("aborted", "the search was given up after 20 tries")
+    assert (decision.kind, decision.message) == (
+        "aborted",
+        "the search was given up after 20 tries on one node",
+    )
+
+
+def test_tries_are_counted_for_each_node(ticking: Any, ask: Any) -> None:
+    """Many nodes that each take a few tries are no reason to give up."""
+    scene = ticking(Limits(steps=None, seconds=None, tries=20))
+    scene.nodes(*(f"n{number:02}" for number in range(30)))
+    constraint = {"matchAttribute": "gpu.example.com/triple"}
+    for number in range(30):
+        devices = [device(f"d{place}", triple=place // 3) for place in range(6)]
+        scene.slice(f"s{number:02}", *devices, nodeName=f"n{number:02}")
+    claims = [scene.claim(ask("r", 2), name=f"c{number}", constraints=[constraint]) for number in range(3)]
+
+    assert scene.decide(*claims) == Unsatisfied()
 
 
 @pytest.mark.parametrize(

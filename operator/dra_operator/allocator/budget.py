@@ -16,8 +16,8 @@ _STEPS_PER_LOOK = 256
 class Limits:
     """What one attempt may cost: `steps` devices tried, `seconds` by the clock; None is without limit.
 
-    `tries` counts the devices below which the fast search has found nothing. It turns back early, so that a claim which
-    needs more than these is one of the few that counting does not decide, and trying on would hold up the others.
+    `tries` is for each node: devices below which the fast search has found nothing. It turns back early, so a node that
+    needs more than these is one of the few that counting does not decide, and trying on would hold up other claims.
     """
 
     steps: int | None = 1_000_000
@@ -32,7 +32,6 @@ class Budget:
     limits: Limits
     clock: Callable[[], float]
     steps: int = 0
-    tries: int = 0
     _deadline: float | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,11 +45,10 @@ class Budget:
         if self.steps % _STEPS_PER_LOOK == 0:
             self.look()
 
-    def count_try(self) -> None:
-        """Count a device below which there was nothing. Raises AbortedError if there were too many."""
-        self.tries += 1
-        if self.limits.tries is not None and self.tries > self.limits.tries:
-            raise AbortedError(f"the search was given up after {self.limits.tries} tries")
+    def check_tries(self, tries: int) -> None:
+        """Raise AbortedError if this is more than one node may take."""
+        if self.limits.tries is not None and tries > self.limits.tries:
+            raise AbortedError(f"the search was given up after {self.limits.tries} tries on one node")
 
     def look(self) -> None:
         """Look at the clock. Raises AbortedError if the time is used up."""

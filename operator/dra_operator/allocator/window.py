@@ -223,7 +223,7 @@ class _Window:
 
     def _count_try(self) -> None:
         self._tries += 1
-        self.budget.count_try()
+        self.budget.check_tries(self._tries)
         if self._tries == _TRIES_BEFORE_MATCHING and not self._can_match(
             self.board.demands, self.board.available, self._start
         ):
