@@ -29,7 +29,7 @@ from dra_operator.cel.values import MISSING, CelMap
 
 COST_LIMIT: Final = 1_000_000
 """The most that one evaluation may cost (`CELSelectorExpressionMaxCost`)."""
-STEP_LIMIT: Final = 20_000
+STEP_LIMIT: Final = 10_000
 """The most steps that the interpreter takes in one evaluation: what it can do in less than a tenth of a second.
 
 Upstream has no such limit, but needs less time to reach that of the cost. Expressions with an estimate well below the

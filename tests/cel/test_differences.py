@@ -1,0 +1,59 @@
+"""Where CEL differs from upstream on purpose: one test a name of docs/differences.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dra_operator.cel import CelError, compile_program
+from dra_operator.cel.cases import outcome
+
+LIMIT = "operation cancelled: actual cost limit exceeded"
+DOUBLED_TEXT = "cel.bind(a, 'abcdefghij', " + "cel.bind(a, a + a, " * 15 + "a.size()" + ")" * 16
+DOUBLED_LIST = "cel.bind(a, [1], " + "cel.bind(a, a + a, " * 16 + "a.size()" + ")" * 17
+DOUBLED_TYPE = "cel.bind(a, 1, " + "cel.bind(a, {a: a}, " * 9 + "a == a" + ")" * 10
+
+TOLD = {
+    "quantity-text": ("quantity('012')", "value", "kubernetes.Quantity:12"),
+    "quantity-exponent": ("quantity('1e100001')", "error", LIMIT),
+    "quantity-suffix": ("quantity('1000E')", "value", "kubernetes.Quantity:1e21"),
+    "version-length": (f"isSemver('1.0.0-{'a' * 1100}')", "value", False),
+    "regex-class-name": (r"'a'.matches(r'\ps')", "compileError", "invalid matches argument"),
+    "regex-group-name": ("'a'.matches('(?P<é>a)')", "value", True),
+    "regex-work": (f"('a' + '{'a' * 9000}').matches('({'b?' * 700})c')", "error", LIMIT),
+    "sort-ties": ("lists.range(20).sortBy(x, x % 2)[1]", "value", "2"),
+    "long-lists": (DOUBLED_LIST, "error", LIMIT),
+    "long-texts": (DOUBLED_TEXT, "error", LIMIT),
+    "deep-types": (DOUBLED_TYPE, "compileError", "expression has a type that nests too deep"),
+    "too-many-steps": (
+        "cel.bind(a, lists.range(40000), lists.range(150).all(x, a == a || x < 0))",
+        "error",
+        LIMIT,
+    ),
+}
+TESTED_ELSEWHERE = {"quote-tables", "half-characters"}
+
+
+@pytest.mark.parametrize(("expression", "field", "answer"), TOLD.values(), ids=TOLD)
+def test_the_answer_is_the_one_we_chose(expression, field, answer):
+    """Each listed difference is as the list says."""
+    assert outcome({"expression": expression}).get(field) == answer
+
+
+def test_half_a_character_is_the_sign_for_none():
+    """A lone surrogate in an expression counts as U+FFFD, as for Go's decoder."""
+    assert outcome({"expression": "'\ud800' == '\\uFFFD'"})["value"] is True
+
+
+def test_the_list_names_what_is_tested_and_nothing_else(repository: Path):
+    """docs/differences.md has a row for each test of CEL, and a test for each row."""
+    section = (repository / "docs/differences.md").read_text().split("## CEL", 1)[1]
+    named = set(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE))
+
+    assert named == TOLD.keys() | TESTED_ELSEWHERE
+
+
+def test_a_refusal_is_a_cel_error():
+    """What is refused for its size is refused as everything else."""
+    with pytest.raises(CelError):
+        compile_program(DOUBLED_TYPE)
