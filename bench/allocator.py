@@ -122,13 +122,12 @@ def play_ours(file: Path, search: str | None, tree: Path = ROOT) -> Round:
             "-m",
             "dra_operator",
             "replay",
+            str(file),
             "--sequential",
-            "--search",
-            search,
             "--out",
             out.name,
-            str(file),
         ]
+        command += [] if search is None else ["--search", search]
         text, peak = _run(command, None, {"PYTHONPATH": str(tree / "operator")})
         answers = [json.loads(line) for line in out]
     summary = json.loads(text)
@@ -311,9 +310,7 @@ def main() -> int:
         "--seconds", type=float, default=10, help="after so long a side gets no further round"
     )
     parser.add_argument("--seed", type=int, default=1, help="what chance follows in the workloads")
-    parser.add_argument(
-        "--search", default="plain", help="which search of ours, as dra-operator replay has them"
-    )
+    parser.add_argument("--search", help="which search of ours, as dra-operator replay has them")
     parser.add_argument("--ours-only", action="store_true", help="leave Kubernetes' allocator out")
     parser.add_argument(
         "--against", type=Path, metavar="TREE", help="measure against this checkout instead of Go"
