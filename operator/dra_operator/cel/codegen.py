@@ -14,10 +14,11 @@ The code is built as `ast` nodes. Names in it are chosen here; what a user wrote
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from dra_operator.api.semver import Semver
 from dra_operator.cel import fast, operators
+from dra_operator.cel.assembly import Compiled, assembled
 from dra_operator.cel.certainty import TYPES_OF_CONSTANTS, certain_type
 from dra_operator.cel.folds import Pieces, pieces_of
 from dra_operator.cel.library.quantities import Quantity_
@@ -43,8 +44,6 @@ from dra_operator.cel.plan import (
 )
 from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
 from dra_operator.cel.values import MISSING
-
-Compiled: TypeAlias = Callable[[Any], Any]
 
 _LITERALS: Final = frozenset((bool, int, str, bytes, type(None)))
 _PLAIN: Final = {BOOL: bool, INT: int, STRING: str}
@@ -80,32 +79,9 @@ def generate(plan: Plan, types: Mapping[int, Type], otherwise: Compiled, *, answ
         value = generator.expression(plan.step)
         if answer is BOOL and generator.type_of(plan.step) is not BOOL:
             value = _call("truth", value)
-        return _compiled(value, generator.constants, otherwise)
+        return assembled(value, {**_HELPERS, **generator.constants, "otherwise": otherwise})
     except (_UnsupportedError, RecursionError, MemoryError, SyntaxError):
         return None
-
-
-def _compiled(value: ast.expr, constants: dict[str, Any], otherwise: Compiled) -> Compiled:
-    device = ast.arg("d")
-    broken = ast.Attribute(_name("d"), "broken", ast.Load())
-    body: list[ast.stmt] = [
-        ast.If(ast.Compare(broken, [ast.IsNot()], [ast.Constant(None)]), [ast.Raise(broken)], []),
-        ast.Try(
-            body=[ast.Return(value)],
-            handlers=[
-                ast.ExceptHandler(_name("Exception"), None, [ast.Return(_call("otherwise", _name("d")))])
-            ],
-            orelse=[],
-            finalbody=[],
-        ),
-    ]
-    arguments = ast.arguments([], [device], None, [], [], None, [])
-    function = ast.FunctionDef("evaluate", arguments, body, [], None)
-    module = ast.fix_missing_locations(ast.Module([function], []))
-    scope = {"__builtins__": {}, **_HELPERS, **constants, "otherwise": otherwise}
-    exec(compile(module, "<selector>", "exec"), scope)  # noqa: S102 - the tree above is all there is in it
-    evaluate: Compiled = scope["evaluate"]
-    return evaluate
 
 
 def _name(name: str) -> ast.Name:

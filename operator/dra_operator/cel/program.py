@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import Semver
+from dra_operator.cel.assembly import Compiled
 from dra_operator.cel.checker import Checked, check
-from dra_operator.cel.codegen import Compiled, generate
+from dra_operator.cel.codegen import generate
 from dra_operator.cel.cost import estimate
 from dra_operator.cel.counted import Counted, generate_counted
 from dra_operator.cel.device import PreparedDevice

@@ -5,6 +5,7 @@ not the others, `cases` runs recorded expressions. None of them needs a cluster.
 Source: docs/cli.md.
 """
 
+import gc
 import gzip
 import sys
 from collections import Counter
@@ -36,6 +37,8 @@ from dra_operator.cel.types import BOOL
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Check and evaluate CEL selectors.")
 
+_OBJECTS_A_COLLECTION = 100_000
+
 
 class Kubernetes(StrEnum):
     """The versions whose rules are known."""
@@ -54,6 +57,9 @@ def cases(
 ) -> None:
     """Evaluate recorded expressions and compare with the recorded answers."""
     counts: Counter[str] = Counter()
+    # Expressions are trees, thousands of small objects each: the collector would take a fifth of the time.
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_A_COLLECTION)
     try:
         with _opened(file, "rb") as source, _opened(out or Path("-"), "wb") as target:
             for number, row in enumerate(_rows(source.read()), 1):
