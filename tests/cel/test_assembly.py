@@ -12,7 +12,7 @@ ANSWER = ast.Attribute(ast.Name("d", ast.Load()), "driver", ast.Load())
 
 def test_a_failing_expression_is_handed_on():
     """What the expression cannot answer, the other function does."""
-    function = assembled(ANSWER, {"Exception": Exception, "otherwise": lambda device: "other"})
+    function = assembled(ANSWER, {"Exception": Exception, "otherwise": lambda _device: "other"})
 
     assert function(SimpleNamespace(broken=None, driver="a")) == "a"
     assert function(SimpleNamespace(broken=None)) == "other"
@@ -20,7 +20,7 @@ def test_a_failing_expression_is_handed_on():
 
 def test_a_broken_device_is_an_error_before_anything_is_evaluated():
     """The error that the device carries is raised, and nobody is asked."""
-    function = assembled(ANSWER, {"Exception": Exception, "otherwise": lambda device: "other"})
+    function = assembled(ANSWER, {"Exception": Exception, "otherwise": lambda _device: "other"})
 
     with pytest.raises(ValueError, match="broken"):
         function(SimpleNamespace(broken=ValueError("broken"), driver="a"))
