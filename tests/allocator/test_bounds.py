@@ -62,3 +62,22 @@ def test_requests_that_share_too_few_devices_cannot_be_apart() -> None:
 
     assert not bounds.can_be_apart(demands, 0b1111, (), 0)
     assert bounds.can_be_apart(demands, 0b1111, (), 0b01)
+
+
+def test_a_group_of_three_has_room_for_one_pair() -> None:
+    """Two claims for a pair each do not fit in one triple; a pair and the triple's shareable devices might."""
+    triple = Rule(matching=True, groups=Groups(groups=(0b111,), number_of=(0, 0, 0), members=0b111, odd=0))
+    demands = [(Choice(0b111, 2, (0,)),), (Choice(0b111, 2, (1,)),)]
+    allowed = (0b111, 0b111)
+
+    assert bounds.fit_in_groups([triple, triple], demands[:1], 0b111, allowed, shareable=0)
+    assert not bounds.fit_in_groups([triple, triple], demands, 0b111, allowed, shareable=0)
+    assert bounds.fit_in_groups([triple, triple], demands, 0b111, allowed, shareable=0b1)
+
+
+def test_two_rules_of_one_request_are_counted_once() -> None:
+    """The same pair can satisfy both."""
+    triple = Rule(matching=True, groups=Groups(groups=(0b111,), number_of=(0, 0, 0), members=0b111, odd=0))
+    demands = [(Choice(0b111, 2, (0, 1)),)]
+
+    assert bounds.fit_in_groups([triple, triple], demands, 0b111, (0b111, 0b111), shareable=0)

@@ -140,18 +140,18 @@ def test_a_class_that_is_missing_is_found_when_it_comes(three_nodes: Any, ask: A
     assert isinstance(three_nodes.decide(claim), Allocated)
 
 
-def hard(scene: Any, ask: Any) -> list[Any]:
-    """Return claims whose infeasibility takes many steps to prove: eleven pairs out of ten triples."""
+def hard(scene: Any, ask: Any) -> Any:
+    """Return a claim whose infeasibility takes many steps to prove: 25 shares of 3 out of eight times 10."""
     scene.nodes("n1")
-    scene.slice("s", *({"name": f"d{n}", "attributes": {"x": {"int": n // 3}}} for n in range(30)))
-    constraints = [{"matchAttribute": "gpu.example.com/x"}]
-    return [scene.claim(ask("r", 2), name=f"c{n}", constraints=constraints) for n in range(11)]
+    shareable = {"allowMultipleAllocations": True, "capacity": {"m": {"value": "10"}}}
+    scene.slice("s", *({"name": f"d{n}", **shareable} for n in range(8)))
+    return scene.claim(*(ask(f"r{n}", capacity={"requests": {"m": "3"}}) for n in range(25)))
 
 
 def test_too_many_steps_abort(ticking: Any, ask: Any) -> None:
     """The search is given up, which is never a no."""
     scene = ticking(Limits(steps=1000, seconds=None))
-    decision = scene.decide(*hard(scene, ask))
+    decision = scene.decide(hard(scene, ask))
 
     assert isinstance(decision, Failed)
     assert (decision.kind, decision.message) == ("aborted", "the search was given up after 1000 steps")
@@ -160,7 +160,7 @@ def test_too_many_steps_abort(ticking: Any, ask: Any) -> None:
 def test_the_deadline_aborts(ticking: Any, ask: Any) -> None:
     """By the clock that was handed in."""
     scene = ticking(Limits(steps=None, seconds=5))
-    decision = scene.decide(*hard(scene, ask))
+    decision = scene.decide(hard(scene, ask))
 
     assert isinstance(decision, Failed)
     assert (decision.kind, decision.message) == ("aborted", "the search was given up after 5 s")

@@ -64,14 +64,26 @@ def test_claims_for_more_pairs_than_there_are_end_the_search(counted_only: Any, 
     assert counted_only.decide(*claims) == Unsatisfied()
 
 
+def test_claims_for_more_pairs_than_triples_have_room_for_end_the_search(counted_only: Any, ask: Any) -> None:
+    """Eleven pairs do not fit in ten triples, each of which has room for one."""
+    counted_only.slice("s", *[device(f"d{number:02}", triple=number // 3) for number in range(30)])
+    constraint = {"matchAttribute": "gpu.example.com/triple"}
+    claims = [
+        counted_only.claim(ask("r", 2), name=f"c{number}", constraints=[constraint]) for number in range(11)
+    ]
+
+    assert counted_only.decide(*claims) == Unsatisfied()
+
+
 def test_a_search_that_is_given_up_is_no_answer(ticking: Any, ask: Any) -> None:
-    """Eleven pairs do not fit in ten triples, but with too few tries nobody knows."""
+    """Thirteen shares of 3 do not fit in four times 10, but with too few tries nobody knows."""
     scene = ticking(Limits(steps=None, seconds=None, tries=20))
     scene.nodes("n")
-    scene.slice("s", *[device(f"d{number:02}", triple=number // 3) for number in range(30)])
-    constraint = {"matchAttribute": "gpu.example.com/triple"}
-    claims = [scene.claim(ask("r", 2), name=f"c{number}", constraints=[constraint]) for number in range(11)]
-    decision = scene.decide(*claims)
+    shareable = {"allowMultipleAllocations": True, "capacity": {"m": {"value": "10"}}}
+    scene.slice("s", *({"name": f"d{number}", **shareable} for number in range(4)))
+    decision = scene.decide(
+        scene.claim(*(ask(f"r{number}", capacity={"requests": {"m": "3"}}) for number in range(13)))
+    )
 
     assert isinstance(decision, Failed)
     assert (decision.kind, decision.message) == (

@@ -127,6 +127,41 @@ def can_be_apart(demands: Sequence[Demand], available: int, allowed: Sequence[in
     return can_be_matched(units)
 
 
+def fit_in_groups(
+    rules: Sequence[Rule],
+    demands: Iterable[Demand],
+    available: int,
+    allowed: Sequence[int],
+    *,
+    shareable: int,
+) -> bool:
+    """False if matching rules by the same attribute need more whole groups than there are devices for.
+
+    A rule takes all its devices from one group, and no two rules the same device: a group of three has room for one
+    pair. Each request is counted for one rule only, and none that may take shares.
+    """
+    needs: dict[int, tuple[int, int]] = {}
+    for demand in demands:
+        for number in demand[0].constraints:
+            if rules[number].matching and all(number in choice.constraints for choice in demand):
+                wanted = _union(demand, available, allowed)
+                if not wanted & shareable:
+                    total, union = needs.get(number, (0, 0))
+                    needs[number] = (total + min(choice.count for choice in demand), union | wanted)
+                break
+    families: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for number, need in needs.items():
+        families.setdefault(rules[number].groups.groups, []).append(need)
+    for groups, family in families.items():
+        least = min(total for total, _ in family)
+        union = 0
+        for _, wanted in family:
+            union |= wanted
+        if sum((group & union).bit_count() // least for group in groups) < len(family):
+            return False
+    return True
+
+
 def can_be_matched(units: Sequence[int]) -> bool:
     """True if each unit can be given a bit of its own out of its set, by augmenting paths."""
     owner: dict[int, int] = {}

@@ -182,7 +182,7 @@ class _Window:
             if fits and bounds.have_enough(later, next_available, next_allowed):
                 rest = Choice(choice.mask & -(bit << 1), missing - 1, choice.constraints)
                 if self._tries < _TRIES_BEFORE_MATCHING or self._can_match(
-                    ((rest,), *later), next_available, next_allowed
+                    ((rest,),), later, next_available, next_allowed
                 ):
                     found = (
                         self._request(number + 1, next_available, next_allowed, next_left, next_in_flight)
@@ -215,17 +215,27 @@ class _Window:
             admitted[number] &= group if rule.matching else ~group
         return tuple(admitted)
 
-    def _can_match(self, demands: Sequence[bounds.Demand], available: int, allowed: tuple[int, ...]) -> bool:
+    def _can_match(
+        self,
+        current: Sequence[bounds.Demand],
+        later: Sequence[bounds.Demand],
+        available: int,
+        allowed: tuple[int, ...],
+    ) -> bool:
+        """False if what is missing of the current request and all later ones cannot be had together."""
         board = self.board
-        return bounds.can_be_apart(demands, available, allowed, board.shareable) and bounds.can_differ(
-            board.rules, demands, available, allowed
+        rules, demands = board.rules, (*current, *later)
+        return (
+            bounds.fit_in_groups(rules, later, available, allowed, shareable=board.shareable)
+            and bounds.can_be_apart(demands, available, allowed, board.shareable)
+            and bounds.can_differ(rules, demands, available, allowed)
         )
 
     def _count_try(self) -> None:
         self._tries += 1
         self.budget.check_tries(self._tries)
         if self._tries == _TRIES_BEFORE_MATCHING and not self._can_match(
-            self.board.demands, self.board.available, self._start
+            (), self.board.demands, self.board.available, self._start
         ):
             raise _HopelessError
 
