@@ -1,7 +1,7 @@
 """cel-python, asked and timed as bench/upstream is: selectors and devices come in, times go out.
 
-It lacks the types of Kubernetes; versions and amounts are texts here that carry what they were parsed to, parsed once. Each
-runner needs a process of its own, because one that interprets and one that compiles break each other.
+It lacks the types of Kubernetes; versions and amounts are texts here that carry what they were parsed to, parsed once.
+Each runner needs a process of its own, because one that interprets and one that compiles break each other.
 """
 
 import json

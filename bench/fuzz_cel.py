@@ -2,9 +2,9 @@
 
     python bench/fuzz_cel.py --seconds 3600 --seed 1
 
-Each case is an expression and a device (tests/celfuzz). What is wrong with one is made as short as it goes and printed as a
-JSON line that can be put into tests/celfuzz/findings.jsonl; the exit code is 1 then. The case at hand is kept in a file
-(--last), for the case that the process itself dies of it.
+Each case is an expression and a device (tests/celfuzz). What is wrong with one is made as short as it goes and printed as
+a JSON line that can be put into tests/celfuzz/findings.jsonl; the exit code is 1 then. The case at hand is kept in a file
+(--last), in case the process itself dies of it.
 """
 
 import argparse
@@ -91,8 +91,8 @@ def main() -> int:
     faulthandler.cancel_dump_traceback_later()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(
-        f"# seed {options.seed}: {counts['cases']} cases in {time.monotonic() - started:.0f} s over {len(corpus)} known expressions,"
-        f" {len(found)} findings, {peak} MiB at most"
+        f"# seed {options.seed}: {counts['cases']} cases in {time.monotonic() - started:.0f} s"
+        f" over {len(corpus)} known expressions, {len(found)} findings, {peak} MiB at most"
     )
     return 1 if found else 0
 

@@ -8,9 +8,10 @@ import random
 from pathlib import Path
 
 import pytest
-from celfuzz import Case, Expressions, judge, random_device, random_driver
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from celfuzz import Case, Expressions, judge, random_device, random_driver
 
 FINDINGS = [
     json.loads(line)

@@ -1,7 +1,7 @@
 """Devices at random: every type of attribute, unknown ones, texts and numbers at their ends.
 
-In wire form, so that a finding can be written down; most of it the API server would admit, some of it would come only from
-an older or a newer one.
+In wire form, so that a finding can be written down; most of it the API server would admit, some of it would come only
+from an older or a newer one.
 """
 
 import random

@@ -10,10 +10,9 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from celfuzz import hostile
 from dra_operator.cel.declarations import Overload, functions
 from dra_operator.cel.types import DYN, Kind, Type, optional_of
-
-from celfuzz import hostile
 
 SHORT = ("x", "y", "z")
 _LITERALS = {
@@ -25,7 +24,7 @@ _LITERALS = {
         "''", "'a'", "'h100'", "'1.2.3'", "'80Gi'", "'10.0.0.1'", "'fe80::1'", "'10.0.0.0/8'", "'https://a:1/b?c=d'", "'1h'",
         "'2020-01-01T00:00:00Z'", "'true'", "'5'", "'\\u00e9'", "'\\U0001F600'", "'a,b'", "'%s %d %.3f %x'", "'(a+)+$'",
         "'[a-z]*'", "r'\\d+'", "'Europe/Berlin'", "'-00:01'", "'dns1123Label'", "'dra.example.com'", "'model'",
-        "'\\x00'", "'''a\nb'''", "\"\"\"q\"\"\"", "'0'", "'-1'", "'1e9'", "'9999-12-31T23:59:59Z'", "'NaN'",
+        "'\\x00'", "'''a\nb'''", '"""q"""', "'0'", "'-1'", "'1e9'", "'9999-12-31T23:59:59Z'", "'NaN'",
     ),
     Kind.BYTES: ("b''", "b'a'", "b'\\xff'", "b'\\u00e9'", "b'\\377'"),
     Kind.NULL: ("null",),
@@ -69,8 +68,8 @@ _BINARY = {
     "_>_": ">", "_>=_": ">=", "@in": "in", "_&&_": "&&", "_||_": "||",
 }  # fmt: skip
 TOKENS = (
-    *"( ) [ ] { } . , : ? + - * / % < > <= >= == != && || ! in ; ` ' \" \\ // # @ $ & | =".split(),
-    ".?", "[?", "'''", "r'", "b\"", "0x", "1.", ".5", "1e", "1u", "\n", "\t", " ", "\x00", "\ufeff", "\u00e9", "\ud800", "true",
+    *["(", ")", "[", "]", "{", "}", ".", ",", ":", "?", "+", "-", "*", "/", "%", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "!", "in", ";", "`", "'", '"', "\\", "//", "#", "@", "$", "&", "|", "="],
+    ".?", "[?", "'''", "r'", 'b"', "0x", "1.", ".5", "1e", "1u", "\n", "\t", " ", "\x00", "\ufeff", "\u00e9", "\ud800", "true",
     "false", "null", "device", "driver", "attributes", "capacity", "x", "y", "has(", "size(", "dyn(", "type(", "cel.bind(",
     ".all(", ".exists(", ".map(", ".filter(", ".exists_one(", ".transformMap(", ".transformList(", ".transformMapEntry(",
     ".sortBy(", ".optMap(", ".optFlatMap(", "optional.of(", "optional.none()", ".orValue(", ".or(", ".format([", ".matches(",

@@ -49,7 +49,7 @@ ENVIRONMENTS = {
 }
 
 
-class Hang(BaseException):  # noqa: N818 - raised by a timer, and nothing that catches errors may catch it
+class Hang(BaseException):
     """A call that was ended because it did not come back."""
 
 
