@@ -2,8 +2,8 @@
 
     python bench/fuzz_cel.py --seconds 3600 --seed 1
 
-Each case is an expression and a device (tests/celfuzz). What is wrong with one is made as short as it goes and printed as
-a JSON line that can be put into tests/celfuzz/findings.jsonl; the exit code is 1 then. The case at hand is kept in a file
+Each case is an expression and a device (tests/celfuzz). What is wrong with one is made as short as it goes and printed
+as a JSON line for tests/celfuzz/findings.jsonl; the exit code is 1 then. The case at hand is kept in a file
 (--last), in case the process itself dies of it.
 """
 
