@@ -31,7 +31,10 @@ def to_wire(obj: Any) -> dict[str, Any]:
 
 
 def allocation_to_wire(result: AllocationResult) -> dict[str, Any]:
-    """Return what a claim's `status.allocation` holds for `result`; `devices` is there even if there are none, as in Go."""
+    """Return what a claim's `status.allocation` holds for `result`.
+
+    `devices` is there even if there are none, as in Go.
+    """
     return {"devices": {}, **_object(result)}
 
 

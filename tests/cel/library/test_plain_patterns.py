@@ -9,9 +9,31 @@ from dra_operator.cel.library.plain_patterns import plain_search
 from dra_operator.cel.library.regex import _OPTIONS
 
 PARTS = st.sampled_from(
-    ["a", "b", "1", ".", "^", "$", "|", "(", ")", "(?:", ")?", "[", "]", "*", "+", "?", "{2}", "{1,3}", "-", "\\", "\\d", "\\D", "\\w"]
-    + ["[a-c]", "[^a]", "[a-c1-]", "(a|b)", "\\.", "h100", "[0-9]+", " "]
-)  # fmt: skip
+    [
+        *(
+            "a",
+            "b",
+            "1",
+            ".",
+            "^",
+            "$",
+            "|",
+            "(",
+            ")",
+            "(?:",
+            ")?",
+            "[",
+            "]",
+            "*",
+            "+",
+            "?",
+            "{2}",
+            "{1,3}",
+            "-",
+        ),
+        *("\\", "\\d", "\\D", "\\w", "[a-c]", "[^a]", "[a-c1-]", "(a|b)", "\\.", "h100", "[0-9]+", " "),
+    ]
+)
 TEXTS = st.text(st.sampled_from("ab1h0.\n\r- \\é٤"), max_size=10)
 
 
