@@ -84,10 +84,10 @@ class Allocator:
     candidates: Candidates = field(init=False)
     _quick: QuickSearch = field(init=False)
     _window: WindowSearch = field(init=False)
-    _explainer: Explainer = field(init=False)
     _problems: Problems = field(init=False)
     _class_changes: Changes = field(init=False)
     _plans: dict[int, tuple[ResourceClaimSpec, tuple[str, str], ClaimPlan]] = field(default_factory=dict)
+    _explainer: Explainer | None = None
 
     def __post_init__(self) -> None:
         self._class_changes = self.inventory.subscribe()
@@ -98,8 +98,6 @@ class Allocator:
         self._quick = QuickSearch(eligibility)
         self._window = WindowSearch(eligibility)
         self._problems = Problems(self.availability)
-        tallies = TallyMaker(self.inventory, self.availability, self.candidates)
-        self._explainer = Explainer(self.inventory, tallies, self._fits)
 
     def allocate(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
@@ -133,7 +131,13 @@ class Allocator:
             plans = [self.plan(claim) for claim in claims]
         except FatalError as error:
             return tuple(explain_failure(error.failed()) for _ in claims)
-        return tuple(self._explainer.explain(plans, number, budget) for number in range(len(plans)))
+        if self._explainer is None:
+            # It refers back to this allocator. One that never explains is free of cycles, so that it goes at once with
+            # all it holds, when many are made, and does not wait for the collector.
+            tallies = TallyMaker(self.inventory, self.availability, self.candidates)
+            self._explainer = Explainer(self.inventory, tallies, self._fits)
+        explainer = self._explainer
+        return tuple(explainer.explain(plans, number, budget) for number in range(len(plans)))
 
     def refresh(self) -> None:
         """Take in what has changed in inventory and ledger."""

@@ -7,6 +7,7 @@ Source: ResourceSlice v1, `devices[].attributes[]`, a union of one field per typ
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 AttributeType: TypeAlias = Literal[
@@ -41,6 +42,11 @@ def read_attribute(wire: Any) -> AttributeValue:
     """
     if isinstance(wire, AttributeValue):
         return wire
+    if type(wire) is dict and len(wire) == 1:
+        # What nearly every attribute is: one field, of the type that its name says.
+        ((name, value),) = wire.items()
+        if type(value) is _SCALARS.get(name) and (type(value) is not int or -(2**63) <= value < 2**63):
+            return _scalar(name, value)
     if not isinstance(wire, dict):
         # A TypeError would pass pydantic by and end the reader; ValueError is its protocol for a bad value.
         raise ValueError(f'{_shown(wire)} is not an object such as {{"string": "h100"}}')  # noqa: TRY004
@@ -53,6 +59,12 @@ def read_attribute(wire: Any) -> AttributeValue:
                 raise ValueError(f'{_shown(values)} is not a list ("{name}")')
             return AttributeValue(name, tuple(_checked(name, kind, value) for value in values))
     return UNKNOWN
+
+
+@lru_cache(maxsize=8192)
+def _scalar(name: AttributeType, value: Scalar) -> AttributeValue:
+    # Devices are many and their values few. `True` and 1 never meet here, as each type has its name.
+    return AttributeValue(name, value)
 
 
 def write_attribute(attribute: AttributeValue) -> dict[str, Any]:

@@ -7,6 +7,7 @@ spelled in snake case. A gate decides at one place each: some hide slices (`inve
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from re import sub
 
 
@@ -37,10 +38,16 @@ class Features:
 
         A name that is absent is on. Raises ValueError for a name that is no feature.
         """
-        known = {_upstream_name(item.name): item.name for item in fields(cls)}
+        known = _names()
         if unknown := sorted(set(switches) - set(known)):
             raise ValueError(f"unknown feature {unknown[0]!r}; known are {', '.join(sorted(known))}")
         return cls(**{known[name]: on for name, on in switches.items()})
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Return the name of each feature in Python by upstream's."""
+    return {_upstream_name(item.name): item.name for item in fields(Features)}
 
 
 def _upstream_name(name: str) -> str:

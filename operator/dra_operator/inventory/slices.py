@@ -194,6 +194,18 @@ def _names(tables: Iterable[Mapping[str, object]]) -> list[str]:
 
 
 def _traits(device: Device) -> Traits:
+    if not (
+        device.consumes_counters
+        or device.node_name
+        or device.all_nodes
+        or device.node_selector
+        or device.taints
+        or device.binds_to_node
+        or device.binding_conditions
+        or device.binding_failure_conditions
+        or device.node_allocatable_resources
+    ):
+        return _SHAREABLE if device.allow_multiple_allocations else PLAIN
     traits = Traits(
         consumes=tuple(
             Consumption(
