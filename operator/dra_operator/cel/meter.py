@@ -29,11 +29,9 @@ from dra_operator.cel.values import MISSING, CelMap
 
 COST_LIMIT: Final = 1_000_000
 """The most that one evaluation may cost (`CELSelectorExpressionMaxCost`)."""
-STEP_LIMIT: Final = 10_000
-"""The most steps that the interpreter takes in one evaluation: what it can do in less than a tenth of a second.
-
-Upstream has no such limit, but needs less time to reach that of the cost. Expressions with an estimate well below the
-latter do not come here unless they fail.
+STEP_LIMIT: Final = 5_000
+"""The most steps that the interpreter takes in one evaluation, before counted code takes over: a few hundredths of a
+second. Upstream has no such limit, but needs less time to reach that of the cost.
 """
 _ELEMENTS_A_STEP: Final = 8
 """How many elements of a list or map count as a step when a call is given it."""
