@@ -7,11 +7,8 @@ its type and its cost.
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import TypeAdapter, ValidationError
-
-from dra_operator.api.types import Device
 from dra_operator.cel.device import PreparedDevice, prepare_device
 from dra_operator.cel.encoding import encoded
 from dra_operator.cel.environment import Environment
@@ -19,6 +16,11 @@ from dra_operator.cel.errors import CelError
 from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cel.program import Program, checked, compile_selector
 from dra_operator.cel.values import type_name
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from dra_operator.api.types import Device
 
 _ANSWERS: Final = ("compileError", "error", "match", "value")
 
@@ -66,15 +68,23 @@ def _selector_outcome(expression: str, environment: Environment, case: Mapping[s
 
 
 @cache
-def _device_reader() -> TypeAdapter[Device]:
+def _device_reader() -> "TypeAdapter[Device]":
+    # Imported where a device is read: pydantic takes longer to import than all of CEL.
+    from pydantic import TypeAdapter  # noqa: PLC0415
+
+    from dra_operator.api.types import Device  # noqa: PLC0415
+
     return TypeAdapter(Device)
 
 
 def _device(wire: Any) -> PreparedDevice:
     if not isinstance(wire, Mapping):
         raise CaseError('a "device" is an object')
+    reader = _device_reader()
+    from pydantic import ValidationError  # noqa: PLC0415
+
     try:
-        device = _device_reader().validate_python({key: wire[key] for key in wire if key != "driver"})
+        device = reader.validate_python({key: wire[key] for key in wire if key != "driver"})
     except ValidationError as error:
         raise CaseError(f"device: {error.errors()[0]['msg']}") from None
     return prepare_device(str(wire.get("driver") or ""), device)

@@ -8,14 +8,17 @@ Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, `DeviceMatches`.
 
 from functools import lru_cache
 from sys import intern
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import Semver, parse_semver
-from dra_operator.api.types import Device
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.values import DefaultMap, StringMap, legal_text
+
+if TYPE_CHECKING:
+    # Not at run time: with it comes pydantic, which takes longer to import than an expression takes to check.
+    from dra_operator.api.types import Device
 
 
 class PreparedDevice:
@@ -58,7 +61,7 @@ class PreparedDevice:
         return root
 
 
-def prepare_device(driver: str, device: Device) -> PreparedDevice:
+def prepare_device(driver: str, device: "Device") -> PreparedDevice:
     """Return `device` of `driver` as expressions see it; never raises."""
     attributes: dict[str, Any] = {}
     broken: CelError | None = None

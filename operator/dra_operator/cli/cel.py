@@ -13,14 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import orjson
 import typer
-import yaml
 
-from dra_operator.api.read import ObjectError, read_object
-from dra_operator.api.types import Device, ResourceSlice
 from dra_operator.cel import (
     CelError,
     Environment,
@@ -34,6 +31,9 @@ from dra_operator.cel.diagnostics import advice, caret
 from dra_operator.cel.meter import COST_LIMIT
 from dra_operator.cel.parser import MAX_BYTES
 from dra_operator.cel.types import BOOL
+
+if TYPE_CHECKING:
+    from dra_operator.api.types import Device, ResourceSlice
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Check and evaluate CEL selectors.")
 
@@ -182,7 +182,7 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _verdict(selector: Selector, driver: str, device: Device) -> tuple[str, str]:
+def _verdict(selector: Selector, driver: str, device: "Device") -> tuple[str, str]:
     prepared = prepare_device(driver, device)
     try:
         return ("match" if selector.match(prepared) else "no match"), ""
@@ -191,8 +191,13 @@ def _verdict(selector: Selector, driver: str, device: Device) -> tuple[str, str]
         return "error", f"  {error.message}{'; ' + hint if hint else ''}"
 
 
-def _slices(files: Iterable[Path]) -> Iterator[ResourceSlice]:
+def _slices(files: Iterable[Path]) -> "Iterator[ResourceSlice]":
     """Yield the ResourceSlices of manifests, lists of objects included; other kinds are passed over."""
+    # Imported where manifests are read: `check` needs none, and pydantic takes longer to import than all of CEL.
+    import yaml  # noqa: PLC0415
+
+    from dra_operator.api.read import ObjectError, read_object  # noqa: PLC0415
+
     for file in files:
         try:
             with _opened(file, "rb") as source:
