@@ -192,6 +192,70 @@ def test_each_alternative_is_told_briefly(gpus: Any, ask: Any) -> None:
     )
 
 
+def test_an_alternative_whose_selector_fails_is_told_among_the_others(gpus: Any, ask: Any) -> None:
+    """Under its own name, which is not said twice."""
+    gpus.use("a", ask("r", 4))
+    gpus.use("b", ask("r", 4))
+    typo = ask("", 1, 'device.attributes["gpu.example.com"].modle == "a"')["exactly"]
+    alternatives = [{"name": "any", **ask("")["exactly"]}, {"name": "typo", **typo}]
+    found = gpus.explain(gpus.claim({"name": "gpu", "firstAvailable": alternatives}))
+
+    assert found.reason is Reason.DEVICE_IN_USE
+    assert "8 in use by 2 claims; typo: selector #0 fails on device gpu.example.com/n1/d0" in found.message
+
+
+def test_devices_whose_group_differs_from_those_in_use(scene: Any, ask: Any) -> None:
+    """They cannot be used beside them."""
+    scene.nodes("n1")
+    counters = [{"name": "set", "counters": {"memory": {"value": "80Gi"}}}]
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters)
+    uses = [
+        [{"counterSet": "set", "counters": {"memory": {"value": "1Gi"}}, "compatibilityGroups": [group]}]
+        for group in "xy"
+    ]
+    scene.slice(
+        "s", gpu("a", consumesCounters=uses[0]), gpu("b", consumesCounters=uses[1]), nodeName="n1", count=2
+    )
+    scene.use("holder", ask())
+    found = scene.explain(scene.claim(ask()))
+
+    assert found.reason is Reason.GROUP_INCOMPATIBLE
+    assert found.message.endswith("1 in use by 1 claim, 1 incompatible with devices in use")
+
+
+def test_devices_whose_nodes_cannot_skip_operations(scene: Any, ask: Any) -> None:
+    """The node declares no such feature."""
+    scene.nodes("n1")
+    scene.slice("s", "a", nodeName="n1", skipNodeOperations=["*"])
+    found = scene.explain(scene.claim(ask()))
+
+    assert found.reason is Reason.NODE_OPERATIONS_UNSUPPORTED
+    assert found.message.endswith(
+        "1 on nodes that lack a feature (their nodes cannot skip node operations on 1)"
+    )
+
+
+def test_a_node_selector_that_cannot_be_parsed(scene: Any, ask: Any) -> None:
+    """The slice that has it is named."""
+    scene.nodes("n1")
+    expression = {"key": "zone", "operator": "Near", "values": ["a"]}
+    scene.slice("s", "a", nodeSelector={"nodeSelectorTerms": [{"matchExpressions": [expression]}]})
+    found = scene.explain(scene.claim(ask()))
+
+    assert found.reason is Reason.NODE_SELECTOR_INVALID
+    assert found.message.startswith("ResourceSlice s: nodeSelectorTerms[0].matchExpressions[0].operator:")
+
+
+def test_a_request_that_is_switched_off(scene_with: Any, ask: Any) -> None:
+    """The feature is named."""
+    scene = scene_with(prioritized_list=False)
+    alternatives = [{"name": "a", **ask("")["exactly"]}]
+    found = scene.explain(scene.claim({"name": "r", "firstAvailable": alternatives}))
+
+    assert found.reason is Reason.REQUEST_UNSUPPORTED
+    assert "DRAPrioritizedList is switched off" in found.message
+
+
 def test_requests_that_fit_alone_but_not_together(gpus: Any, ask: Any) -> None:
     """Where each would fit."""
     found = gpus.explain(gpus.claim(ask("x", 3), ask("y", 2)))

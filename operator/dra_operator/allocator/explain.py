@@ -120,7 +120,10 @@ class Explainer:
             failure = self._tell_failure(plan, item, tally)
             if failure is not None and not request.prioritized:
                 return failure
-            told.append((failure.reason, failure.message) if failure else self._tell(item, tally))
+            if failure is None:
+                told.append(self._tell(item, tally))
+            else:
+                told.append((failure.reason, failure.message.removeprefix(f"request {item.name}: ")))
         if not request.prioritized:
             reason, text = told[0]
             return Explanation(reason, f"request {request.name}: {text}", request.name)
