@@ -101,6 +101,8 @@ def test_make_lists_every_verb():
     verbs = set(
         re.findall(r"^\.PHONY: (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     )
-    answer = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
 
     assert {line.split()[1] for line in answer.stdout.splitlines()} == verbs

@@ -478,9 +478,8 @@ async def test_a_device_that_two_claims_hold_is_told_on_both(cluster, operator, 
     """The API server does not stop two allocators; the operator notices."""
     cluster.put(claim("one"), claim("two", labels={"dra-operator.io/allocate": "false"}))
     await cluster.allocated("one")
-    cluster.change(
-        "ResourceClaim", "two", lambda body: body.update(status={"allocation": allocation()}), "default"
-    )
+    status = {"allocation": allocation()}
+    cluster.change("ResourceClaim", "two", lambda body: body.update(status=status), "default")
 
     for name in ("one", "two"):
         await cluster.until(lambda name=name: "DeviceAllocatedTwice" in cluster.reasons(name))
