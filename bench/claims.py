@@ -12,190 +12,35 @@ to be; times are only printed.
 
 import argparse
 import asyncio
-import json
-import ssl
 import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
-
-import aiohttp
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from controlplane import ControlPlane, OperatorProcess, find_or_build, running_control_plane
-from controlplane.manifests import install_access
-from controlplane.operator_process import start_operator
+from live.client import Cluster, Watched, claims_path
+from live.objects import claim, judge
 
-API = "/apis/resource.k8s.io/v1"
-CLASS = "gpu.example.com"
+from controlplane import (
+    ControlPlane,
+    OperatorProcess,
+    find_or_build,
+    install_access,
+    running_control_plane,
+    start_operator,
+)
+
 NAMESPACE = "bench"
-CLAIMS = f"{API}/namespaces/{NAMESPACE}/resourceclaims"
-ANNOTATION = "dra-operator.io/pending"
-
-
-@dataclass(slots=True)
-class Watched:
-    """What the watch has shown so far: when a claim was first seen allocated, when first seen pending with a reason."""
-
-    allocated: dict[str, float] = field(default_factory=dict)
-    pending: dict[str, float] = field(default_factory=dict)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def see(self, claim: dict[str, Any], now: float) -> None:
-        """Note one watch event."""
-        name = claim["metadata"]["name"]
-        if claim.get("status", {}).get("allocation"):
-            self.allocated.setdefault(name, now)
-        elif ANNOTATION in claim["metadata"].get("annotations", {}):
-            self.pending.setdefault(name, now)
-        self.changed.set()
-
-    async def until(self, condition: Callable[[], bool], *, seconds: float) -> bool:
-        """Wait until the condition holds; return whether it came to hold in time."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            self.changed.clear()
-            try:
-                await asyncio.wait_for(self.changed.wait(), left)
-            except TimeoutError:
-                return condition()
-        return True
-
-
-class Cluster:
-    """The API server as the person at kubectl sees it: an admin's client with many requests at once."""
-
-    def __init__(self, plane: ControlPlane, session: aiohttp.ClientSession) -> None:
-        self._session = session
-        self._server = plane.server
-
-    async def create(self, path: str, body: dict[str, Any]) -> float:
-        """Create an object and return the time of the answer."""
-        async with self._session.post(self._server + path, json=body) as answer:
-            if answer.status != 201:
-                raise RuntimeError(f"POST {path}: {answer.status} {await answer.text()}")
-            await answer.read()
-            return time.monotonic()
-
-    async def create_all(self, path: str, bodies: list[dict[str, Any]], *, at_once: int = 16) -> None:
-        """Create many objects, in their order, `at_once` at a time."""
-        gate = asyncio.Semaphore(at_once)
-
-        async def one(body: dict[str, Any]) -> None:
-            async with gate:
-                await self.create(path, body)
-
-        await asyncio.gather(*(one(body) for body in bodies))
-
-    async def list(self, path: str) -> list[dict[str, Any]]:
-        """Return the objects of a collection."""
-        async with self._session.get(self._server + path) as answer:
-            answer.raise_for_status()
-            items: list[dict[str, Any]] = (await answer.json())["items"]
-            return items
-
-    async def delete_all(self, path: str) -> None:
-        """Delete a collection."""
-        async with self._session.delete(self._server + path) as answer:
-            answer.raise_for_status()
-
-    @asynccontextmanager
-    async def watching(self) -> AsyncIterator[Watched]:
-        """Watch the claims inside the block."""
-        watched = Watched()
-        task = asyncio.create_task(self._watch(watched))
-        try:
-            yield watched
-        finally:
-            task.cancel()
-
-    async def _watch(self, watched: Watched) -> None:
-        timeout = aiohttp.ClientTimeout(total=None)
-        async with self._session.get(
-            self._server + CLAIMS, params={"watch": "true"}, timeout=timeout
-        ) as stream:
-            async for line in stream.content:
-                watched.see(json.loads(line)["object"], time.monotonic())
-
-
-def device_class() -> dict[str, Any]:
-    """Return the class that every claim asks for."""
-    selector = {"cel": {"expression": f'device.driver == "{CLASS}"'}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": CLASS},
-        "spec": {"selectors": [selector]},
-    }
-
-
-def node(name: str) -> dict[str, Any]:
-    """Return a node."""
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-
-
-def resource_slice(name: str, devices: int) -> dict[str, Any]:
-    """Return the slice of a node: one pool with equal devices."""
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": f"{name}-{CLASS}"},
-        "spec": {
-            "driver": CLASS,
-            "nodeName": name,
-            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
-            "devices": [
-                {
-                    "name": f"gpu-{index}",
-                    "attributes": {"model": {"string": "h100"}, "index": {"int": index}},
-                    "capacity": {"memory": {"value": "80Gi"}},
-                }
-                for index in range(devices)
-            ],
-        },
-    }
-
-
-def claim(name: str) -> dict[str, Any]:
-    """Return a claim for one device."""
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name},
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": CLASS}}]}},
-    }
-
-
-def judge(claims: list[dict[str, Any]]) -> tuple[int, int, int, int]:
-    """Return how many claims are allocated, pending with a reason, neither, and how many devices were given twice."""
-    devices: Counter[tuple[str, str, str]] = Counter()
-    allocated = pending = neither = 0
-    for one in claims:
-        allocation = one.get("status", {}).get("allocation")
-        if allocation:
-            allocated += 1
-            devices.update((r["driver"], r["pool"], r["device"]) for r in allocation["devices"]["results"])
-        elif ANNOTATION in one["metadata"].get("annotations", {}):
-            pending += 1
-        else:
-            neither += 1
-    return allocated, pending, neither, sum(count - 1 for count in devices.values())
+CLAIMS = claims_path(NAMESPACE)
 
 
 async def measure_idle(cluster: Cluster, count: int) -> None:
     """Create claims one after the other and print how long each waited."""
     waits: list[float] = []
-    async with cluster.watching() as watched:
+    async with cluster.watching(CLAIMS) as watched:
         for index in range(count):
             name = f"idle-{index:04}"
             created = await cluster.create(CLAIMS, claim(name))
@@ -214,7 +59,7 @@ async def measure_burst(
     cluster: Cluster, count: int, room: int, interrupt: Callable[[Watched], Awaitable[None]] | None = None
 ) -> bool:
     """Create all claims at once, wait until each is decided, print the counts, return whether they are right."""
-    async with cluster.watching() as watched:
+    async with cluster.watching(CLAIMS) as watched:
         started = time.monotonic()
         creating = asyncio.create_task(
             cluster.create_all(CLAIMS, [claim(f"burst-{index:05}") for index in range(count)])
@@ -262,18 +107,9 @@ async def start_ready(plane: ControlPlane, log: Path) -> OperatorProcess:
 
 async def run(arguments: argparse.Namespace, plane: ControlPlane, directory: Path) -> bool:
     """Set the cluster up, measure, and return whether every count was right."""
-    tls = ssl.create_default_context(cafile=str(plane.ca))
-    headers = {"Authorization": f"Bearer {plane.tokens['admin']}"}
-    connector = aiohttp.TCPConnector(ssl=tls, limit=64)
-    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
-        cluster = Cluster(plane, session)
-        names = [f"node-{index:04}" for index in range(arguments.nodes)]
+    async with Cluster(plane.server, plane.ca, plane.tokens["admin"]) as cluster:
         await cluster.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        await cluster.create(f"{API}/deviceclasses", device_class())
-        await cluster.create_all("/api/v1/nodes", [node(name) for name in names])
-        await cluster.create_all(
-            f"{API}/resourceslices", [resource_slice(name, arguments.devices) for name in names]
-        )
+        await cluster.create_fleet(arguments.nodes, arguments.devices)
         room = arguments.nodes * arguments.devices
         print(f"cluster: {arguments.nodes} nodes x {arguments.devices} devices")
         operator = await start_ready(plane, directory / "operator.log")

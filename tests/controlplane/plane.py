@@ -15,7 +15,7 @@ import shutil
 import signal
 import ssl
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,7 @@ _USERS = {
     "scheduler": ("system:kube-scheduler", ""),
     "controller-manager": ("system:kube-controller-manager", ""),
 }
+_SERVERS = ("etcd", "kube-apiserver")
 
 
 class KubectlError(RuntimeError):
@@ -164,7 +165,6 @@ class ControlPlane:
         """Start kube-controller-manager and kube-scheduler; return when both answer."""
         files = self._certificates
         manager_access = self._kubeconfig("controller-manager", self.tokens["controller-manager"])
-        scheduler_access = self._kubeconfig("scheduler", self.tokens["scheduler"])
         manager = self._start(
             "kube-controller-manager",
             self.programs.controller_manager,
@@ -176,15 +176,45 @@ class ControlPlane:
             "--controllers=*,-node-lifecycle-controller,-node-ipam-controller,-cloud-node-lifecycle-controller",
             f"--cert-dir={self.directory / 'manager'}",
         )
+        self.start_scheduler()
+        manager.wait_until(lambda: _answers_tls(self._ports["manager"].number, "/healthz"), seconds=90)
+
+    def start_scheduler(self, connection: Mapping[str, int] | None = None) -> Process:
+        """Start kube-scheduler and return it when it answers.
+
+        `connection` is what its configuration says under `clientConnection`, for example `{"qps": 5000}`.
+        """
+        access = self._kubeconfig("scheduler", self.tokens["scheduler"])
+        configuration = self.directory / "scheduler.yaml"
+        configuration.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "kubescheduler.config.k8s.io/v1",
+                    "kind": "KubeSchedulerConfiguration",
+                    "clientConnection": {"kubeconfig": str(access), **(connection or {})},
+                    "leaderElection": {"leaderElect": False},
+                }
+            )
+        )
         scheduler = self._start(
             "kube-scheduler",
             self.programs.scheduler,
-            *_access_flags(scheduler_access),
+            *_access_flags(access),
+            f"--config={configuration}",
             f"--secure-port={self._ports['scheduler'].number}",
             f"--cert-dir={self.directory / 'scheduler'}",
         )
-        manager.wait_until(lambda: _answers_tls(self._ports["manager"].number, "/healthz"), seconds=90)
         scheduler.wait_until(lambda: _answers_tls(self._ports["scheduler"].number, "/readyz"), seconds=90)
+        return scheduler
+
+    def stop_scheduler(self, scheduler: Process) -> None:
+        """Stop the kube-scheduler that `start_scheduler` returned, so that another can be started."""
+        scheduler.stop(grace=5)
+        self._processes.remove(scheduler)
+
+    def processor_seconds(self) -> float:
+        """Return the processor time that etcd and the API server have taken so far."""
+        return sum(process.processor_seconds() for process in self._processes if process.name in _SERVERS)
 
     def stop(self) -> None:
         """Stop every process, the last started first, give the ports back and drop etcd's data; logs stay."""

@@ -1,0 +1,153 @@
+"""The API server as the person at kubectl sees it: an admin's client with many requests at once, and a watch.
+
+It runs on the same two cores as what it measures. So it decodes with orjson and keeps of each event only when
+it came.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+import orjson
+
+from live.objects import ANNOTATION, API, Body, allocation_of, device_class, node, resource_slice
+
+AT_ONCE = 16
+"""How many requests this client has on their way at a time."""
+MERGE_PATCH = "application/merge-patch+json"
+
+
+@dataclass(slots=True)
+class Watched:
+    """What the watch has shown so far, by name: when first seen allocated, when first seen pending with a reason."""
+
+    allocated: dict[str, float] = field(default_factory=dict)
+    pending: dict[str, float] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def see(self, claim: Body, now: float) -> None:
+        """Note one watch event."""
+        name = claim["metadata"]["name"]
+        if allocation_of(claim):
+            self.allocated.setdefault(name, now)
+        elif ANNOTATION in claim["metadata"].get("annotations", {}):
+            self.pending.setdefault(name, now)
+        self.changed.set()
+
+    async def until(self, condition: Callable[[], bool], *, seconds: float) -> bool:
+        """Wait until the condition holds; return whether it came to hold in time."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self.changed.clear()
+            try:
+                await asyncio.wait_for(self.changed.wait(), left)
+            except TimeoutError:
+                return condition()
+        return True
+
+
+class Cluster:
+    """Requests to one API server. Use it with `async with`."""
+
+    def __init__(self, server: str, authority: Path, token: str) -> None:
+        self._server = server
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(authority)), limit=64),
+            headers={"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"},
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def send(
+        self, method: str, path: str, body: Body | None = None, content_type: str = "application/json"
+    ) -> Body:
+        """Send one request and return the answer. Raises RuntimeError if the API server refuses."""
+        data = None if body is None else orjson.dumps(body)
+        headers = {"Content-Type": content_type} if data else {}
+        async with self._session.request(method, self._server + path, data=data, headers=headers) as answer:
+            content = await answer.read()
+            if answer.status >= 300:
+                raise RuntimeError(f"{method} {path}: {answer.status} {content.decode()}")
+            decoded: Body = orjson.loads(content)
+            return decoded
+
+    async def create(self, path: str, body: Body) -> float:
+        """Create an object and return the time of the answer."""
+        await self.send("POST", path, body)
+        return time.monotonic()
+
+    async def create_all(self, path: str, bodies: Sequence[Body], *, at_once: int = AT_ONCE) -> list[float]:
+        """Create many objects, in their order, `at_once` at a time; return the time of each answer."""
+        gate = asyncio.Semaphore(at_once)
+
+        async def one(body: Body) -> float:
+            async with gate:
+                return await self.create(path, body)
+
+        return await asyncio.gather(*(one(body) for body in bodies))
+
+    async def create_fleet(self, nodes: int, devices: int) -> None:
+        """Create the class, and so many nodes with so many devices each."""
+        names = [f"node-{index:04}" for index in range(nodes)]
+        await self.create(f"{API}/deviceclasses", device_class())
+        await self.create_all("/api/v1/nodes", [node(name) for name in names])
+        await self.create_all(f"{API}/resourceslices", [resource_slice(name, devices) for name in names])
+
+    async def list(self, path: str) -> list[Body]:
+        """Return the objects of a collection."""
+        items: list[Body] = (await self.send("GET", path))["items"]
+        return items
+
+    async def delete_all(self, path: str) -> None:
+        """Delete a collection."""
+        await self.send("DELETE", path)
+
+    async def patch_all(self, collection: str, names: Sequence[str], patch: Body) -> None:
+        """Merge-patch many objects alike, AT_ONCE at a time."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(name: str) -> None:
+            async with gate:
+                await self.send("PATCH", f"{collection}/{name}", patch, MERGE_PATCH)
+
+        await asyncio.gather(*(one(name) for name in names))
+
+    @asynccontextmanager
+    async def watching(self, claims: str) -> AsyncIterator[Watched]:
+        """Watch a collection of claims inside the block; the watch is open when it begins."""
+        watched, opened = Watched(), asyncio.Event()
+        task = asyncio.create_task(self._watch(claims, watched, opened))
+        try:
+            await asyncio.wait_for(opened.wait(), 30)
+            yield watched
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _watch(self, claims: str, watched: Watched, opened: asyncio.Event) -> None:
+        timeout = aiohttp.ClientTimeout(total=None)
+        parameters: dict[str, Any] = {"watch": "true"}
+        async with self._session.get(self._server + claims, params=parameters, timeout=timeout) as stream:
+            stream.raise_for_status()
+            opened.set()
+            async for line in stream.content:
+                watched.see(orjson.loads(line)["object"], time.monotonic())
+
+
+def claims_path(namespace: str) -> str:
+    """Return the path of the claims of a namespace."""
+    return f"{API}/namespaces/{namespace}/resourceclaims"

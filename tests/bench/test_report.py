@@ -1,0 +1,68 @@
+"""The table of the end-to-end benchmark."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+from live.deciders import Decider, Load
+from live.report import Measured, Row, Verdict, percentile, ratios, table
+
+BURST = (Decider.OPERATOR, Load.BURST)
+STANDING = (Decider.OPERATOR, Load.STANDING)
+BARE = (Decider.BARE, Load.STANDING)
+
+
+def row(phase, *rates, latencies=(), left=None):
+    """Return a row with one round for each rate."""
+    right = Verdict(missing=0, doubled=0)
+    return Row(phase, [Measured(rate, latencies, left, 1.0, 2.0, right) for rate in rates])
+
+
+def test_a_row_is_the_median_of_its_rounds():
+    """One slow round on a busy machine does not count."""
+    assert row(BURST, 10.0, 200.0, 210.0).rate == 200.0
+
+
+def test_latencies_are_told_in_milliseconds():
+    """Seconds are what is measured."""
+    assert row(BURST, 1.0, latencies=(0.010, 0.020, 0.030)).latency(0.5) == pytest.approx(20.0)
+
+
+def test_claims_that_stood_have_no_latency():
+    """Nobody knows when they began to wait, and their cells are empty."""
+    cells = row(STANDING, 100.0).cells()
+
+    assert cells[:6] == ("operator", "standing", "100", "", "", "")
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.5, 51), (0.99, 100), (1.0, 100)])
+def test_a_percentile_is_one_of_the_values(share, expected):
+    """It is not interpolated."""
+    assert percentile(range(1, 101), share) == expected
+
+
+def test_every_line_of_the_table_has_the_same_width():
+    """It is read at a terminal as well."""
+    lines = table([row(BURST, 5.0, latencies=(1.0,), left=12.5), row(BARE, 1234.0)]).splitlines()
+
+    assert len(lines) == 4
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_the_operator_is_compared_with_what_was_measured():
+    """Without kube-scheduler nothing is said about it; the rate under the same load is what counts."""
+    rows = {BARE: row(BARE, 200.0), STANDING: row(STANDING, 150.0), BURST: row(BURST, 100.0, left=1.5)}
+
+    assert [line.partition(" (")[0] for line in ratios(rows)] == [
+        "operator / bare client, standing: 0.75",
+        "operator, burst: the last allocation 1.50 s after the last claim",
+    ]
+
+
+@pytest.mark.parametrize(("missing", "doubled"), [(1, 0), (0, 1)])
+def test_a_claim_without_or_with_a_shared_device_is_wrong(missing, doubled):
+    """Either makes the benchmark fail."""
+    assert not Verdict(missing, doubled).is_right
