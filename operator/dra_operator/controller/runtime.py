@@ -92,7 +92,7 @@ class Runtime:
         allocator = Allocator(
             inventory,
             ledger,
-            limits=Limits(seconds=settings.claim_deadline_seconds),
+            limits=Limits(seconds=settings.claim_deadline_seconds, tries=settings.tries_per_node),
             clock=clock,
             share_ids=lambda: str(uuid4()),
         )

@@ -110,6 +110,13 @@ class Settings(BaseSettings):
     claim_deadline_seconds: float = Field(
         10, ge=0.1, le=600, description="How long the allocator may work on one claim before it is put off."
     )
+    tries_per_node: int = Field(
+        10_000,
+        ge=100,
+        le=10_000_000,
+        description="How many devices the allocator may try in vain on one node before a claim is put off; "
+        "that says nothing about whether it fits.",
+    )
     write_concurrency: int = Field(
         12, ge=1, le=256, description="How many writes are on their way to the API server at once."
     )
