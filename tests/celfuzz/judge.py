@@ -25,7 +25,9 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
+from dra_operator.cel.counted import Counted
 from dra_operator.cel.meter import COST_LIMIT, Meter
+from dra_operator.cel.program import Program
 from dra_operator.cel.values import CelMap, Optional_
 
 LONGEST = 0.1
@@ -37,8 +39,13 @@ _GO_PANICS = (
     "internal error: interface conversion: *types.Err is not",
 )
 """What upstream's evaluator says itself where Go panics; any other inner error is a finding."""
-_GIVEN_UP = ("error operation cancelled: actual cost limit exceeded", "error expression nests too deep")
+_GIVEN_UP = "error operation cancelled: actual cost limit exceeded"
+_DEEP = "error expression nests too deep"
 """What the interpreter says where it would take too long or nest too deep, and code may answer."""
+_LEFT = "left to the interpreter"
+"""What code that counts says to what it does not know."""
+_PATIENCE = 30_000
+"""How many steps the interpreter may take when it is asked what something costs."""
 ENVIRONMENTS = {
     "stored-1.37": STORED_137,
     "stored-1.36": Environment(kubernetes="1.36"),
@@ -113,6 +120,7 @@ class _Judge:
         self._run("reads", program.reads)
         self._run("evaluate", lambda: program.evaluate(device, Meter(COST_LIMIT)))
         self._run("evaluate_without_device", lambda: program.evaluate_without_device(Meter(COST_LIMIT)))
+        self._count(program, device)
         self._selector(case, environment, device)
         derived = self._run(
             "compile_derived_attribute", lambda: compile_derived_attribute(case.expression, environment)
@@ -121,6 +129,31 @@ class _Judge:
             self._run("derive", lambda: derived.evaluate(device))
             self._compare("derive", lambda: derived._value(device), lambda: derived.interpreted(device))
         return self.finding
+
+    def _count(self, program: Program, device: PreparedDevice) -> None:
+        """Ask the code that counts, which must answer, fail and cost as the interpreter does."""
+        counted = self._run("compile_counted", program.counted)
+        if counted is None or self.finding is not None or device.broken is not None:
+            return
+        self._run("count", lambda: _counted(counted, device, Meter(COST_LIMIT)))
+        if self.finding is not None:
+            return
+        ours, theirs = Meter(COST_LIMIT), Meter(COST_LIMIT, _PATIENCE)
+        code, exact = (
+            _told(lambda: _counted(counted, device, ours)),
+            _told(lambda: program.evaluate(device, theirs)),
+        )
+        if _LEFT in (code, exact) or exact == _DEEP:
+            return
+        if _GIVEN_UP in (code, exact):
+            # Each may give up before the limit, which is for its time; beyond the limit both must.
+            for meter, other in ((ours, exact), (theirs, code)):
+                if meter.cost > COST_LIMIT and other != _GIVEN_UP:
+                    self._found("count", f"one costs {meter.cost}, the other says {other}")
+        elif code != exact:
+            self._found("count", f"code says {code}, the interpreter {exact}")
+        elif ours.cost != theirs.cost:
+            self._found("count", f"code counts {ours.cost}, the interpreter {theirs.cost}")
 
     def _selector(self, case: Case, environment: Environment, device: PreparedDevice) -> None:
         selector = self._run("compile_selector", lambda: compile_selector(case.expression, environment))
@@ -175,7 +208,7 @@ class _Judge:
         if self.finding is not None:
             return
         answers = [_told(call) for call in (fast, exact)]
-        if answers[0] != answers[1] and answers[1] not in _GIVEN_UP:
+        if answers[0] != answers[1] and answers[1] not in (_GIVEN_UP, _DEEP):
             self._found(stage, f"code says {answers[0]}, the interpreter {answers[1]}")
 
     def _found(self, stage: str, what: str) -> None:
@@ -183,10 +216,21 @@ class _Judge:
             self.finding = Finding(stage, what)
 
 
+def _counted(code: Counted, device: PreparedDevice, meter: Meter) -> Any:
+    """Return what code that counts answers; what it leaves to the interpreter is told as such."""
+    try:
+        return code(device, meter)
+    except CelError:
+        raise
+    except Exception:  # noqa: BLE001 - as the program does: the interpreter says what it is
+        return _LEFT
+
+
 def _told(call: Callable[[], Any]) -> str:
     """Return an answer as a text that two engines can be compared by: with types, without addresses."""
     try:
-        return _shown(call())
+        value = call()
+        return _LEFT if value is _LEFT else _shown(value)
     except CelError as error:
         return f"error {error.message}"
 

@@ -12,7 +12,7 @@ The code is built as `ast` nodes. Names in it are chosen here; what a user wrote
 # ruff: noqa: SLF001 - the table at the end is that of the class above it
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -274,20 +274,17 @@ class _Generator:
                 return found
         if name == "!_":
             return ast.UnaryOp(ast.Not(), self.condition(arguments[0]))
-        if name == "matches" and isinstance(arguments[1], Const) and self.type_of(arguments[0]) == STRING:
+        if name == "matches" and isinstance(arguments[1], Const) and self._are_texts(arguments):
             return ast.Call(
                 self.constant(pattern(arguments[1].value).matches), [self.expression(arguments[0])], []
             )
         if self.nested and name == "_+_":
             return _call("added", *map(self.expression, arguments))
-        return ast.Call(self.constant(self._callee(step)), [self.expression(part) for part in arguments], [])
+        callee = step.function.callee(map(self.type_of, arguments))
+        return ast.Call(self.constant(callee), [self.expression(part) for part in arguments], [])
 
-    def _callee(self, step: Invoke) -> Callable[..., Any]:
-        """Return what to call: without a look at the types where those are known for sure."""
-        direct = step.function.direct
-        if direct is not None and all(self.type_of(part) in step.function.plain for part in step.arguments):
-            return direct
-        return step.function.call
+    def _are_texts(self, steps: tuple[Step, ...]) -> bool:
+        return all(self.type_of(step) == STRING for step in steps)
 
     def _helper(self, step: Invoke) -> str:
         name = f"f{len(self.constants)}"

@@ -317,12 +317,7 @@ class _Writer(Folds):
             return self._set(f"{values[0]} {_COMPARISONS[function.name]} {values[1]}")
         if function.name == "!_" and kinds[0] == BOOL:
             return self._set(f"not {values[0]}")
-        direct = function.direct
-        # The checker has put each type in its place, so what is certain must be what it said.
-        said = [self.types.get(part.id) for part in step.arguments]
-        if direct is None or kinds != said or not function.plain.issuperset(kinds):
-            direct = function.call
-        return self._set(f"{self._constant(direct)}({', '.join(values)})")
+        return self._set(f"{self._constant(function.callee(kinds))}({', '.join(values)})")
 
     def _is_built(self, step: Step) -> bool:
         """Return whether a step is the accumulator of a fold around it, with nothing after it."""

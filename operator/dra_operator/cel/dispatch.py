@@ -6,7 +6,7 @@ taken, in the order of the declarations.
 Source: cel-go `common/decls/decls.go`, `Bindings`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -24,15 +24,25 @@ from dra_operator.cel.values import CelMap, type_name
 class Function:
     """Something to call: its name, what to call, and whether all arguments are evaluated before an error counts.
 
-    `direct` may be called instead where all arguments have static types out of `plain`: nothing is looked at
-    then.
+    `direct` may be called instead where the value of each argument is certain to be of the type in its place in
+    `arguments`: nothing is looked at then.
     """
 
     name: str
     call: Callable[..., Any]
     eager: bool
     direct: Callable[..., Any] | None = None
-    plain: frozenset[Type] = frozenset()
+    arguments: tuple[Type, ...] = ()
+
+    def callee(self, certain: Iterable[Type]) -> Callable[..., Any]:
+        """Return what to call with arguments whose values are certain to be of these types, dyn where none is."""
+        if self.direct is None:
+            return self.call
+        fits = all(
+            wanted.kind in _ANYTHING or wanted == given
+            for wanted, given in zip(self.arguments, certain, strict=True)
+        )
+        return self.direct if fits else self.call
 
 
 _ANYTHING: Final = frozenset((Kind.DYN, Kind.ANY, Kind.PARAMETER))
@@ -64,12 +74,9 @@ def function(name: str, overloads: tuple[str, ...], arguments: int, environment:
     if len(overloads) == 1:
         chosen = next(overload for overload in declared if overload.id == overloads[0])
         call, direct = _dispatched(name, (chosen,))
-        plain = frozenset(
-            kind for kind in chosen.arguments if not kind.parameters and kind.kind not in _ANYTHING
-        )
-        return Function(
-            name, call, arguments <= 2, direct if len(plain) == len(set(chosen.arguments)) else None, plain
-        )
+        # What a list or a map holds is never certain.
+        certain = not any(kind.parameters for kind in chosen.arguments)
+        return Function(name, call, arguments <= 2, direct if certain else None, chosen.arguments)
     candidates = tuple(overload for overload in declared if len(overload.arguments) == arguments)
     return Function(name, _dispatched(name, candidates)[0], eager=False)
 

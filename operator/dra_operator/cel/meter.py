@@ -45,12 +45,13 @@ MESSAGE_COST: Final = 40
 class Meter:
     """The cost of one evaluation, in upstream's units."""
 
-    __slots__ = ("_found", "_ids", "_values", "cost", "limit", "steps")
+    __slots__ = ("_found", "_ids", "_values", "cost", "limit", "most_steps", "steps")
 
-    def __init__(self, limit: int = COST_LIMIT) -> None:
+    def __init__(self, limit: int = COST_LIMIT, most_steps: int = STEP_LIMIT) -> None:
         self.cost = 0
         self.steps = 0
         self.limit = limit
+        self.most_steps = most_steps
         # The stack of observed values, and how often each id is on it: most that is looked for is not there.
         self._ids: list[int] = []
         self._values: list[Any] = []
@@ -122,7 +123,7 @@ class Meter:
         self._values.append(value)
         self._found[identity] = self._found.get(identity, 0) + 1
         self.steps += 1
-        if self.cost > self.limit or self.steps > STEP_LIMIT:
+        if self.cost > self.limit or self.steps > self.most_steps:
             raise Abort("runtime", "operation cancelled: actual cost limit exceeded")
 
     def _drop(self, identity: int) -> Any:
