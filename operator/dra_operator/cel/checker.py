@@ -8,7 +8,7 @@ The first error ends it.
 Source: cel-go `checker/checker.go`, `checker/env.go`.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dra_operator.cel.declarations import Overload
@@ -28,6 +28,7 @@ from dra_operator.cel.nodes import (
     Select,
     Struct,
 )
+from dra_operator.cel.record import replaced
 from dra_operator.cel.types import (
     BOOL,
     BYTES,
@@ -176,7 +177,7 @@ class _Checker:
         operand = self.check(expr.operand)
         kind = self._field_type(expr, operand, expr.field, optional=False)
         self.types[expr.id] = BOOL if expr.test_only else substituted(self.mapping, kind)
-        return expr if operand is expr.operand else replace(expr, operand=operand)
+        return expr if operand is expr.operand else replaced(expr, operand=operand)
 
     def _resolve_qualified(self, expr: Select) -> Expr | None:
         name = qualified_name(expr)
@@ -222,14 +223,14 @@ class _Checker:
         args = tuple(map(self.check, expr.args))
         if expr.target is None:
             name = expr.function.removeprefix(".")
-            return self._resolve_call(replace(expr, function=name, args=args), name)
+            return self._resolve_call(replaced(expr, function=name, args=args), name)
         prefix = qualified_name(expr.target)
         if prefix is not None:
             name = f"{prefix}.{expr.function}".removeprefix(".")
             if self.environment.overloads(name) is not None:
-                return self._resolve_call(replace(expr, function=name, args=args, target=None), name)
+                return self._resolve_call(replaced(expr, function=name, args=args, target=None), name)
         target = self.check(expr.target)
-        return self._resolve_call(replace(expr, args=args, target=target), expr.function)
+        return self._resolve_call(replaced(expr, args=args, target=target), expr.function)
 
     def _check_optional_select(self, expr: Call) -> Expr:
         if len(expr.args) != 2 or expr.target is not None:
@@ -242,7 +243,7 @@ class _Checker:
         self.types[expr.id] = substituted(self.mapping, kind)
         self.types[name.id] = STRING
         self.overloads[expr.id] = ("select_optional_field",)
-        return replace(expr, args=(operand, name))
+        return replaced(expr, args=(operand, name))
 
     def _resolve_call(self, call: Call, name: str) -> Call:
         declared = self.environment.overloads(name)
@@ -308,7 +309,7 @@ class _Checker:
                 kind = self._inside_optional(kind, element)
             joined = self._joined(joined, kind)
         self.types[expr.id] = list_of(self._new_variable() if joined is None else joined)
-        return replace(expr, elements=elements)
+        return replaced(expr, elements=elements)
 
     def _inside_optional(self, kind: Type, expr: Expr) -> Type:
         inner, is_optional = unwrapped_optional(kind)
@@ -328,11 +329,11 @@ class _Checker:
             if entry.optional:
                 kind = self._inside_optional(kind, value)
             value_type = self._joined(value_type, kind)
-            entries.append(replace(entry, key=key, value=value))
+            entries.append(replaced(entry, key=key, value=value))
         if key_type is None or value_type is None:
             key_type, value_type = self._new_variable(), self._new_variable()
         self.types[expr.id] = map_of(key_type, value_type)
-        return replace(expr, entries=tuple(entries))
+        return replaced(expr, entries=tuple(entries))
 
     def check_struct(self, expr: Struct) -> Expr:
         name = expr.type_name.removeprefix(".")
@@ -344,7 +345,7 @@ class _Checker:
         if message is None and inner.kind is not Kind.STRUCT:
             raise compile_error(f"'{name}' is not a message type", expr.position)
         self.types[expr.id] = inner
-        return replace(
+        return replaced(
             expr, type_name=name, fields=tuple(self._check_field(name, part) for part in expr.fields)
         )
 
@@ -359,7 +360,7 @@ class _Checker:
                 f"expected type of field '{part.name}' is '{shown(wanted)}' but provided type is '{shown(kind)}'",
                 part.position,
             )
-        return replace(part, value=value)
+        return replaced(part, value=value)
 
     # --- folds --------------------------------------------------------------------------------------------------
 
@@ -381,7 +382,7 @@ class _Checker:
         result = self.check(expr.result)
         self.scopes.pop()
         self.types[expr.id] = substituted(self.mapping, self.types[result.id])
-        return replace(expr, range=over, init=init, condition=condition, step=step, result=result)
+        return replaced(expr, range=over, init=init, condition=condition, step=step, result=result)
 
     def _element_types(self, kind: Type, over: Expr, *, two: bool) -> tuple[Type, Type]:
         """Return the types of the one or two variables that run over a range."""

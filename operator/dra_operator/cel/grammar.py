@@ -1,21 +1,15 @@
 """Grammar: cel-python's `cel.lark`, corrected where it is not the language of Kubernetes.
 
 The grammar file is read as cel-python ships it and changed in memory at the places listed in `_PATCHES`; each
-must be found, so a release that changes the file fails a test and not an allocation. From the result comes a
-Lark parser of our own: cel-python's is a process-wide singleton bound to its own tree class, and its
-`Environment` changes the interpreter's recursion limit, so neither is ever touched.
+must be found, so a release that changes the file fails a test and not an allocation. From the result Lark computes
+tables of our own: cel-python's parser is a process-wide singleton bound to its own tree class, and its `Environment`
+changes the interpreter's recursion limit, so neither is ever touched.
 
 Source: cel-go `parser/gen/CEL.g4`.
 """
 
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-
-from lark import Lark
-
-from dra_operator.cel.builder import Builder
-from dra_operator.cel.tables import make_parser
 
 _ESCAPE = (
     r"""\\[abfnrtv"'\\?`]|\\[0-3][0-7][0-7]|\\[xX][0-9a-fA-F]{2}"""
@@ -115,9 +109,3 @@ def grammar() -> str:
     # Looked up, not imported: of cel-python we need this file only, and importing it takes longer than all we do here.
     (folder,) = found.submodule_search_locations
     return patched(Path(folder, "cel.lark").read_text(encoding="utf-8"))
-
-
-@cache
-def parser() -> Lark:
-    """Return the parser; it yields the syntax tree, since `Builder` reduces while the text is read."""
-    return make_parser(grammar(), Builder())

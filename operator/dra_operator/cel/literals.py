@@ -9,8 +9,8 @@ from typing import Final
 from dra_operator.cel.errors import compile_error
 from dra_operator.cel.values import Uint
 
-_IGNORED_AFTER_SIGN = re.compile(r"(?<=^-)(?:[\t\n\f\r ]|//[^\n]*\n)+")
-_ESCAPE = re.compile(r"\\(?:[0-3][0-7]{2}|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+_IGNORED_AFTER_SIGN: Final = r"(?<=^-)(?:[\t\n\f\r ]|//[^\n]*\n)+"
+_ESCAPE: Final = r"(?s)\\(?:[0-3][0-7]{2}|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)"
 _SIMPLE: Final = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?",
@@ -34,8 +34,15 @@ def unsigned(text: str, position: int) -> Uint:
 
 
 def _number(text: str) -> int:
-    text = _IGNORED_AFTER_SIGN.sub("", text)
+    if text.isdigit() and len(text) <= 18:
+        return int(text)
+    text = _without_ignored(text)
     return int(text, 16) if "0x" in text else int(text) if len(text) <= 30 else _long_decimal(text)
+
+
+def _without_ignored(text: str) -> str:
+    """Return a number without what may stand between it and its sign."""
+    return re.sub(_IGNORED_AFTER_SIGN, "", text) if text[0] == "-" else text
 
 
 def _long_decimal(text: str) -> int:
@@ -47,7 +54,7 @@ def _long_decimal(text: str) -> int:
 
 def double(text: str, position: int) -> float:
     """Return the value of a double literal; raises CelError if it is too large for one."""
-    value = float(_IGNORED_AFTER_SIGN.sub("", text))
+    value = float(_without_ignored(text))
     if value in (float("inf"), float("-inf")):
         raise compile_error("invalid double literal", position)
     return value
@@ -69,7 +76,7 @@ def string(text: str, position: int) -> str:
             raise compile_error("invalid unicode code point", position)
         return chr(code)
 
-    return _ESCAPE.sub(character, body)
+    return re.sub(_ESCAPE, character, body)
 
 
 def binary(text: str, position: int) -> bytes:
@@ -78,7 +85,7 @@ def binary(text: str, position: int) -> bytes:
     if raw or "\\" not in body:
         return body.encode()
     parts, end = [], 0
-    for match in _ESCAPE.finditer(body):
+    for match in re.finditer(_ESCAPE, body):
         parts.append(body[end : match.start()].encode())
         parts.append(_byte(match.group()[1:], position))
         end = match.end()
@@ -95,7 +102,8 @@ def _byte(escape: str, position: int) -> bytes:
 
 
 def _unquoted(text: str) -> tuple[str, bool]:
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     raw = text[0] in "rR"
     if raw:
         text = text[1:]

@@ -6,16 +6,16 @@ macro is gone once parsed (a comprehension stands in its place), operators are c
 are kept beside the tree, and the `position` of the token it is named after, as an offset in code points.
 """
 
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
+
+from dra_operator.cel.record import Record
 
 next_id = count(1).__next__
 """Gives each node its id; unique in the process, so trees can be taken apart and put together freely."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Literal:
+class Literal(Record):
     """A constant: a run-time value.
 
     `signed` marks a number written with its sign, which a second sign may take away.
@@ -27,8 +27,7 @@ class Literal:
     signed: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ident:
+class Ident(Record):
     """A name; with a leading dot it means the global one."""
 
     id: int
@@ -36,8 +35,7 @@ class Ident:
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Select:
+class Select(Record):
     """`operand.field`, or with `test_only` the presence test that `has()` stands for."""
 
     id: int
@@ -47,8 +45,7 @@ class Select:
     test_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class Call(Record):
     """A call of a function or operator; `target` is set for the receiver style."""
 
     id: int
@@ -58,8 +55,7 @@ class Call:
     target: "Expr | None" = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ListExpr:
+class ListExpr(Record):
     """A list literal; `optional` holds the indices of elements written with `?`."""
 
     id: int
@@ -68,8 +64,7 @@ class ListExpr:
     optional: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Entry(Record):
     """An entry of a map literal."""
 
     id: int
@@ -79,8 +74,7 @@ class Entry:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MapExpr:
+class MapExpr(Record):
     """A map literal."""
 
     id: int
@@ -88,8 +82,7 @@ class MapExpr:
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Field:
+class Field(Record):
     """A field initializer of a message."""
 
     id: int
@@ -99,8 +92,7 @@ class Field:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Struct:
+class Struct(Record):
     """A message construction."""
 
     id: int
@@ -109,8 +101,7 @@ class Struct:
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Comprehension:
+class Comprehension(Record):
     """A fold: `accumulator` starts as `init`; while `condition` holds, each element makes it `step`; then `result`.
 
     `variable2` is empty in the one-variable form. `cel.bind` is a fold over an empty list.
