@@ -42,6 +42,32 @@ def test_capacity_step(scene: Any, ask: Any) -> None:
     assert scene.picks(scene.claim(ask("r", 1, capacity={"requests": {"memory": "2Gi"}}))) == ["r=good"]
 
 
+def _shareable(name: str, value: str, span: dict[str, str]) -> dict[str, Any]:
+    capacity = {"memory": {"value": value, "requestPolicy": {"validRange": span}}}
+    return {"name": name, "capacity": capacity, "allowMultipleAllocations": True}
+
+
+def test_policy_beyond_int64(scene: Any, ask: Any) -> None:
+    """A step beyond int64 is computed with: the request is below its first; upstream divides by zero."""
+    scene.nodes("n1")
+    scene.slice("s", _shareable("vast", "100E", {"min": "10E", "step": "10E"}))
+    decision = scene.decide(scene.claim(ask("r", 1, capacity={"requests": {"memory": "5E"}})))
+
+    assert isinstance(decision, Allocated)
+    consumed = decision.results[0].devices.results[0].consumed_capacity
+    assert {name: str(amount) for name, amount in consumed.items()} == {"memory": "10E"}
+
+
+def test_policy_below_zero(scene: Any, ask: Any) -> None:
+    """A part of a unit below zero counts as one, however it is written; upstream makes 1 of this one."""
+    scene.nodes("n1")
+    scene.slice("s", _shareable("odd", "100", {"min": "-0.0001Ki", "step": "100100u"}))
+    decision = scene.decide(scene.claim(ask("r", 1, capacity={"requests": {"memory": "-100u"}})))
+
+    assert isinstance(decision, Failed)
+    assert "negative" in decision.message
+
+
 def test_admin_access_label(scene: Any, ask: Any) -> None:
     """The namespace is looked at here, too; upstream leaves that to the API server."""
     scene.nodes("n1")

@@ -108,15 +108,30 @@ def test_other_outcomes(tmp_path: Path, row: Any, outcome: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
-    "bad", ["{", "[1]", '{"name": "x", "nodes": [{"metadata": 3}]}', '{"features": {"No": true}}']
+    ("bad", "message"),
+    [
+        ("{", "the line is not JSON: "),
+        ("[1]", "the line: [1] is not an object"),
+        ('{"name": "x", "nodes": [{"metadata": 3}]}', "Node: metadata: 3 is not an object"),
+        ('{"features": {"No": true}}', "unknown feature 'No'"),
+        ('{"features": ["No"]}', 'features: ["No"] is not an object'),
+        ('{"nodes": 5}', "nodes: 5 is not a list"),
+        ('{"claims": {"a": 1}}', 'claims: {"a":1} is not a list'),
+        ('{"allocatedState": {"devices": [1]}}', "allocatedState.devices: 1 is not an object"),
+        (
+            '{"allocatedState": {"devices": [{"driver": "d", "device": "a"}]}}',
+            "allocatedState.devices: pool is required",
+        ),
+    ],
 )
-def test_a_bad_line_is_answered_and_the_next_one_follows(tmp_path: Path, bad: str) -> None:
-    """It has its number for a name if it has no other, and the end is 2."""
+def test_a_bad_line_is_answered_and_the_next_one_follows(tmp_path: Path, bad: str, message: str) -> None:
+    """It has its number for a name if it has no other, says what is wrong, and the end is 2."""
     result = run(tmp_path, bad, scenario())
     first, second = lines(result)
 
     assert result.exit_code == 2
     assert first["errorKind"] == "input"
+    assert first["error"].startswith(message)
     assert first["name"] in {"1", "x"}
     assert second["node"] == "n1"
 
@@ -127,6 +142,22 @@ def test_a_file_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
 
     assert result.exit_code == 2
     assert "none.jsonl" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(b"{}" * 999)[:30], b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff", b"{}"],
+    ids=["cut off", "broken", "not compressed"],
+)
+def test_a_file_that_cannot_be_unpacked_ends_with_2(tmp_path: Path, content: bytes) -> None:
+    """With its name, and what is wrong with it."""
+    file = tmp_path / "broken.jsonl.gz"
+    file.write_bytes(content)
+
+    result = CliRunner().invoke(app, [str(file)])
+
+    assert result.exit_code == 2
+    assert "broken.jsonl.gz: " in result.stderr
 
 
 def test_output_can_go_to_a_compressed_file(tmp_path: Path) -> None:
@@ -167,7 +198,16 @@ def test_share_ids_are_not_compared() -> None:
         ),
         pytest.param((1, 1), {"validRange": {"step": "1"}}, "capacity-step", id="a step without a start"),
         pytest.param((1, 1), {"validRange": {"min": "1", "step": "10"}}, None, id="a sensible step"),
-        pytest.param((1, 1), {"default": "12E"}, "policy-beyond-int64", id="an amount beyond int64"),
+        pytest.param(
+            (1, 1),
+            {"validRange": {"min": "1", "step": "12E"}},
+            "policy-beyond-int64",
+            id="a step beyond int64",
+        ),
+        pytest.param((1, 1), {"default": "12E"}, None, id="a large default"),
+        pytest.param(
+            (1, 1), {"validRange": {"min": "-1", "step": "1"}}, "policy-below-zero", id="a range below zero"
+        ),
     ],
 )
 def test_a_difference_is_named_only_where_its_cause_is(

@@ -6,24 +6,19 @@ could not make sense of it either.
 Source: docs/dra-semantics 4.4; ResourceSlice v1, `devices[].capacity[].requestPolicy`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from dra_operator.api.quantity import NANO, Quantity
-from dra_operator.api.types import CapacityRequestPolicyRange, DeviceCapacity
+from dra_operator.api.quantity import MAX_INT64, NANO, Quantity, family, format_amount
+from dra_operator.api.representation import Representation, representation
+from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 
 _MILLI = NANO // 1000
-_INT64 = 2**63 - 1
-_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-_DECIMAL = ("", "k", "M", "G", "T", "P", "E")
+_MIN_INT64 = -MAX_INT64 - 1
 
 
 class CapacityError(Exception):
     """An amount that cannot be consumed by anybody: negative, or beyond what can be represented."""
-
-
-class _UnfitError(Exception):
-    """The policy has no room for the amount, or makes no sense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +26,14 @@ class Consumed:
     """What a use of a device consumes of each of its capacities, and what the device has of it, in nano-units."""
 
     amounts: tuple[tuple[str, Quantity, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """What is consumed of a capacity, and how upstream holds it, by which it tells a default from other amounts."""
+
+    quantity: Quantity
+    held: Representation | None
 
 
 def consume(
@@ -42,25 +45,32 @@ def consume(
     """
     if any(name not in capacity for name in requests):
         return None
-    amounts: list[tuple[str, Quantity, int]] = []
-    unfit = False
     # All amounts are computed before the first is judged: an impossible one is an error although another is unfit.
-    for name in sorted(capacity):
-        try:
-            amount = _amount(requests.get(name), capacity[name], fractional=fractional)
-        except _UnfitError:
-            unfit = True
-            continue
-        except CapacityError as error:
-            raise CapacityError(f'capacity "{name}": {error}') from None
-        if amount.nano < 0:
-            raise CapacityError(f'capacity "{name}": {amount.text} is negative')
-        amounts.append((name, amount, capacity[name].value.nano))
-    if unfit or any(amount.nano > value for _, amount, value in amounts):
-        return None
-    if not all(_is_permitted(amount, capacity[name], fractional=fractional) for name, amount, _ in amounts):
-        return None
-    return Consumed(tuple(amounts))
+    amounts = {name: _possible(name, requests, capacity, fractional=fractional) for name in sorted(capacity)}
+    for name, amount in amounts.items():
+        of = capacity[name]
+        if not _is_permitted(amount, of.request_policy, fractional=fractional) or amount.quantity > of.value:
+            return None
+    return Consumed(tuple((name, amounts[name].quantity, capacity[name].value.nano) for name in amounts))
+
+
+def refusal(
+    requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], *, fractional: bool
+) -> str:
+    """Return why `consume` finds a device unfit: the first capacity, requested ones first, with its amounts.
+
+    The same parameters as there; empty if the device is fit. Raises CapacityError.
+    """
+    for name in (*sorted(requests), *sorted(capacity.keys() - requests.keys())):
+        if name not in capacity:
+            return f"no capacity {name}"
+        of, request = capacity[name], requests.get(name)
+        amount = _possible(name, requests, capacity, fractional=fractional)
+        if amount.quantity > of.value:
+            return f"{name} {of.value} < {amount.quantity}{_origin(request, amount.quantity)}"
+        if of.request_policy and not _is_permitted(amount, of.request_policy, fractional=fractional):
+            return f"{name} {amount.quantity} {_objection(amount.quantity, of.request_policy)}"
+    return ""
 
 
 def has_room(consumed: Consumed, used: Mapping[str, int], in_flight: Mapping[str, int]) -> bool:
@@ -71,72 +81,119 @@ def has_room(consumed: Consumed, used: Mapping[str, int], in_flight: Mapping[str
     )
 
 
-def _amount(request: Quantity | None, capacity: DeviceCapacity, *, fractional: bool) -> Quantity:
+def _possible(
+    name: str,
+    requests: Mapping[str, Quantity],
+    capacity: Mapping[str, DeviceCapacity],
+    *,
+    fractional: bool,
+) -> _Amount:
+    try:
+        amount = _amount(requests.get(name), capacity[name], fractional=fractional)
+    except CapacityError as error:
+        raise CapacityError(f'capacity "{name}": {error}') from None
+    if amount.quantity.nano < 0:
+        raise CapacityError(f'capacity "{name}": {amount.quantity.text} is negative')
+    return amount
+
+
+def _amount(request: Quantity | None, capacity: DeviceCapacity, *, fractional: bool) -> _Amount:
     policy = capacity.request_policy
     if request is None:
-        return capacity.value if policy is None or policy.default is None else policy.default
+        return _copied(capacity.value if policy is None or policy.default is None else policy.default)
     if policy is None:
-        return request
-    if (span := policy.valid_range) is not None:
-        return _in_range(request, span, fractional=fractional)
+        return _copied(request)
+    if (span := policy.valid_range) is not None and span.min is not None:
+        return _in_range(request, span.min, span, fractional=fractional)
     # Without a value that is large enough the request stands as it is, to be refused when it is judged.
-    return next((value for value in policy.valid_values if value >= request), request)
+    enough = next((value for value in policy.valid_values if value >= request), None)
+    return _compared(request, policy.valid_values) if enough is None else _copied(enough)
 
 
-def _in_range(request: Quantity, span: CapacityRequestPolicyRange, *, fractional: bool) -> Quantity:
-    if span.min is None:
-        if span.step is not None:
-            raise _UnfitError
-        return request
-    if request < span.min:
-        return span.min
+def _copied(amount: Quantity) -> _Amount:
+    return _Amount(amount, representation(amount.text))
+
+
+def _compared(request: Quantity, bounds: Iterable[Quantity]) -> _Amount:
+    """Return a request that upstream has compared with bounds: a large or odd bound changes how it is held."""
+    changed = any(representation(bound.text) is None for bound in bounds)
+    return _Amount(request, None) if changed else _copied(request)
+
+
+def _in_range(
+    request: Quantity, least: Quantity, span: CapacityRequestPolicyRange, *, fractional: bool
+) -> _Amount:
+    if request < least:
+        return _copied(least)
     if span.step is None:
-        return request
-    if span.step.nano <= 0:
-        raise _UnfitError
+        return _compared(request, (least,))
     if _in_milli(span, fractional=fractional):
-        return _round_up_in_milli(request, span.min, span.step)
-    return _round_up_in_whole(request, span.min, span.step)
+        return _round_up_in_milli(request, least, span.step)
+    return _round_up_in_whole(request, least, span.step)
 
 
 def _in_milli(span: CapacityRequestPolicyRange, *, fractional: bool) -> bool:
     """True if upstream computes this range in milli-units: it does so for whole numbers as well."""
-    bounds = (span.min, span.step) if span.max is None else (span.min, span.step, span.max)
-    return fractional and all(bound is not None and _is_whole_milli(bound) for bound in bounds)
+    if not fractional or (span.step is not None and span.step.nano <= 0):
+        return False
+    return all(bound is None or _is_whole_milli(bound) for bound in (span.min, span.max, span.step))
 
 
 def _is_whole_milli(amount: Quantity) -> bool:
-    return amount.nano % _MILLI == 0 and abs(amount.nano) // _MILLI <= _INT64
+    milli, rest = divmod(amount.nano, _MILLI)
+    return rest == 0 and _MIN_INT64 <= milli <= MAX_INT64
 
 
-def _round_up_in_milli(request: Quantity, least: Quantity, step: Quantity) -> Quantity:
+def _round_up_in_milli(request: Quantity, least: Quantity, step: Quantity) -> _Amount:
     if not _is_whole_milli(request):
         raise CapacityError(f"{request.text} cannot be computed in thousandths, as its range requires")
     steps = -(-(request.nano - least.nano) // step.nano)
     result = least.nano + steps * step.nano
     # Upstream's own test for this overflows where the range starts below zero, and then always fails.
-    if least.nano < 0 or result // _MILLI > _INT64:
+    if least.nano < 0 or result // _MILLI > MAX_INT64:
         raise CapacityError(f"{request.text} rounded up to its range exceeds what can be represented")
-    return Quantity(result, written(result, step))
+    whole = result % NANO == 0
+    return _computed(result // (NANO if whole else _MILLI), 0 if whole else -3, step)
 
 
-def _round_up_in_whole(request: Quantity, least: Quantity, step: Quantity) -> Quantity:
-    wanted, start, width = _ceil(request), _ceil(least), _ceil(step)
-    if wanted > _INT64:
+def _round_up_in_whole(request: Quantity, least: Quantity, step: Quantity) -> _Amount:
+    wanted, start, width = _whole(request), _whole(least), _whole(step)
+    if request.nano > MAX_INT64 * NANO:
         raise CapacityError(f"{request.text} exceeds what can be represented")
+    if width <= 0:
+        # Nothing can be computed with such a step: upstream crashes, or counts down. It is refused when it is judged.
+        return _copied(request)
     result = start + -(-(wanted - start) // width) * width
-    if start >= 0 and result > _INT64:
+    if start >= 0 and result > MAX_INT64:
         raise CapacityError(f"{request.text} rounded up to its range exceeds what can be represented")
-    return Quantity(result * NANO, written(result * NANO, step))
+    return _computed(result, 0, step)
 
 
-def _is_permitted(amount: Quantity, capacity: DeviceCapacity, *, fractional: bool) -> bool:
-    policy = capacity.request_policy
-    if policy is None or amount is policy.default:
+def _computed(digits: int, scale: int, step: Quantity) -> _Amount:
+    """Return an amount of `digits` times ten to the power of `scale`, in the family of the step."""
+    nano, written = digits * NANO // 10**-scale, family(step)
+    return _Amount(Quantity(nano, format_amount(nano, written)), Representation(digits, scale, written))
+
+
+def _whole(amount: Quantity) -> int:
+    """Return an amount in whole units; a part of one counts as one, away from zero."""
+    return -(-amount.nano // NANO) if amount.nano > 0 else amount.nano // NANO
+
+
+def _is_permitted(amount: _Amount, policy: CapacityRequestPolicy | None, *, fractional: bool) -> bool:
+    if policy is None or _is_default(amount, policy.default):
         return True
     if (span := policy.valid_range) is not None:
-        return _is_in_range(amount, span, fractional=fractional)
-    return not policy.valid_values or amount in policy.valid_values
+        return _is_in_range(amount.quantity, span, fractional=fractional)
+    return not policy.valid_values or amount.quantity in policy.valid_values
+
+
+def _is_default(amount: _Amount, default: Quantity | None) -> bool:
+    """True if an amount is the default of its policy, which then permits it whatever else it says.
+
+    Upstream compares how the two are held. An API server admits no default that this is needed for.
+    """
+    return amount.held is not None and default is not None and amount.held == representation(default.text)
 
 
 def _is_in_range(amount: Quantity, span: CapacityRequestPolicyRange, *, fractional: bool) -> bool:
@@ -148,34 +205,23 @@ def _is_in_range(amount: Quantity, span: CapacityRequestPolicyRange, *, fraction
         return False
     if _in_milli(span, fractional=fractional):
         return _is_whole_milli(amount) and (amount.nano - span.min.nano) % span.step.nano == 0
-    return (_ceil(amount) - _ceil(span.min)) % _ceil(span.step) == 0
+    return (_whole(amount) - _whole(span.min)) % _whole(span.step) == 0
 
 
-def _ceil(amount: Quantity) -> int:
-    return -(-amount.nano // NANO)
+def _origin(request: Quantity | None, amount: Quantity) -> str:
+    """Return where an amount comes from, if it is not the one that is requested."""
+    if request is None:
+        return " (without a request)"
+    return "" if amount == request else f" ({request} rounded up)"
 
 
-def written(nano: int, like: Quantity) -> str:
-    """Return an amount of nano-units as text, in the family of another's: binary, decimal, or with an exponent."""
-    whole, rest = divmod(nano, NANO)
-    if rest:
-        return f"{nano // _MILLI}m"
-    suffix = like.text.lstrip("+-0123456789.")
-    if suffix.endswith("i") and abs(whole) >= 1024:
-        return _scaled(whole, 1024, _BINARY)
-    if suffix[:1] in ("e", "E") and suffix != "E":
-        digits, power = _stripped(whole, 1000, 6)
-        return f"{digits}e{3 * power}" if power else str(digits)
-    return _scaled(whole, 1000, _DECIMAL)
-
-
-def _scaled(whole: int, base: int, suffixes: tuple[str, ...]) -> str:
-    digits, power = _stripped(whole, base, len(suffixes) - 1)
-    return f"{digits}{suffixes[power]}"
-
-
-def _stripped(whole: int, base: int, most: int) -> tuple[int, int]:
-    power = 0
-    while whole and power < most and whole % base == 0:
-        whole, power = whole // base, power + 1
-    return whole, power
+def _objection(amount: Quantity, policy: CapacityRequestPolicy) -> str:
+    """Return what a policy has against an amount."""
+    span = policy.valid_range
+    if span is None:
+        return f"is none of the policy's values {', '.join(map(str, policy.valid_values))}"
+    if span.max is not None and amount > span.max:
+        return f"> {span.max}, the policy's maximum"
+    if span.min is None:
+        return f"cannot be judged by the policy's step {span.step} without a minimum"
+    return f"is not on the policy's steps of {span.step} from {span.min}"

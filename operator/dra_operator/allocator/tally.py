@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from dra_operator.allocator import comparison
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates, untolerated
-from dra_operator.allocator.capacity import CapacityError, Consumed, has_room, written
+from dra_operator.allocator.capacity import CapacityError, Consumed, has_room, refusal
 from dra_operator.allocator.census import Census, Group, Place, PoolRecord, Projection
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
+from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.types import DeviceTaint
 from dra_operator.inventory import Inventory, PoolKey, Slice, Verdict, bits
 from dra_operator.ledger import Availability
@@ -279,7 +280,13 @@ class TallyMaker:
             if isinstance(consumed, CapacityError):
                 yield Reason.CAPACITY_REQUEST_INVALID, 1 << index, str(consumed)
             elif consumed is None:
-                yield Reason.CAPACITY_TOO_SMALL, 1 << index, _too_small(alternative, place.content, index)
+                yield Reason.CAPACITY_TOO_SMALL, 1 << index, self._refusal(alternative, place.content, index)
+
+    def _refusal(self, alternative: Alternative, content: Slice, index: int) -> str:
+        published = {name: column.values[index] for name, column in content.capacity.items()}
+        capacity = {name: value for name, value in published.items() if value is not None}
+        fractional = self.candidates.features.fractional_capacity_range
+        return refusal(alternative.key.requests, capacity, fractional=fractional)
 
     def _taints(
         self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
@@ -364,22 +371,11 @@ def _join(total: Obstacle, part: Obstacle, group: Group) -> None:
 _USES = frozenset((Reason.DEVICE_IN_USE, Reason.CAPACITY_EXHAUSTED))
 
 
-def _too_small(alternative: Alternative, content: Slice, index: int) -> str:
-    for name, request in sorted(alternative.key.requests.items()):
-        column = content.capacity.get(name)
-        value = None if column is None else column.values[index]
-        if value is None:
-            return f"no capacity {name}"
-        if value.value < request:
-            return f"{name} {value.value.text} < {request.text}"
-    return "the request policy of a capacity has no room for the amount"
-
-
 def _exhausted(consumed: Consumed, used: Mapping[str, int]) -> str:
     for name, amount, value in consumed.amounts:
         left = value - used.get(name, 0)
         if left < amount.nano:
-            return f"{name} {written(left, amount)} left < {amount.text}"
+            return f"{name} {format_amount(left, family(amount))} left < {amount.text}"
     return ""
 
 

@@ -145,13 +145,12 @@ def read_quantity(wire: Any) -> Quantity:
 def family(quantity: Quantity) -> Family:
     """Return the family that a quantity was written in; a quantity without text is decimal.
 
-    A positive binary amount below 1, and one with a fraction, count as decimal where upstream says so:
-    writing them in binary would round.
+    A binary amount between -1 and 1 counts as decimal, as upstream has it: writing it in binary would round.
     """
     if not quantity.text:
         return Family.DECIMAL
     written = split_quantity(quantity.text).family
-    if written is Family.BINARY and 0 < quantity.nano < NANO:
+    if written is Family.BINARY and 0 < abs(quantity.nano) < NANO:
         return Family.DECIMAL
     return written
 

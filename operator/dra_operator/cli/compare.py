@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from dra_operator.api.quantity import NANO, parse_quantity
 
-# Go holds an amount of at most 18 digits as an int64, and larger ones in another form, which it treats otherwise.
-_PLAIN: Final = 10**18 * NANO
+_INT64: Final = 2**63 * NANO
 
 
 def is_equal(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
@@ -59,11 +58,9 @@ def _without_share_ids(value: Any) -> Any:
 
 def difference(row: Mapping[str, Any]) -> str | None:
     """Return the name of the difference that a scenario can show, or None if it has the cause of none."""
-    policies = _policies(row)
-    if any(map(_has_senseless_step, policies)):
-        return "capacity-step"
-    if any(abs(amount) >= _PLAIN for policy in policies for amount in _amounts(policy)):
-        return "policy-beyond-int64"
+    for name, has_cause in _POLICIES.items():
+        if any(map(has_cause, _capacities(row))):
+            return name
     if _has_two_generations_with_counters(row):
         return "counters-by-generation"
     return None
@@ -84,24 +81,45 @@ def _has_two_generations_with_counters(row: Mapping[str, Any]) -> bool:
     return any(len(generations[key]) > 1 for key in counted)
 
 
-def _policies(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [
-        capacity.get("requestPolicy") or {}
-        for item in row.get("resourceSlices") or ()
-        for device in item["spec"].get("devices") or ()
-        for capacity in (device.get("capacity") or {}).values()
-    ]
+def _capacities(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the capacities in a scenario whose policy has steps."""
+    for item in row.get("resourceSlices") or ():
+        for device in item["spec"].get("devices") or ():
+            for capacity in (device.get("capacity") or {}).values():
+                if _span(capacity).get("step") is not None:
+                    yield capacity
 
 
-def _has_senseless_step(policy: Mapping[str, Any]) -> bool:
-    """True for a range with a step of nothing or less, or one without a start: upstream crashes or counts down."""
-    span = policy.get("validRange") or {}
-    step = span.get("step")
-    return step is not None and (parse_quantity(str(step)).nano <= 0 or span.get("min") is None)
+def _has_senseless_step(capacity: Mapping[str, Any]) -> bool:
+    """True for a step of nothing or less, or one without a start: upstream crashes or counts down."""
+    span = _span(capacity)
+    return _nano(span["step"]) <= 0 or span.get("min") is None
 
 
-def _amounts(policy: Mapping[str, Any]) -> Iterator[int]:
-    """Yield the amounts of a policy, in nano-units."""
-    span = policy.get("validRange") or {}
-    texts = [policy.get("default"), *(policy.get("validValues") or ()), *span.values()]
-    return (parse_quantity(str(text)).nano for text in texts if text is not None)
+def _exceeds_int64(capacity: Mapping[str, Any]) -> bool:
+    """True if upstream may count in steps with an amount that its integers do not hold."""
+    span, policy = _span(capacity), capacity["requestPolicy"]
+    unrequested = policy.get("default")
+    texts = (span["step"], span.get("min"), capacity["value"] if unrequested is None else unrequested)
+    return any(abs(_nano(text)) >= _INT64 for text in texts if text is not None)
+
+
+def _starts_below_zero(capacity: Mapping[str, Any]) -> bool:
+    """True for a range that starts at a negative amount: upstream rounds parts of a unit oddly there, and overflows."""
+    start = _span(capacity).get("min")
+    return start is not None and _nano(start) < 0
+
+
+def _span(capacity: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (capacity.get("requestPolicy") or {}).get("validRange") or {}
+
+
+def _nano(text: object) -> int:
+    return parse_quantity(str(text)).nano
+
+
+_POLICIES: Final = {
+    "capacity-step": _has_senseless_step,
+    "policy-beyond-int64": _exceeds_int64,
+    "policy-below-zero": _starts_below_zero,
+}

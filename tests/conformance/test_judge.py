@@ -1,0 +1,143 @@
+"""Judging: a difference is excused only for the cause that it has."""
+
+from typing import Any
+
+import pytest
+
+from conformance.judge import Verdict, judge_scenario
+from conformance.ranges import DIVISION, NOTHING, value
+from dra_operator.api.quantity import parse_quantity
+
+Wire = dict[str, Any]
+NO = {"unsatisfiable": True}
+
+
+def scenario(*slices: Wire, requested: str = "2Gi") -> Wire:
+    """Return a scenario of one request for an amount of memory."""
+    asked = {"deviceClassName": "any", "capacity": {"requests": {"memory": requested}}}
+    claim = {
+        "metadata": {"name": "c", "uid": "u"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": asked}]}},
+    }
+    return {
+        "nodes": [{"metadata": {"name": "n"}}],
+        "deviceClasses": [{"metadata": {"name": "any"}, "spec": {}}],
+        "resourceSlices": list(slices),
+        "claims": [claim],
+    }
+
+
+def published(name: str, span: Wire, *, count: int = 1, pool: str = "p") -> Wire:
+    """Return a slice with one device that can be shared, whose memory is given in a range."""
+    memory = {"value": "10Gi", "requestPolicy": {"default": "1Gi", "validRange": span}}
+    device = {"name": f"on-{name}", "allowMultipleAllocations": True, "capacity": {"memory": memory}}
+    described = {"name": pool, "generation": 1, "resourceSliceCount": count}
+    return {
+        "metadata": {"name": name},
+        "spec": {"driver": "d", "pool": described, "allNodes": True, "devices": [device]},
+    }
+
+
+def picked(device: str, amount: str) -> Wire:
+    """Return an answer in which one device is allocated."""
+    result = {
+        "request": "r",
+        "driver": "d",
+        "pool": "p",
+        "device": device,
+        "shareID": "*",
+        "consumedCapacity": {"memory": amount},
+    }
+    return {"node": "n", "results": [{"devices": {"results": [result]}}]}
+
+
+def judged(question: Wire, *answers: Wire) -> tuple[Verdict, str]:
+    """Return the verdict on a question that upstream answers so, and then again; the last answer is repeated."""
+    later = list(answers[1:]) or [answers[0]]
+
+    def ask(_: Wire) -> Wire:
+        return later.pop(0) if len(later) > 1 else later[0]
+
+    found = judge_scenario(question, answers[0], ask)
+    return found.verdict, found.why
+
+
+NO_STEP = {"min": "1Gi", "step": "0"}
+ENDLESS = {"step": "1Gi"}
+HUGE_STEP = {"min": "1Gi", "step": "10E"}
+
+
+@pytest.mark.parametrize(
+    ("span", "crash", "why"),
+    [
+        (NO_STEP, DIVISION, "capacity-step"),
+        (ENDLESS, NOTHING, "capacity-step"),
+        (HUGE_STEP, DIVISION, "policy-beyond-int64"),
+    ],
+)
+def test_a_crash_of_upstreams_is_put_down_to_its_cause(span: Wire, crash: str, why: str) -> None:
+    """We refuse the device; with upstream's arithmetic we would crash as well."""
+    assert judged(scenario(published("s", span)), {"panic": crash}) == (Verdict.EXPLAINED, why)
+
+
+@pytest.mark.parametrize("span", [NO_STEP, ENDLESS, HUGE_STEP])
+@pytest.mark.parametrize(
+    "answer", [NO, {"error": "", "errorKind": "fatal"}, {"panic": "something else"}, picked("on-b", "3Gi")]
+)
+def test_the_cause_alone_is_no_excuse(span: Wire, answer: Wire) -> None:
+    """A policy that makes no sense explains only what it leads to, not whatever else differs."""
+    good = published("b", {"min": "1Gi", "step": "1Gi"}, count=2)
+
+    assert judged(scenario(published("a", span, count=2), good), answer)[0] is not Verdict.EXPLAINED
+
+
+def test_slices_that_disagree_on_their_number_are_tried_by_name() -> None:
+    """We believe the first by name: the difference is excused if upstream agrees once that one comes first."""
+    span = {"min": "1Gi", "step": "1Gi"}
+    question = scenario(published("b", span, count=9), published("a", span, count=2))
+
+    assert judged(question, NO, picked("on-a", "2Gi")) == (Verdict.EXPLAINED, "slice-order")
+    assert judged(question, NO, NO) == (Verdict.DIFFERENT, "")
+
+
+def test_other_slices_are_not_put_in_order() -> None:
+    """Where all agree on their number, the order is no excuse."""
+    span = {"min": "1Gi", "step": "1Gi"}
+    question = scenario(published("b", span, count=2), published("a", span, count=2))
+
+    assert judged(question, NO) == (Verdict.DIFFERENT, "")
+
+
+def test_amounts_may_be_written_as_they_were_copied() -> None:
+    """Go writes 2048Mi as 2Gi; an amount that was computed has to be written alike."""
+    open_range, steps = {"min": "1Gi"}, {"min": "1Gi", "step": "1Gi"}
+
+    assert judged(scenario(published("s", open_range), requested="2048Mi"), picked("on-s", "2Gi")) == (
+        Verdict.EQUAL,
+        "",
+    )
+    assert judged(scenario(published("s", steps), requested="1900Mi"), picked("on-s", "2048Mi"))[0] is (
+        Verdict.DIFFERENT
+    )
+
+
+def test_giving_up_is_said_by_whom() -> None:
+    """What upstream does not decide in its time says nothing about us."""
+    aborted = {"error": "filter operation aborted", "errorKind": "aborted"}
+
+    assert judged(scenario(published("s", {"min": "1Gi"})), aborted) == (Verdict.UNDECIDED, "by upstream")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1500m", 2),
+        ("-1500m", -2),
+        ("10E", 0),
+        ("20000000000000000000", 20 * 10**18 - 2**64),
+        ("8Ei", 2**63 - 1),
+    ],
+)
+def test_values_are_those_of_go(text: str, expected: int) -> None:
+    """Parts of a unit count as one; what an int64 does not hold is nothing, or its low bits. Measured."""
+    assert value(parse_quantity(text)) == expected
