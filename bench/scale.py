@@ -1,0 +1,204 @@
+"""What the operator costs in a large cluster: start, memory, events, passes, and claims that come and go.
+
+    python bench/scale.py                        # 5,000 nodes, 40,000 devices, 10,000 claims
+    python bench/scale.py --cycles 100000        # and so many claims made, decided and deleted
+    python bench/scale.py --nodes 100 --claims 200 --allocated 150 --events 1000 --cycles 500
+
+An API server in memory, in another process, holds the cluster; the operator is the real one, `dra-operator run`, in a
+process of its own. What is told:
+
+- start: from the start of the process until `/readyz` says 200, that is until everything has been listed; and the
+  claims that were waiting then
+- memory: resident once synced, and at the peak, as the kernel counts them
+- idle: from the moment a claim is stored until its allocation is
+- events: how many changes a second of claims (a label) and of slices (a new generation, so everything of a slice)
+  come from the store into decisions, while a claim waits for the last one; processor time of the operator by event
+- passes: how long one took, in the mean over all
+- cycles: resident memory as claims come and go, and how it grows by cycle over the second half
+
+Nothing is said about whether a time is good. The exit code is 1 if a count is wrong: a claim not decided, or decided
+wrongly, a device given twice, an error inside the operator.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from scaling.cluster import DEVICES
+from scaling.process import Operator, Server
+
+SETTLE_SECONDS = 3.0
+READY_SECONDS = 300.0
+
+
+class Measurement:
+    """One run: the figures are printed as they come; `wrong` collects what must not be."""
+
+    def __init__(self, server: Server, operator: Operator) -> None:
+        self.wrong: list[str] = []
+        self._server = server
+        self._operator = operator
+
+    def start(self) -> None:
+        """Wait until the operator is ready and the claims that wait are decided."""
+        seconds = self._operator.wait_ready(READY_SECONDS)
+        print(
+            f"start: ready after {seconds:.1f} s ({self._operator.cpu():.1f} s of processor time);"
+            f" resident {self._operator.resident():.0f} MiB, peak {self._operator.peak():.0f} MiB"
+        )
+        pending = self._do("pending")[0]
+        print(
+            f"start: {pending['claims']} claims were waiting: {pending['allocated']} allocated,"
+            f" all decided {pending['seconds']:.1f} s later"
+        )
+        self.equal("waiting claims allocated", pending["allocated"], pending["claims"])
+        time.sleep(SETTLE_SECONDS)
+        print(
+            f"memory: resident {self._operator.resident():.0f} MiB once synced and settled,"
+            f" peak {self._operator.peak():.0f} MiB"
+        )
+
+    def idle(self, count: int) -> None:
+        """Measure single claims."""
+        found = self._do("idle", count=count)[0]
+        self.equal("idle claims allocated", found["count"], count)
+        print(f"idle: {count} claims: median {found['p50']:.1f} ms, p99 {found['p99']:.1f} ms")
+
+    def events(self, kind: str, events: int) -> None:
+        """Measure a burst of changes of `kind`: claims or slices."""
+        before = self._operator.cpu()
+        found = self._do(kind, events=events)[0]
+        cpu = self._operator.cpu() - before
+        print(
+            f"events: {events} of {kind}: {events / found['seconds']:,.0f} a second,"
+            f" {cpu / events * 1e6:.0f} us of processor time each"
+        )
+
+    def cycles(self, count: int, *, at_once: int, rate: float, report: int) -> None:
+        """Let claims come and go."""
+        points: list[tuple[int, float]] = []
+        cpu = self._operator.cpu()
+        answers = self._do("cycles", count=count, at_once=at_once, rate=rate, report=report, show=points)
+        last = answers[-1]
+        self.equal("claims gone", last["gone"], count)
+        used = self._operator.cpu() - cpu
+        print(
+            f"cycles: {last['gone']} claims, {last['allocated']} allocated and {last['hopeless']} told why not, in"
+            f" {last['seconds']:.0f} s: {last['gone'] / last['seconds']:.0f} a second,"
+            f" {used / count * 1000:.2f} ms of processor time each"
+        )
+        half = points[len(points) // 2 :]
+        print(
+            f"cycles: resident {points[0][1]:.0f} MiB after {points[0][0]}, {points[-1][1]:.0f} MiB at the end;"
+            f" {slope(half) * 1024:+.3f} KiB a cycle over the second half"
+        )
+
+    def finish(self) -> None:
+        """Print what the operator counted itself."""
+        metric = self._operator.metric
+        passes = metric("dra_operator_pass_seconds_count")
+        mean = metric("dra_operator_pass_seconds_sum") / max(passes, 1) * 1000
+        decisions = metric("dra_operator_decision_seconds_count")
+        decision = metric("dra_operator_decision_seconds_sum") / max(decisions, 1) * 1000
+        print(
+            f"passes: {passes:.0f}, {mean:.1f} ms in the mean; {decisions:.0f} decisions, {decision:.3f} ms each"
+        )
+        self.equal("errors of the operator", metric("dra_operator_errors_total"), 0)
+        self.equal("devices held twice", metric("dra_operator_device_collisions"), 0)
+        print(f"memory: peak {self._operator.peak():.0f} MiB in all")
+
+    def equal(self, what: str, found: float, expected: float) -> None:
+        """Note what is wrong if a figure is not what it has to be."""
+        if found != expected:
+            self.wrong.append(f"{what}: {found:g}, and not {expected:g}")
+
+    def _do(
+        self, job: str, show: list[tuple[int, float]] | None = None, **parameters: Any
+    ) -> Sequence[Mapping[str, Any]]:
+        answers = []
+        for answer in self._server.do(job, **parameters):
+            if answer.get("done"):
+                self.wrong += answer["wrong"]
+                return answers
+            answers.append(answer)
+            if show is not None:
+                resident = self._operator.resident()
+                show.append((answer["gone"], resident))
+                print(
+                    f"cycles: {answer['gone']:>7} gone after {answer['seconds']:5.0f} s: {resident:.1f} MiB"
+                )
+        return answers
+
+
+def slope(points: Sequence[tuple[int, float]]) -> float:
+    """Return how much the second number grows by the first, by least squares; 0 for fewer than two points."""
+    if len(points) < 2:
+        return 0.0
+    middle_x = sum(x for x, _ in points) / len(points)
+    middle_y = sum(y for _, y in points) / len(points)
+    square = sum((x - middle_x) ** 2 for x, _ in points)
+    return sum((x - middle_x) * (y - middle_y) for x, y in points) / square
+
+
+def run(arguments: argparse.Namespace, directory: Path) -> list[str]:
+    """Measure, and return what was wrong."""
+    kubeconfig = directory / "kubeconfig"
+    server = Server(kubeconfig, nodes=arguments.nodes, claims=arguments.claims, allocated=arguments.allocated)
+    try:
+        print(
+            f"cluster: {arguments.nodes} nodes, {arguments.nodes * DEVICES} devices, {arguments.claims} claims"
+        )
+        operator = Operator(kubeconfig, arguments.log or directory / "operator.log")
+        try:
+            measurement = Measurement(server, operator)
+            measurement.start()
+            measurement.idle(arguments.idle)
+            for kind in ("claims", "slices"):
+                measurement.events(kind, arguments.events)
+            if arguments.cycles:
+                report = max(1, arguments.cycles // 20)
+                measurement.cycles(
+                    arguments.cycles, at_once=arguments.at_once, rate=arguments.rate, report=report
+                )
+            measurement.finish()
+        finally:
+            code = operator.stop()
+    finally:
+        server.stop()
+    return measurement.wrong + ([f"the operator ended with exit code {code}"] if code else [])
+
+
+def main(texts: Sequence[str] | None = None) -> int:
+    """Run the measurement; return 1 if a count was wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--claims", type=int, default=10_000)
+    parser.add_argument("--allocated", type=int, default=9_000, help="claims that hold a device at the start")
+    parser.add_argument("--idle", type=int, default=50, help="claims made one after the other")
+    parser.add_argument("--events", type=int, default=20_000, help="changes in each burst")
+    parser.add_argument("--cycles", type=int, default=0, help="claims that come and go")
+    parser.add_argument(
+        "--at-once", type=int, default=100, help="claims of the cycles that are there at once"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=300.0, help="claims of the cycles made a second at most"
+    )
+    parser.add_argument("--log", type=Path, help="keep the operator's log in this file")
+    arguments = parser.parse_args(texts)
+    with tempfile.TemporaryDirectory() as temporary:
+        wrong = run(arguments, Path(temporary))
+    for line in wrong[:20]:
+        print(f"wrong: {line}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,323 @@
+"""The API server of the measurement, in a process of its own: it holds the cluster and does what a cluster does.
+
+    python -m scaling.server --nodes 5000 --claims 10000 --allocated 9000 --kubeconfig FILE
+
+Each line of its input is a job as JSON, `{"do": "cycles", "count": 100000}`; the answers are lines of JSON, and the
+last one of a job has `"done": true`. The jobs work on the store itself, without HTTP: what is measured is the
+operator, so what a person or a driver would do should cost as little as possible. What the operator does comes in by
+HTTP as always, and is judged here, where the truth is.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dra_operator.sim.server import ApiServer
+from scaling import cluster
+
+Body = dict[str, Any]
+
+CLAIM = "ResourceClaim"
+ANNOTATION = "dra-operator.io/pending"
+PATIENCE_SECONDS = 120.0
+"""How long anything may take before it counts as never."""
+OWN_SELECTOR, HOPELESS = 7, 11
+"""Of the claims of the cycles, each one so many has a selector that no other has, or one that matches no device."""
+
+
+def devices_of(claim: Body) -> tuple[tuple[str, str, str], ...]:
+    """Return the devices a claim holds; none if it is not allocated."""
+    allocation = (claim.get("status") or {}).get("allocation")
+    if not allocation:
+        return ()
+    return tuple((one["driver"], one["pool"], one["device"]) for one in allocation["devices"]["results"])
+
+
+def is_told(claim: Body) -> bool:
+    """Tell whether a claim says why it waits."""
+    return ANNOTATION in (claim["metadata"].get("annotations") or {})
+
+
+@dataclass(slots=True)
+class Judge:
+    """Knows who holds what; `wrong` says what was not as it has to be since the job before."""
+
+    held: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+
+    def take(self, name: str, devices: tuple[tuple[str, str, str], ...]) -> None:
+        """Note that a claim holds devices."""
+        for device in devices:
+            if (other := self.held.setdefault(device, name)) != name:
+                self.wrong.append(f"{'/'.join(device)} is held by {other} and {name}")
+
+    def give_back(self, devices: tuple[tuple[str, str, str], ...]) -> None:
+        """Note that devices are held no more."""
+        for device in devices:
+            self.held.pop(device, None)
+
+
+class Cluster:
+    """The cluster in the server, and the jobs that can be done in it."""
+
+    def __init__(self, server: ApiServer, nodes: int) -> None:
+        self._server = server
+        self._nodes = nodes
+        self._judge = Judge()
+        self._made = 0
+        self._waiting: set[str] = set()
+        """The claims that had no device at the start."""
+
+    def fill(self, claims: int, allocated: int) -> None:
+        """Put everything into the store."""
+        self._server.put(cluster.device_class())
+        self._server.load(cluster.nodes(self._nodes))
+        self._server.load(cluster.slices(self._nodes))
+        for body in cluster.claims(claims, allocated, nodes=self._nodes):
+            name, devices = body["metadata"]["name"], devices_of(body)
+            self._judge.take(name, devices)
+            if not devices:
+                self._waiting.add(name)
+            self._server.put(body)
+
+    async def do(self, job: Body) -> AsyncIterator[Body]:
+        """Do a job and yield its answers. Raises ValueError for one that is not known."""
+        jobs = {
+            "pending": self._pending,
+            "idle": self._idle,
+            "claims": self._claim_events,
+            "slices": self._slice_events,
+            "cycles": self._cycles,
+        }
+        name = job.pop("do")
+        if name not in jobs:
+            raise ValueError(f"{name} is none of the jobs {', '.join(jobs)}")
+        async for answer in jobs[name](**job):
+            yield answer
+        found, self._judge.wrong = self._judge.wrong, []
+        yield {"done": True, "wrong": found}
+
+    # --- the jobs
+
+    async def _pending(self) -> AsyncIterator[Body]:
+        """Wait until the claims that had no device at the start are decided."""
+        began = time.monotonic()
+        waiting, self._waiting = self._waiting, set()
+        allocated = 0
+        async for name in self._decided(waiting):
+            allocated += bool(devices_of(self._claim(name)))
+            self._judge.take(name, devices_of(self._claim(name)))
+        yield {"claims": len(waiting), "allocated": allocated, "seconds": time.monotonic() - began}
+
+    async def _idle(self, count: int) -> AsyncIterator[Body]:
+        """Make claims one after the other, each when the one before has its device, and tell how long each waited."""
+        waits = []
+        for _ in range(count):
+            name = self._new()
+            began = time.monotonic()
+            self._server.put(cluster.claim(name))
+            async for _ in self._decided({name}, pause=0.001):
+                pass
+            waits.append((time.monotonic() - began) * 1000)
+            self._judge.take(name, devices_of(self._claim(name)))
+            await asyncio.sleep(0.05)
+        waits.sort()
+        late = waits[min(len(waits) - 1, int(len(waits) * 0.99))] if waits else 0.0
+        yield {"count": len(waits), "p50": statistics.median(waits or [0.0]), "p99": late}
+
+    async def _claim_events(self, events: int) -> AsyncIterator[Body]:
+        """Change labels of allocated claims, then make a claim: when it has its device, all changes were taken in."""
+        names = [
+            claim["metadata"]["name"]
+            for claim in self._server.list(CLAIM, cluster.NAMESPACE)
+            if devices_of(claim)
+        ]
+        began = time.monotonic()
+        for number in range(events):
+            self._label(CLAIM, names[number % len(names)], cluster.NAMESPACE, number)
+            await self._breathe(number)
+        name = self._new()
+        self._server.put(cluster.claim(name))
+        yield await self._finish(name, events, began)
+
+    async def _slice_events(self, events: int) -> AsyncIterator[Body]:
+        """Publish slices of a new generation, the last one with a device that a claim is waiting for."""
+        name = self._new()
+        marked = f"marked-{name}"
+        self._server.put(cluster.claim(name, cluster.has_model(marked)))
+        async for _ in self._decided({name}):
+            pass
+        began = time.monotonic()
+        for number in range(events):
+            # The last one is that of the last node, whose devices are taken last.
+            node = cluster.node_name((number - events) % self._nodes)
+            last = number == events - 1
+            body = cluster.resource_slice(node, generation=2 + self._made, marked=marked if last else "")
+            self._server.put(body)
+            await self._breathe(number)
+        yield await self._finish(name, events, began)
+
+    async def _cycles(self, count: int, at_once: int, rate: float, report: int) -> AsyncIterator[Body]:
+        """Make claims, wait until each is decided, delete it, wait until it is gone; `at_once` live at a time."""
+        began = time.monotonic()
+        made = gone = allocated = hopeless = 0
+        waiting: dict[str, bool] = {}
+        leaving: set[str] = set()
+        progressed = began
+        while gone < count:
+            allowed = min(count, int((time.monotonic() - began) * rate) + 1)
+            while made < allowed and len(waiting) + len(leaving) < at_once:
+                made += 1
+                name = self._new()
+                waiting[name] = made % HOPELESS == 0
+                self._server.put(cluster.claim(name, _expression(made)))
+            for name, is_hopeless in tuple(waiting.items()):
+                claim = self._claim(name)
+                if not devices_of(claim) and not is_told(claim):
+                    continue
+                if bool(devices_of(claim)) == is_hopeless:
+                    self._judge.wrong.append(f"{name} is {'' if is_hopeless else 'not '}allocated")
+                allocated += not is_hopeless
+                hopeless += is_hopeless
+                self._judge.take(name, devices_of(claim))
+                self._judge.give_back(devices_of(claim))
+                del waiting[name]
+                self._delete(name)
+                leaving.add(name)
+            for name in tuple(leaving):
+                if self._find(name) is None:
+                    leaving.discard(name)
+                    gone += 1
+                    progressed = time.monotonic()
+                    if gone % report == 0 or gone == count:
+                        yield {
+                            "gone": gone,
+                            "seconds": time.monotonic() - began,
+                            "allocated": allocated,
+                            "hopeless": hopeless,
+                        }
+            if time.monotonic() - progressed > PATIENCE_SECONDS:
+                self._judge.wrong.append(f"{len(waiting)} claims not decided, {len(leaving)} not gone")
+                return
+            await asyncio.sleep(0.01)
+
+    # --- what they are made of
+
+    def _new(self) -> str:
+        self._made += 1
+        return f"made-{self._made:07d}"
+
+    def _find(self, name: str) -> Body | None:
+        return self._server.get(CLAIM, name, cluster.NAMESPACE)
+
+    def _claim(self, name: str) -> Body:
+        found = self._find(name)
+        if found is None:
+            raise LookupError(f"claim {name} is gone, and nobody deleted it")
+        return found
+
+    async def _decided(self, names: set[str], pause: float = 0.01) -> AsyncIterator[str]:
+        """Yield each claim when it has devices or says why it waits; those that never do count as wrong."""
+        names = set(names)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while names:
+            for name in sorted(names):
+                if devices_of(self._claim(name)) or is_told(self._claim(name)):
+                    names.discard(name)
+                    yield name
+            if time.monotonic() > deadline:
+                self._judge.wrong.append(f"{len(names)} claims not decided, among them {min(names)}")
+                return
+            await asyncio.sleep(pause)
+
+    async def _finish(self, name: str, events: int, began: float) -> Body:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not devices_of(self._claim(name)):
+            if time.monotonic() > deadline:
+                self._judge.wrong.append(f"{name} was not allocated after {events} events")
+                break
+            await asyncio.sleep(0.005)
+        self._judge.take(name, devices_of(self._claim(name)))
+        return {"events": events, "seconds": time.monotonic() - began}
+
+    def _label(self, kind: str, name: str, namespace: str, number: int) -> None:
+        def change(body: Body) -> Body:
+            metadata = body["metadata"]
+            labels = {**(metadata.get("labels") or {}), "touched": str(number)}
+            return {**body, "metadata": {**metadata, "labels": labels}}
+
+        self._server.touch(kind, name, namespace, change)
+
+    def _delete(self, name: str) -> None:
+        """Delete a claim as the API server does: at once, or when its last finalizer has gone."""
+        if not self._claim(name)["metadata"].get("finalizers"):
+            self._server.remove(CLAIM, name, cluster.NAMESPACE)
+            return
+
+        def change(body: Body) -> Body:
+            metadata = {**body["metadata"], "deletionTimestamp": _now(), "deletionGracePeriodSeconds": 0}
+            return {**body, "metadata": metadata}
+
+        self._server.touch(CLAIM, name, cluster.NAMESPACE, change)
+
+    async def _breathe(self, number: int) -> None:
+        """Let the server answer now and then."""
+        if number % 50 == 0:
+            await asyncio.sleep(0)
+
+
+def _expression(number: int) -> str:
+    if number % HOPELESS == 0:
+        return cluster.has_model("none")
+    if number % OWN_SELECTOR == 0:
+        return f'device.attributes["{cluster.DRIVER}"].uuid != "{number}"'
+    return ""
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _jobs() -> Iterator[Body]:
+    while line := sys.stdin.readline():
+        yield json.loads(line)
+
+
+async def serve(arguments: argparse.Namespace) -> None:
+    """Fill the server, listen, and do the jobs until the input ends."""
+    async with ApiServer() as server:
+        held = Cluster(server, arguments.nodes)
+        held.fill(arguments.claims, arguments.allocated)
+        arguments.kubeconfig.write_text(server.kubeconfig(), encoding="utf-8")
+        _say({"url": server.url})
+        jobs = _jobs()
+        while (job := await asyncio.to_thread(next, jobs, None)) is not None:
+            async for answer in held.do(job):
+                _say(answer)
+
+
+def _say(answer: Body) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Serve until the input ends."""
+    parser = argparse.ArgumentParser(prog="python -m scaling.server", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--claims", type=int, default=10_000)
+    parser.add_argument("--allocated", type=int, default=9_000)
+    parser.add_argument("--kubeconfig", type=Path, required=True)
+    asyncio.run(serve(parser.parse_args()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

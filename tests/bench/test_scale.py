@@ -1,0 +1,72 @@
+"""The measurement of the operator in a large cluster, in a small one."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+import scale
+from scaling import cluster
+from scaling.server import Judge
+
+SIZES = {"nodes": 6, "claims": 24, "allocated": 18, "idle": 2, "events": 60}
+CYCLES = {"cycles": 60, "at-once": 4, "rate": 1000}
+SMALL = [text for name, value in (SIZES | CYCLES).items() for text in (f"--{name}", str(value))]
+
+
+def test_a_small_run_counts_right(capsys: pytest.CaptureFixture[str]) -> None:
+    """The operator decides every claim that waits, comes or goes, and the exit code says so."""
+    code = scale.main(SMALL)
+    told = capsys.readouterr().out
+
+    assert code == 0, told
+    assert "6 claims were waiting: 6 allocated" in told
+    assert "60 claims, 55 allocated and 5 told why not" in told
+
+
+def test_a_device_held_twice_is_wrong() -> None:
+    """It is told with both of its claims, and not again once one has given it back."""
+    judge = Judge()
+    device = ("driver", "pool", "gpu-0")
+    judge.take("a", (device,))
+    judge.take("b", (device,))
+    assert judge.wrong == ["driver/pool/gpu-0 is held by a and b"]
+
+    judge.give_back((device,))
+    judge.take("c", (device,))
+    assert len(judge.wrong) == 1
+
+
+def test_a_wrong_count_is_told() -> None:
+    """A figure that is not what it has to be is one of what was wrong."""
+    measurement = scale.Measurement.__new__(scale.Measurement)
+    measurement.wrong = []
+    measurement.equal("claims gone", 3, 3)
+    measurement.equal("claims gone", 2, 3)
+
+    assert measurement.wrong == ["claims gone: 2, and not 3"]
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"), [([], 0.0), ([(1, 5.0)], 0.0), ([(0, 1.0), (2, 2.0), (4, 3.0)], 0.5)]
+)
+def test_slope(points: list[tuple[int, float]], expected: float) -> None:
+    """It is that of a straight line through the points."""
+    assert scale.slope(points) == pytest.approx(expected)
+
+
+def test_devices_are_all_different() -> None:
+    """Each has fourteen attributes, among them one that no other has, and two capacities."""
+    devices = [one for body in cluster.slices(3) for one in body["spec"]["devices"]]
+
+    assert len({one["attributes"]["uuid"]["string"] for one in devices}) == len(devices) == 24
+    assert {len(one["attributes"]) for one in devices} == {14}
+    assert {len(one["capacity"]) for one in devices} == {2}
+
+
+def test_more_claims_than_devices_are_refused() -> None:
+    """Such a cluster cannot be made."""
+    with pytest.raises(ValueError, match="cannot hold 8 devices"):
+        list(cluster.claims(9, 9, nodes=1))
