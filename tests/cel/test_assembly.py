@@ -1,13 +1,13 @@
 """Assembly: what an expression of Python becomes."""
 
-import ast
 from types import SimpleNamespace
 
 import pytest
 
 from dra_operator.cel.assembly import assembled
+from dra_operator.cel.trees import load, part_of
 
-ANSWER = ast.Attribute(ast.Name("d", ast.Load()), "driver", ast.Load())
+ANSWER = part_of(load("d"), "driver")
 
 
 def test_a_failing_expression_is_handed_on():

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from dra_operator.api.semver import Semver
-from dra_operator.cel import fast, operators
+from dra_operator.cel import fast, operators, trees
 from dra_operator.cel.assembly import Compiled, assembled
 from dra_operator.cel.certainty import TYPES_OF_CONSTANTS, certain_type
 from dra_operator.cel.folds import Pieces, pieces_of
@@ -42,17 +42,25 @@ from dra_operator.cel.plan import (
     Step,
     Variable,
 )
+from dra_operator.cel.trees import (
+    COMPARISONS,
+    Constants,
+    call,
+    call_of,
+    compare,
+    function_of,
+    is_a,
+    load,
+    part_of,
+    tuple_of,
+)
 from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
 from dra_operator.cel.values import MISSING
 
-_LITERALS: Final = frozenset((bool, int, str, bytes, type(None)))
 _PLAIN: Final = {BOOL: bool, INT: int, STRING: str}
 """The static types whose values Python compares as CEL does, as long as both sides have the same type."""
 _LONGEST_UNROLLED: Final = 8
-_COMPARISONS: Final[dict[str, type[ast.cmpop]]] = {
-    "_<_": ast.Lt, "_<=_": ast.LtE, "_>_": ast.Gt, "_>=_": ast.GtE,
-}  # fmt: skip
-_ORDERINGS: Final[dict[str, type[ast.cmpop]]] = {"isGreaterThan": ast.Gt, "isLessThan": ast.Lt}
+_ORDERINGS: Final = {"isGreaterThan": COMPARISONS["_>_"], "isLessThan": COMPARISONS["_<_"]}
 _ORDER_KEYS: Final = {Quantity_: "nano", Semver: "key"}
 _HELPERS: Final = {
     "truth": fast.truth, "elements": fast.elements, "pairs": fast.pairs, "at": fast.at, "along": fast.along,
@@ -78,37 +86,16 @@ def generate(plan: Plan, types: Mapping[int, Type], otherwise: Compiled, *, answ
     try:
         value = generator.expression(plan.step)
         if answer is BOOL and generator.type_of(plan.step) is not BOOL:
-            value = _call("truth", value)
-        return assembled(value, {**_HELPERS, **generator.constants, "otherwise": otherwise})
+            value = call("truth", value)
+        return assembled(value, {**_HELPERS, **generator.constants.named, "otherwise": otherwise})
     except (_UnsupportedError, RecursionError, MemoryError, SyntaxError):
         return None
-
-
-def _name(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
-
-
-def _call(helper: str, *arguments: ast.expr) -> ast.expr:
-    return ast.Call(_name(helper), list(arguments), [])
-
-
-def _is(kind: str, value: ast.expr) -> ast.expr:
-    """Return the question whether a value is exactly of a type."""
-    return ast.Compare(ast.Call(_name("type"), [value], []), [ast.Is()], [_name(kind)])
-
-
-def _compare(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> ast.expr:
-    return ast.Compare(left, [operator], [right])
-
-
-def _lambda(body: ast.expr, *names: str) -> ast.expr:
-    return ast.Lambda(ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, []), body)
 
 
 @dataclass(slots=True)
 class _Generator:
     types: Mapping[int, Type]
-    constants: dict[str, Any] = field(default_factory=dict)
+    constants: Constants = field(default_factory=Constants)
     aliases: Aliases = field(default_factory=dict)
     sure: dict[int, Type] = field(default_factory=dict)
     """The types of variables that run over constants."""
@@ -136,15 +123,11 @@ class _Generator:
     def condition(self, step: Step) -> ast.expr:
         """Return an expression that gives a bool or raises."""
         value = self.expression(step)
-        return value if self.type_of(step) is BOOL else _call("truth", value)
+        return value if self.type_of(step) is BOOL else call("truth", value)
 
     def constant(self, value: Any) -> ast.expr:
         """Return a constant as a literal of Python, or as a name for it."""
-        if type(value) in _LITERALS:
-            return ast.Constant(value)
-        name = f"k{len(self.constants)}"
-        self.constants[name] = value
-        return _name(name)
+        return self.constants.add(value)
 
     def _const(self, step: Const) -> ast.expr:
         return self.constant(step.value)
@@ -157,13 +140,13 @@ class _Generator:
             if step.test_id is not None:
                 raise _UnsupportedError
             chosen, other = self.expression(root.chosen), self.expression(root.other)
-            return ast.IfExp(self.condition(root.condition), chosen, other)
+            return trees.IfExp(self.condition(root.condition), chosen, other)
         qualifiers = way(step, self.aliases)
         if qualifiers is not None:
             return self._of_device(qualifiers, tested=step.test_id is not None)
         if isinstance(root, Variable):
             constant = self.unrolled.get(root.slot)
-            value: ast.expr = _name(f"s{root.slot}") if constant is None else self._const(constant)
+            value: ast.expr = load(f"s{root.slot}") if constant is None else self._const(constant)
         else:
             assert isinstance(root, Operand)
             value = self.expression(root.step)
@@ -176,18 +159,18 @@ class _Generator:
             plain, key = table
             last = qualifiers[2]
             if last.test_only:
-                return _compare(key, ast.In(), plain)
+                return compare(key, trees.IN, plain)
             if not last.optional:
-                value = ast.Subscript(plain, key, ast.Load())
+                value = trees.Subscript(plain, key, trees.LOAD)
                 return self._along(value, qualifiers[3:], tested=tested)
         first = qualifiers[0] if qualifiers else None
         if first is not None and not (first.test_only or first.optional or first.step is not None):
             names = {"driver": "driver", "allowMultipleAllocations": "multiple"}
             plain_name = names.get(first.key)
             if plain_name is not None:
-                field_value = ast.Attribute(_name("d"), plain_name, ast.Load())
+                field_value = part_of(load("d"), plain_name)
                 return self._along(field_value, qualifiers[1:], tested=tested)
-        return self._along(ast.Attribute(_name("d"), "root", ast.Load()), qualifiers, tested=tested)
+        return self._along(part_of(load("d"), "root"), qualifiers, tested=tested)
 
     def _table(self, qualifiers: tuple[Qualifier, ...]) -> tuple[ast.expr, ast.expr] | None:
         """Return the flat table and the key in it of what lies at a constant path, or None for other ways."""
@@ -196,7 +179,7 @@ class _Generator:
         keys = named(qualifiers[:3])
         if keys is None or keys[0] not in ("attributes", "capacity"):
             return None
-        return ast.Attribute(_name("d"), keys[0], ast.Load()), ast.Constant(f"{keys[1]}/{keys[2]}")
+        return part_of(load("d"), keys[0]), trees.Constant(f"{keys[1]}/{keys[2]}")
 
     def _along(self, value: ast.expr, qualifiers: tuple[Qualifier, ...], *, tested: bool) -> ast.expr:
         if not qualifiers:
@@ -204,17 +187,15 @@ class _Generator:
         plain = not any(part.optional or part.test_only for part in qualifiers)
         if plain and not tested:
             for part in qualifiers:
-                value = _call("at", value, self._key(part))
+                value = call("at", value, self._key(part))
             # A value that is optional makes everything after it optional; `at` finds nothing in it and raises.
             return value
         steps = [
-            ast.Tuple(
-                [self._key(part), ast.Constant(part.optional), ast.Constant(part.test_only)], ast.Load()
-            )
+            tuple_of(self._key(part), trees.Constant(part.optional), trees.Constant(part.test_only))
             for part in qualifiers
         ]
-        found = _call("along", value, *steps)
-        return _call("tested", found) if tested else found
+        found = call("along", value, *steps)
+        return call("tested", found) if tested else found
 
     def _key(self, qualifier: Qualifier) -> ast.expr:
         return self.constant(qualifier.key) if qualifier.step is None else self.expression(qualifier.step)
@@ -222,11 +203,11 @@ class _Generator:
     # --- logic and comparison -----------------------------------------------------------------------------------
 
     def _logic(self, step: Logic) -> ast.expr:
-        operator = ast.Or() if step.absorbing else ast.And()
-        return ast.BoolOp(operator, [self.condition(term) for term in step.terms])
+        operator = trees.OR if step.absorbing else trees.AND
+        return trees.BoolOp(operator, [self.condition(term) for term in step.terms])
 
     def _equality(self, step: Equality) -> ast.expr:
-        operator = ast.NotEq() if step.negated else ast.Eq()
+        operator = trees.NOT_EQUAL if step.negated else trees.EQUAL
         helper = "not_equal" if step.negated else "equal"
         left, right = map(self.known, step.arguments)
         return self._plainly(operator, helper, left, right)
@@ -235,24 +216,24 @@ class _Generator:
         """Return a comparison: Python's own where both sides are of one plain type, known or looked at first."""
         kinds = self.type_of(left), self.type_of(right)
         if kinds[0] == kinds[1] and kinds[0] in _PLAIN:
-            return _compare(self.expression(left), operator, self.expression(right))
+            return compare(self.expression(left), operator, self.expression(right))
         for one, other, kind in ((left, right, kinds[1]), (right, left, kinds[0])):
             if kind in _PLAIN and isinstance(other, Const) and not self.nested:
                 value, again = self._twice(one)
                 constant = self.expression(other)
                 sides = (again, constant) if one is left else (constant, again)
-                return ast.IfExp(
-                    _is(_PLAIN[kind].__name__, value),
-                    _compare(sides[0], operator, sides[1]),
-                    _call(helper, *sides),
+                return trees.IfExp(
+                    is_a(_PLAIN[kind].__name__, value),
+                    compare(sides[0], operator, sides[1]),
+                    call(helper, *sides),
                 )
-        return _call(helper, self.expression(left), self.expression(right))
+        return call(helper, self.expression(left), self.expression(right))
 
     def _twice(self, step: Step) -> tuple[ast.expr, ast.expr]:
         """Return an expression that gives a value and keeps it, and one that gives it again."""
         self.names += 1
         name = f"v{self.names}"
-        return ast.NamedExpr(ast.Name(name, ast.Store()), self.expression(step)), _name(name)
+        return trees.NamedExpr(trees.Name(name, trees.STORE), self.expression(step)), load(name)
 
     # --- calls --------------------------------------------------------------------------------------------------
 
@@ -261,11 +242,11 @@ class _Generator:
         name, arguments = step.function.name, step.arguments
         if all(isinstance(argument, Const) for argument in arguments):
             return self._folded(step)
-        if name in _COMPARISONS:
+        if name in COMPARISONS:
             ordered = self._compared_to(name, arguments)
-            return ordered or self._plainly(_COMPARISONS[name](), self._helper(step), *arguments)
+            return ordered or self._plainly(COMPARISONS[name], self._helper(step), *arguments)
         if name in _ORDERINGS:
-            ordered = self._ordered(_ORDERINGS[name](), arguments[0], arguments[1])
+            ordered = self._ordered(_ORDERINGS[name], arguments[0], arguments[1])
             if ordered is not None:
                 return ordered
         if name == "@in":
@@ -273,23 +254,20 @@ class _Generator:
             if found is not None:
                 return found
         if name == "!_":
-            return ast.UnaryOp(ast.Not(), self.condition(arguments[0]))
+            return trees.UnaryOp(trees.NOT, self.condition(arguments[0]))
         if name == "matches" and isinstance(arguments[1], Const) and self._are_texts(arguments):
-            return ast.Call(
-                self.constant(pattern(arguments[1].value).matches), [self.expression(arguments[0])], []
-            )
+            matches = pattern(arguments[1].value).matches
+            return call_of(self.constant(matches), self.expression(arguments[0]))
         if self.nested and name == "_+_":
-            return _call("added", *map(self.expression, arguments))
+            return call("added", *map(self.expression, arguments))
         callee = step.function.callee(map(self.type_of, arguments))
-        return ast.Call(self.constant(callee), [self.expression(part) for part in arguments], [])
+        return call_of(self.constant(callee), *map(self.expression, arguments))
 
     def _are_texts(self, steps: tuple[Step, ...]) -> bool:
         return all(self.type_of(step) == STRING for step in steps)
 
     def _helper(self, step: Invoke) -> str:
-        name = f"f{len(self.constants)}"
-        self.constants[name] = step.function.call
-        return name
+        return self.constants.add_named(step.function.call)
 
     def _folded(self, step: Invoke) -> ast.expr:
         try:
@@ -303,7 +281,7 @@ class _Generator:
         left, right = arguments
         zero = isinstance(right, Const) and type(right.value) is int and right.value == 0
         if zero and isinstance(left, Invoke) and left.function.name == "compareTo":
-            return self._ordered(_COMPARISONS[name](), *left.arguments)
+            return self._ordered(COMPARISONS[name], *left.arguments)
         return None
 
     def _ordered(self, operator: ast.cmpop, left: Step, right: Step) -> ast.expr | None:
@@ -320,10 +298,10 @@ class _Generator:
             return None
         other = self.constant(getattr(constant, key))
         if self.type_of(left).name == getattr(kind, "type_name", "kubernetes.Semver"):
-            return _compare(ast.Attribute(self.expression(left), key, ast.Load()), operator, other)
+            return compare(part_of(self.expression(left), key), operator, other)
         value, again = self._twice(left)
-        compared = _compare(ast.Attribute(again, key, ast.Load()), operator, other)
-        return ast.IfExp(_is(kind.__name__, value), compared, _call("truth", ast.Constant(None)))
+        compared = compare(part_of(again, key), operator, other)
+        return trees.IfExp(is_a(kind.__name__, value), compared, call("truth", trees.Constant(None)))
 
     @staticmethod
     def _constant_of(step: Invoke) -> Any:
@@ -342,28 +320,28 @@ class _Generator:
         if qualifiers is None or len(qualifiers) != 2:
             return None
         table = self._table((*qualifiers, Qualifier(0, key.value)))
-        return None if table is None else _compare(table[1], ast.In(), table[0])
+        return None if table is None else compare(table[1], trees.IN, table[0])
 
     def _members(self, step: Members) -> ast.expr:
         keys = self.constant(step.keys)
         kind = self.type_of(step.argument)
         if kind in (STRING, INT):
-            return _compare(self.expression(step.argument), ast.In(), keys)
+            return compare(self.expression(step.argument), trees.IN, keys)
         if self.nested:
-            return _call("member", self.expression(step.argument), keys)
+            return call("member", self.expression(step.argument), keys)
         value, again = self._twice(step.argument)
-        return ast.IfExp(_is("str", value), _compare(again, ast.In(), keys), _call("member", again, keys))
+        return trees.IfExp(is_a("str", value), compare(again, trees.IN, keys), call("member", again, keys))
 
     def _otherwise(self, step: Otherwise) -> ast.expr:
         found = self._optional_entry(step.left) if step.unwrap else None
         if found is not None and isinstance(step.right, Const):
             plain, key = found
-            return ast.Call(ast.Attribute(plain, "get", ast.Load()), [key, self.expression(step.right)], [])
+            return call_of(part_of(plain, "get"), key, self.expression(step.right))
         helper = "or_value" if step.unwrap else "or_optional"
         self.nested += 1
-        other = _lambda(self.expression(step.right))
+        other = function_of(self.expression(step.right))
         self.nested -= 1
-        return _call(helper, self.expression(step.left), other)
+        return call(helper, self.expression(step.left), other)
 
     def _optional_entry(self, step: Step) -> tuple[ast.expr, ast.expr] | None:
         if not isinstance(step, Attribute) or step.test_id is not None:
@@ -378,16 +356,13 @@ class _Generator:
     def _list(self, step: MakeList) -> ast.expr:
         if step.optional:
             raise _UnsupportedError
-        return ast.Tuple([self.expression(element) for element in step.elements], ast.Load())
+        return tuple_of(*map(self.expression, step.elements))
 
     def _map(self, step: MakeMap) -> ast.expr:
         if any(optional for _, _, optional in step.entries):
             raise _UnsupportedError
-        entries = [
-            ast.Tuple([self.expression(key), self.expression(value)], ast.Load())
-            for key, value, _ in step.entries
-        ]
-        return _call("made_map", *entries)
+        entries = [tuple_of(self.expression(key), self.expression(value)) for key, value, _ in step.entries]
+        return call("made_map", *entries)
 
     def _fold(self, step: Fold) -> ast.expr:
         if is_binding(step):
@@ -400,21 +375,21 @@ class _Generator:
             return written_out
         helper = "elements" if step.second is None else "pairs"
         self.nested += 1
-        target: ast.expr = ast.Name(f"s{step.first}", ast.Store())
+        target: ast.expr = trees.Name(f"s{step.first}", trees.STORE)
         if step.second is not None:
-            target = ast.Tuple([target, ast.Name(f"s{step.second}", ast.Store())], ast.Store())
-        over = _call(helper, self.expression(step.range))
+            target = trees.Tuple([target, trees.Name(f"s{step.second}", trees.STORE)], trees.STORE)
+        over = call(helper, self.expression(step.range))
         tests = [self.condition(test) for test in pieces.tests]
         if pieces.kind in ("all", "any"):
             element = self.condition(pieces.element)
         elif pieces.kind == "sum":
-            element = ast.Constant(1)
+            element = trees.Constant(1)
         else:
             element = self.expression(pieces.element)
         self.nested -= 1
-        generator = ast.GeneratorExp(element, [ast.comprehension(target, over, tests, 0)])
-        value = _call(pieces.kind, generator)
-        return _compare(value, ast.Eq(), ast.Constant(1)) if pieces.kind == "sum" else value
+        generator = trees.GeneratorExp(element, [ast.comprehension(target, over, tests, 0)])
+        value = call(pieces.kind, generator)
+        return compare(value, trees.EQUAL, trees.Constant(1)) if pieces.kind == "sum" else value
 
     def _written_out(self, step: Fold, pieces: Pieces) -> ast.expr | None:
         """Return `all` or `exists` over a few constants as a chain of conditions; None for other folds."""
@@ -435,7 +410,7 @@ class _Generator:
             self.unrolled = {step.first: Const(step.range.id, element)}
             conditions.append(self.condition(pieces.element))
         self.unrolled = {}
-        return ast.BoolOp(ast.And() if pieces.kind == "all" else ast.Or(), conditions)
+        return trees.BoolOp(trees.AND if pieces.kind == "all" else trees.OR, conditions)
 
     def _binding(self, step: Fold) -> ast.expr:
         bound = bound_way(step, self.aliases)
@@ -444,9 +419,9 @@ class _Generator:
             return self.expression(step.result)
         init = self.expression(step.init)
         self.nested += 1
-        result = _lambda(self.expression(step.result), f"s{step.accumulator}")
+        result = function_of(self.expression(step.result), f"s{step.accumulator}")
         self.nested -= 1
-        return ast.Call(result, [init], [])
+        return call_of(result, init)
 
 
 def _unsupported(_generator: _Generator, _step: Step) -> ast.expr:

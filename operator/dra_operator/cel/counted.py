@@ -11,20 +11,30 @@ a call is charged if its last argument was evaluated, whether to a value or to a
 Some of what costs upstream next to nothing takes long in any language: `work` counts that beside the cost, and ends
 an evaluation in a tenth of a second at most.
 
-The text that is compiled holds names chosen here and nothing else; whatever a user wrote is a constant under such
-a name.
+Like the code of selectors (codegen.py) it is put together from nodes (trees.py). That is expressions within each other,
+which know neither costs nor errors; this is one statement a step, so that each has its cost and its error.
 """
 
 # ruff: noqa: SLF001 - the table at the end is that of the class above it
 
+import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from dra_operator.cel import trees
 from dra_operator.cel.call_costs import call_cost, fixed_cost, needs_result
 from dra_operator.cel.counted_folds import Folds
 from dra_operator.cel.counted_help import SCOPE
-from dra_operator.cel.counted_lines import UnsupportedError
+from dra_operator.cel.counted_lines import (
+    AGAIN,
+    UnsupportedError,
+    differs,
+    holds,
+    is_missing,
+    is_there,
+    value_of,
+)
 from dra_operator.cel.meter import COST_LIMIT, LIST_COST, MAP_COST, Meter
 from dra_operator.cel.operators import SINGLETONS
 from dra_operator.cel.paths import named
@@ -46,6 +56,19 @@ from dra_operator.cel.plan import (
     Step,
     Variable,
 )
+from dra_operator.cel.trees import (
+    COMPARISONS,
+    add_to,
+    call,
+    call_of,
+    compare,
+    is_a,
+    load,
+    part_of,
+    set_to,
+    tuple_of,
+    when,
+)
 from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, STRING, Kind, Type
 
 Counted: TypeAlias = Callable[[Any, Meter], Any]
@@ -57,7 +80,10 @@ _WORK: Final = {
     "isCIDR": 120, "validate": 150, "url": 400, "isURL": 400,
 }  # fmt: skip
 _SCALARS: Final = frozenset(("bool", "int", "uint", "double"))
-_COMPARISONS: Final = {"_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
+_TELL_COST: Final = trees.Assign([trees.Attribute(load("m"), "cost", trees.STORE)], load("c"))
+_TOO_MUCH: Final = compare(load("c"), COMPARISONS["_>_"], trees.Constant(COST_LIMIT))
+_END: Final = when(_TOO_MUCH, trees.Raise(call("cost_exceeded"), None))
+_END_FROM_NOTHING: Final = when(_TOO_MUCH, trees.Raise(call("cost_exceeded"), trees.Constant(None)))
 
 
 def generate_counted(plan: Plan, types: Mapping[int, Type]) -> Counted | None:
@@ -67,33 +93,24 @@ def generate_counted(plan: Plan, types: Mapping[int, Type]) -> Counted | None:
     """
     writer = _Writer(writers=_WRITERS, types=types)
     try:
-        writer.function(plan.step)
-        code = compile("\n".join(writer.lines), "<counted>", "exec")
+        definition = writer.function(plan.step)
+        return trees.made(definition, "evaluate", {**SCOPE, **writer.constants.named})
     except (UnsupportedError, RecursionError, MemoryError, SyntaxError):
         return None
-    scope = {**SCOPE, **writer.constants}
-    exec(code, scope)  # noqa: S102 - names chosen below are all there is in it
-    counted: Counted = scope["evaluate"]
-    return counted
 
 
 @dataclass(slots=True)
 class _Writer(Folds):
-    """The lines of a plan: a step becomes the lines that evaluate it, and the name that then holds its value."""
+    """The statements of a plan."""
 
-    def function(self, step: Step) -> None:
-        """Write the whole function."""
-        with self._block("def evaluate(d, m):"):
-            self._line("c = w = 0")
-            with self._block("try:"):
-                self._line(f"r = {self.value(step)}")
-            with self._block("except CelError:"):
-                self._line(f"if c > {COST_LIMIT}: raise cost_exceeded() from None")
-                self._line("raise")
-            with self._block("finally:"):
-                self._line("m.cost = c")
-            self._line(f"if c > {COST_LIMIT}: raise cost_exceeded()")
-            self._line("return r")
+    def function(self, step: Step) -> ast.stmt:
+        """Return the whole function."""
+        nothing = trees.Constant(0)
+        attempt = trees.Try([], [trees.handler([_END_FROM_NOTHING, AGAIN])], [], [_TELL_COST])
+        with self._within(attempt.body):
+            self._let("r", self.value(step))
+        body = [set_to("c", nothing), set_to("w", nothing), attempt, _END, trees.Return(load("r"))]
+        return trees.function("evaluate", ("d", "m"), body)
 
     def _const(self, step: Const) -> str:
         return self._constant(step.value)
@@ -105,7 +122,8 @@ class _Writer(Folds):
         value = self._resolved(step)
         if step.test_id is None:
             return value
-        return self._set(f"({value}.value is not MISSING) if type({value}) is Optional_ else {value}")
+        present = is_there(part_of(value_of(value), "value"))
+        return self._set(trees.IfExp(is_a("Optional_", value_of(value)), present, value_of(value)))
 
     def _resolved(self, attribute: Attribute) -> str:
         """Write the evaluation of an attribute without the cost that belongs to the attribute as a whole."""
@@ -123,31 +141,36 @@ class _Writer(Folds):
         if not qualifiers:
             return value
         if kind.name == "optional_type":
-            found = self._set(value)
-            with self._block(f"if {value}.value is not MISSING:"):
-                inner = self._set(f"{value}.value")
-                self._line(f"{found} = {self._along(inner, qualifiers, optional=True)}")
-            return found
+            return self._along_optional(value, qualifiers)
         if kind.kind in DYNAMIC:
             # What is dyn may still be an optional value; that is rare enough to leave it to the interpreter.
-            self._line(f"if type({value}) is Optional_: raise TypeError")
+            self._write(when(is_a("Optional_", value_of(value)), trees.Raise(load("TypeError"), None)))
         return self._along(value, qualifiers)
+
+    def _along_optional(self, value: str, qualifiers: list[Qualifier]) -> str:
+        """Write the steps of a chain that starts at an optional value."""
+        found = self._set(value_of(value))
+        with self._if(is_there(part_of(value_of(value), "value"))):
+            inner = self._set(part_of(value_of(value), "value"))
+            self._let(found, self._along(inner, qualifiers, optional=True))
+        return found
 
     def _chosen(self, choice: Choice) -> str:
         condition = self.condition(choice.condition)
         name = self._name("v")
-        with self._block(f"if {condition}:"):
-            self._line(f"{name} = {self._resolved(choice.chosen)}")
-        with self._block("else:"):
-            self._line(f"{name} = {self._resolved(choice.other)}")
+        with self._if(value_of(condition)) as block:
+            self._let(name, self._resolved(choice.chosen))
+        with self._into(block.orelse):
+            self._let(name, self._resolved(choice.other))
         return name
 
     def _variable(self, slot: int) -> str:
         name = f"s{slot}"
         if slot in self.lazy:
-            self._line(f"if {name} is MISSING: {self.lazy[slot]}()")
+            self._write(when(is_missing(load(name)), trees.Expr(call(self.lazy[slot]))))
         if slot in self.failing:
-            self._line(f"if type({name}) is Failure: raise {name}.error")
+            error = part_of(load(name), "error")
+            self._write(when(is_a("Failure", load(name)), trees.Raise(error, None)))
         return name
 
     def _of_device(self, qualifiers: list[Qualifier]) -> str:
@@ -155,67 +178,73 @@ class _Writer(Folds):
         keys = named(first)
         plain = not any(part.optional for part in first) and not any(part.test_only for part in first[:2])
         if keys is None or len(keys) < 3 or keys[0] not in ("attributes", "capacity") or not plain:
-            return self._along("d.root", qualifiers)
-        table, key = f"d.{keys[0]}", self._constant(f"{keys[1]}/{keys[2]}")
+            return self._along(self._set(part_of(load("d"), "root")), qualifiers)
+        table, key = part_of(load("d"), keys[0]), trees.Constant(f"{keys[1]}/{keys[2]}")
         self.cost += 3
         if first[2].test_only:
-            return self._set(f"{key} in {table}")
-        value = self._set(f"{table}.get({key}, MISSING)")
-        self._line(f"if {value} is MISSING: raise no_such_key({self._constant(keys[2])})")
+            return self._set(compare(key, trees.IN, table))
+        value = self._set(call_of(part_of(table, "get"), key, load("MISSING")))
+        absent = trees.Raise(call("no_such_key", trees.Constant(keys[2])), None)
+        self._write(when(is_missing(load(value)), absent))
         return self._along(value, qualifiers[3:])
 
     def _along(self, value: str, qualifiers: list[Qualifier], *, optional: bool = False) -> str:
         """Write the steps of a chain; each costs 1, unless it is optional and finds nothing."""
         if not qualifiers:
-            return self._set(f"Optional_({value})") if optional else value
+            return self._set(call("Optional_", value_of(value))) if optional else value
         part = qualifiers[0]
         optional = optional or part.optional
         self.cost += not optional
         key = self._key(part)
-        if not part.test_only:
-            found = self._set(f"{'look_up' if optional else 'qualify'}({value}, {key})")
-        elif optional:
-            found = self._set(f"True if look_up({value}, {key}) is not MISSING else MISSING")
+        looked_up = call("look_up", value_of(value), key)
+        if part.test_only and optional:
+            present = trees.IfExp(is_there(looked_up), trees.Constant(value=True), load("MISSING"))
+            found = self._set(present)
+        elif part.test_only:
+            found = self._set(is_there(looked_up))
         else:
-            found = self._set(f"look_up({value}, {key}) is not MISSING")
+            found = self._set(looked_up if optional else call("qualify", value_of(value), key))
         if not optional:
             return self._along(found, qualifiers[1:])
-        result = self._set("NONE")
-        with self._block(f"if {found} is not MISSING:"):
+        result = self._set(load("NONE"))
+        with self._if(is_there(load(found))):
             self.cost += 1
-            self._line(f"{result} = {self._along(found, qualifiers[1:], optional=True)}")
+            self._let(result, self._along(found, qualifiers[1:], optional=True))
         return result
 
-    def _key(self, qualifier: Qualifier) -> str:
+    def _key(self, qualifier: Qualifier) -> ast.expr:
         step = qualifier.step
         if step is None:
-            return self._constant(qualifier.key)
+            return value_of(self._constant(qualifier.key))
         key = self._resolved(step) if isinstance(step, Attribute) else self.value(step)
-        return f"check_key({key})"
+        return call("check_key", value_of(key))
 
     # --- logic and calls ----------------------------------------------------------------------------------------
 
     def _logic(self, step: Logic) -> str:
         left, right = step.terms
+        absorbing = step.absorbing
         if not self._can_fail(left) and self._type(left) == BOOL:
-            result = self._set(self.value(left))
-            with self._block(f"if {result} is not {step.absorbing}:"):
-                self._line(f"{result} = {self.condition(right)}")
+            result = self._set(value_of(self.value(left)))
+            with self._if(differs(result, absorbing)):
+                self._let(result, self.condition(right))
             return result
-        error = self._set("None")
+        error = self._set(trees.Constant(None))
         result = self._name("v")
-        with self._block("try:"):
-            self._line(f"{result} = {self.condition(left)}")
-        with self._caught():
-            self._line(f"{error} = x")
-            self._line(f"{result} = {not step.absorbing}")
-        with self._block(f"if {result} is not {step.absorbing}:"):
-            with self._block("try:"):
-                self._line(f"{result} = {self.condition(right)}")
-            with self._block("except CelError as x:"):
-                self._line(f"if {error} is None or type(x) is Abort: raise")
-                self._line(f"raise {error} from None")
-            self._line(f"if {error} is not None and {result} is not {step.absorbing}: raise {error}")
+        with self._try() as attempt:
+            self._let(result, self.condition(left))
+        with self._caught(attempt):
+            self._let(error, "x")
+            self._let(result, str(not absorbing))
+        with self._if(differs(result, absorbing)):
+            with self._try() as attempt:
+                self._let(result, self.condition(right))
+            with self._except(attempt):
+                first = trees.BoolOp(trees.OR, [holds(error, None), is_a("Abort", load("x"))])
+                self._write(when(first, AGAIN))
+                self._write(trees.Raise(load(error), trees.Constant(None)))
+            failed = trees.BoolOp(trees.AND, [differs(error, None), differs(result, absorbing)])
+            self._write(when(failed, trees.Raise(load(error), None)))
         return result
 
     def _arguments(self, steps: tuple[Step, ...], *, eager: bool) -> tuple[list[str], str | None]:
@@ -229,32 +258,37 @@ class _Writer(Folds):
             if not (eager or index == len(steps) - 1) or not self._can_fail(step):
                 values.append(self.value(step))
                 continue
-            error = error or self._set("None")
+            error = error or self._set(trees.Constant(None))
             value = self._name("v")
-            with self._block("try:"):
-                self._line(f"{value} = {self.value(step)}")
-            with self._caught():
-                self._line(f"{value} = x")
-                self._line(f"if {error} is None: {error} = x")
+            with self._try() as attempt:
+                self._let(value, self.value(step))
+            with self._caught(attempt):
+                self._let(value, "x")
+                self._write(when(holds(error, None), set_to(error, load("x"))))
             values.append(value)
         return values, error
+
+    def _raise(self, error: str | None) -> None:
+        """Write that an argument's error is that of the call."""
+        if error is not None:
+            self._write(when(differs(error, None), trees.Raise(load(error), None)))
 
     def _equality(self, step: Equality) -> str:
         values, error = self._arguments(step.arguments, eager=True)
         kinds = [self._type(argument) for argument in step.arguments]
         scalar = any(kind.name in _SCALARS for kind in kinds)
-        both = ", ".join(values)
+        left, right = map(value_of, values)
         if kinds[0].name in _SCALARS and kinds[1].name in _SCALARS:
             self.cost += 1
         else:
-            self._line(f"c += {'inequality_cost' if step.negated else 'equality_cost'}({both})")
+            counts = "inequality_cost" if step.negated else "equality_cost"
+            self._write(add_to("c", call(counts, left, right)))
         if not scalar and STRING not in kinds:
-            self._line(f"w += work_of({values[0]})")
-        if error is not None:
-            self._line(f"if {error} is not None: raise {error}")
+            self._write(add_to("w", call("work_of", left)))
+        self._raise(error)
         if kinds[0] == kinds[1] and kinds[0] in (INT, BOOL, STRING):
-            return self._set(f"{values[0]} {'!=' if step.negated else '=='} {values[1]}")
-        return self._set(f"{'not_equal' if step.negated else 'equal'}({both})")
+            return self._set(compare(left, trees.NOT_EQUAL if step.negated else trees.EQUAL, right))
+        return self._set(call("not_equal" if step.negated else "equal", left, right))
 
     def _invoke(self, step: Invoke) -> str:
         function = step.function
@@ -267,32 +301,41 @@ class _Writer(Folds):
         fixed = fixed_cost(name, overload)
         values, error = self._arguments(step.arguments, eager=function.eager)
         self.cost += fixed or 0
-        names = f"{self._constant(name)}, {self._constant(overload)}, [{', '.join(values)}]"
         late = needs_result(name, overload)
+
+        def charge(result: str) -> ast.stmt:
+            sized = trees.List(list(map(value_of, values)), trees.LOAD)
+            constants = trees.Constant(name), trees.Constant(overload)
+            return add_to("c", call("call_cost", *constants, sized, value_of(result)))
+
         if fixed is None and not late:
-            self._line(f"c += call_cost({names}, None)")
-        if error is not None:
-            with self._block(f"if {error} is not None:"):
-                if late:
-                    self._line(f"c += call_cost({names}, {error})")
-                self._line(f"raise {error}")
+            self._write(charge("None"))
+        if error is not None and late:
+            with self._if(differs(error, None)):
+                self._write(charge(error))
+        self._raise(error)
+        self._work(step, values)
+        if not late:
+            return self._called(step, values)
+        result = self._name("v")
+        with self._try() as attempt:
+            self._let(result, self._called(step, values))
+        with self._except(attempt):
+            self._write(charge("x"))
+            self._write(AGAIN)
+        self._write(charge(result))
+        return result
+
+    def _work(self, step: Invoke, values: list[str]) -> None:
+        """Write what a call takes beside its cost."""
+        name = step.function.name
         if name not in SINGLETONS:
             self.steps += _WORK.get(name, _CALL_WORK)
             for part, value in zip(step.arguments, values, strict=True):
                 if self._type(part).kind not in (Kind.STRING, Kind.OPAQUE) and not isinstance(part, Const):
-                    self._line(f"w += work_of({value})")
+                    self._write(add_to("w", call("work_of", value_of(value))))
         elif name == "@in" and self._type(step.arguments[0]) != STRING:
-            self._line(f"w += work_of({values[1]})")
-        if not late:
-            return self._called(step, values)
-        result = self._name("v")
-        with self._block("try:"):
-            self._line(f"{result} = {self._called(step, values)}")
-        with self._block("except CelError as x:"):
-            self._line(f"c += call_cost({names}, x)")
-            self._line("raise")
-        self._line(f"c += call_cost({names}, {result})")
-        return result
+            self._write(add_to("w", call("work_of", value_of(values[1]))))
 
     def _known(self, step: Invoke) -> str | None:
         """Return the value of a call with constants alone, with its cost added; None if it has other arguments."""
@@ -307,17 +350,17 @@ class _Writer(Folds):
         return self._constant(result)
 
     def _called(self, step: Invoke, values: list[str]) -> str:
-        function = step.function
+        function, arguments = step.function, list(map(value_of, values))
         if function.name == "cel.@mapInsert" and self._is_built(step.arguments[0]):
-            return self._set(f"inserted({', '.join(values)})")
+            return self._set(call("inserted", *arguments))
         kinds = [self._type(part) for part in step.arguments]
         if function.name == "@in" and kinds[0] == STRING:
-            return self._set(f"contained_text({', '.join(values)})")
-        if function.name in _COMPARISONS and kinds[0] == kinds[1] and kinds[0] in (INT, STRING):
-            return self._set(f"{values[0]} {_COMPARISONS[function.name]} {values[1]}")
+            return self._set(call("contained_text", *arguments))
+        if function.name in COMPARISONS and kinds[0] == kinds[1] and kinds[0] in (INT, STRING):
+            return self._set(compare(arguments[0], COMPARISONS[function.name], arguments[1]))
         if function.name == "!_" and kinds[0] == BOOL:
-            return self._set(f"not {values[0]}")
-        return self._set(f"{self._constant(function.callee(kinds))}({', '.join(values)})")
+            return self._set(trees.UnaryOp(trees.NOT, arguments[0]))
+        return self._set(call(self._constant(function.callee(kinds)), *arguments))
 
     def _is_built(self, step: Step) -> bool:
         """Return whether a step is the accumulator of a fold around it, with nothing after it."""
@@ -328,21 +371,23 @@ class _Writer(Folds):
     def _not_strictly_false(self, step: Invoke) -> str:
         self.cost += 1
         result = self._name("v")
-        with self._block("try:"):
-            self._line(f"{result} = {self.value(step.arguments[0])} is not False")
-        with self._caught():
-            self._line(f"{result} = True")
+        with self._try() as attempt:
+            self._write(set_to(result, differs(self.value(step.arguments[0]), word=False)))
+        with self._caught(attempt):
+            self._let(result, "True")
         return result
 
     def _members(self, step: Members) -> str:
-        return self._set(f"hashed_key({self.value(step.argument)}) in {self._constant(step.keys)}")
+        key = call("hashed_key", value_of(self.value(step.argument)))
+        return self._set(compare(key, trees.IN, load(self._constant(step.keys))))
 
     def _otherwise(self, step: Otherwise) -> str:
-        left = self.value(step.left)
-        self._line(f"if type({left}) is not Optional_: raise no_overload()")
-        result = self._set(f"{left}.value" if step.unwrap else left)
-        with self._block(f"if {left}.value is MISSING:"):
-            self._line(f"{result} = {self.value(step.right)}")
+        left = value_of(self.value(step.left))
+        optional = is_a("Optional_", left)
+        self._write(when(trees.UnaryOp(trees.NOT, optional), trees.Raise(call("no_overload"), None)))
+        result = self._set(part_of(left, "value") if step.unwrap else left)
+        with self._if(is_missing(part_of(left, "value"))):
+            self._let(result, self.value(step.right))
         return result
 
     # --- aggregates and folds -----------------------------------------------------------------------------------
@@ -351,15 +396,16 @@ class _Writer(Folds):
         self.cost += LIST_COST
         if step.optional:
             raise UnsupportedError
-        values = [self.value(element) for element in step.elements]
-        return self._set(f"({', '.join(values)},)")
+        return self._set(tuple_of(*[value_of(self.value(element)) for element in step.elements]))
 
     def _map(self, step: MakeMap) -> str:
         self.cost += MAP_COST
         if any(optional for _, _, optional in step.entries):
             raise UnsupportedError
-        entries = [f"({self.value(key)}, {self.value(value)})" for key, value, _ in step.entries]
-        return self._set(f"CelMap(({', '.join(entries)},))")
+        entries = [
+            tuple_of(value_of(self.value(key)), value_of(self.value(value))) for key, value, _ in step.entries
+        ]
+        return self._set(call("CelMap", tuple_of(*entries)))
 
 
 _WRITERS: Final[dict[type, Any]] = {

@@ -1,22 +1,46 @@
 """Folds of counted code: loops of Python, with the accumulators of the macros as what they stand for."""
 
+import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dra_operator.cel import trees
 from dra_operator.cel.certainty import TYPES_OF_CONSTANTS
 from dra_operator.cel.counted_help import WORK_LIMIT
-from dra_operator.cel.counted_lines import Lines, UnsupportedError
+from dra_operator.cel.counted_lines import Lines, UnsupportedError, holds, value_of
 from dra_operator.cel.folds import Pieces, pieces_of
 from dra_operator.cel.meter import COST_LIMIT, LIST_COST
 from dra_operator.cel.paths import is_binding
 from dra_operator.cel.plan import Const, Fold, Invoke
+from dra_operator.cel.trees import (
+    COMPARISONS,
+    add_to,
+    call,
+    call_of,
+    compare,
+    is_a,
+    load,
+    part_of,
+    set_to,
+    when,
+)
 from dra_operator.cel.types import DYN, INT
+
+_FAILURE = call("Failure", load("x"))
+_TOO_MUCH = trees.BoolOp(
+    trees.OR,
+    [
+        compare(load("c"), COMPARISONS["_>_"], trees.Constant(COST_LIMIT)),
+        compare(load("w"), COMPARISONS["_>_"], trees.Constant(WORK_LIMIT)),
+    ],
+)
+_STOP = when(_TOO_MUCH, trees.Raise(call("cost_exceeded"), None))
 
 
 @dataclass(slots=True)
 class Folds(Lines):
-    """The lines of a comprehension or a binding."""
+    """The statements of a comprehension or a binding."""
 
     def _fold(self, step: Fold) -> str:
         if is_binding(step):
@@ -35,14 +59,18 @@ class Folds(Lines):
     @contextmanager
     def _loop(self, step: Fold, over: str) -> Iterator[None]:
         self._run_over(step)
-        names = f"s{step.first}" if step.second is None else f"s{step.first}, s{step.second}"
-        with self._block(f"for {names} in {'elements' if step.second is None else 'pairs'}({over}):"):
-            before = self.steps
-            place = len(self.lines)
-            self._line("")
-            self._line(f"if c > {COST_LIMIT} or w > {WORK_LIMIT}: raise cost_exceeded()")
+        target: ast.expr = trees.Name(f"s{step.first}", trees.STORE)
+        helper = "elements"
+        if step.second is not None:
+            helper = "pairs"
+            target = trees.Tuple([target, trees.Name(f"s{step.second}", trees.STORE)], trees.STORE)
+        before = self.steps
+        taken = trees.Constant(0)
+        loop = trees.For(target, call(helper, value_of(over)), [add_to("w", taken), _STOP], [], None)
+        self._write(loop)
+        with self._within(loop.body):
             yield
-            self.lines[place] = f"{' ' * self.indent}w += {self.steps - before + 2}"
+        taken.value = self.steps - before + 2
 
     def _run_over(self, step: Fold) -> None:
         """Note the types of variables that run over constants or whole numbers."""
@@ -57,41 +85,44 @@ class Folds(Lines):
 
     def _quantify(self, step: Fold, pieces: Pieces, over: str) -> None:
         accumulator, decided = f"s{step.accumulator}", pieces.kind == "any"
-        self._line(f"{accumulator} = {not decided}")
+        self._write(set_to(accumulator, trees.Constant(not decided)))
         with self._loop(step, over):
             self.cost += 3 if decided else 2
-            self._line(f"if {accumulator} is {decided}: break")
+            self._write(when(holds(accumulator, decided), trees.Break()))
             self.cost += 1
-            with self._block("try:"):
+            with self._try() as attempt:
                 value = self.condition(pieces.element)
-                self._line(f"if {value} is {decided}: {accumulator} = {decided}")
-            with self._caught():
-                self._line(f"if type({accumulator}) is not Failure: {accumulator} = Failure(x)")
+                self._write(when(holds(value, decided), set_to(accumulator, trees.Constant(decided))))
+            with self._caught(attempt):
+                failed = trees.UnaryOp(trees.NOT, is_a("Failure", load(accumulator)))
+                self._write(when(failed, set_to(accumulator, _FAILURE)))
 
     def _collect(self, step: Fold, pieces: Pieces, over: str) -> None:
-        accumulator, failure = f"s{step.accumulator}", self._set("None")
-        self._line(f"{accumulator} = []")
+        accumulator, failure = f"s{step.accumulator}", self._set(trees.Constant(None))
+        self._write(set_to(accumulator, trees.List([], trees.LOAD)))
         with self._loop(step, over):
             if not pieces.tests:
                 self._append(pieces, accumulator, failure)
             else:
                 kept = self._name("v")
-                with self._block("try:"):
-                    self._line(f"{kept} = {self.condition(pieces.tests[0])}")
-                with self._caught():
-                    self._line(f"{failure} = Failure(x)")
-                    self._line(f"{kept} = False")
-                with self._block(f"if {kept}:"):
+                with self._try() as attempt:
+                    self._let(kept, self.condition(pieces.tests[0]))
+                with self._caught(attempt):
+                    self._write(set_to(failure, _FAILURE))
+                    self._let(kept, "False")
+                with self._if(load(kept)):
                     self._append(pieces, accumulator, failure)
-        self._line(f"{accumulator} = tuple({accumulator}) if {failure} is None else {failure}")
+        built = call("tuple", load(accumulator))
+        self._write(set_to(accumulator, trees.IfExp(holds(failure, None), built, load(failure))))
 
     def _append(self, pieces: Pieces, accumulator: str, failure: str) -> None:
         """Write what `accumulator + [element]` costs, and an append in its place."""
         self.cost += 2 if isinstance(pieces.element, Const) else 2 + LIST_COST
-        with self._block("try:"):
-            self._line(f"{accumulator}.append({self.value(pieces.element)})")
-        with self._caught():
-            self._line(f"if {failure} is None: {failure} = Failure(x)")
+        with self._try() as attempt:
+            element = value_of(self.value(pieces.element))
+            self._write(trees.Expr(call_of(part_of(load(accumulator), "append"), element)))
+        with self._caught(attempt):
+            self._write(when(holds(failure, None), set_to(failure, _FAILURE)))
 
     def _fold_anything(self, step: Fold, over: str) -> None:
         condition = step.condition
@@ -99,17 +130,16 @@ class Folds(Lines):
         if not isinstance(step.init, Const) or not (always or isinstance(condition, Invoke)):
             raise UnsupportedError
         accumulator = f"s{step.accumulator}"
-        first = self._constant(step.init.value)
         # A map is built in place, so it must be one of its own.
-        self._line(f"{accumulator} = own({first})")
+        self._write(set_to(accumulator, call("own", value_of(self._constant(step.init.value)))))
         self.failing.add(step.accumulator)
         with self._loop(step, over):
             if not always:
-                self._line(f"if {self.value(condition)} is False: break")
-            with self._block("try:"):
-                self._line(f"{accumulator} = {self._folded(step)}")
-            with self._caught():
-                self._line(f"{accumulator} = Failure(x)")
+                self._write(when(holds(self.value(condition), word=False), trees.Break()))
+            with self._try() as attempt:
+                self._let(accumulator, self._folded(step))
+            with self._caught(attempt):
+                self._write(set_to(accumulator, _FAILURE))
 
     def _folded(self, step: Fold) -> str:
         self.building.append(step.accumulator)
@@ -120,15 +150,15 @@ class Folds(Lines):
     def _binding(self, step: Fold) -> str:
         name, slot = f"s{step.accumulator}", step.accumulator
         if isinstance(step.init, Const):
-            self._line(f"{name} = {self._constant(step.init.value)}")
+            self._let(name, self._constant(step.init.value))
             return self.value(step.result)
-        self._line(f"{name} = MISSING")
+        self._let(name, "MISSING")
         part = self._name("f")
         with self._inner(part, name):
-            with self._block("try:"):
-                self._line(f"{name} = {self.value(step.init)}")
-            with self._caught():
-                self._line(f"{name} = Failure(x)")
+            with self._try() as attempt:
+                self._let(name, self.value(step.init))
+            with self._caught(attempt):
+                self._write(set_to(name, _FAILURE))
         self.lazy[slot] = part
         if self._can_fail(step.init):
             self.failing.add(slot)

@@ -1,30 +1,62 @@
-"""Lines: how counted code is written down, with the costs that are known before there is a device."""
+"""Lines: how counted code is put together, with the costs that are known before there is a device.
 
+A step becomes statements, and the name that holds its value afterwards.
+"""
+
+import ast
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dra_operator.cel import trees
 from dra_operator.cel.certainty import certain_type
 from dra_operator.cel.paths import named
 from dra_operator.cel.plan import Attribute, Const, Step, Variable
+from dra_operator.cel.trees import Constants, add_to, call, compare, is_a, load, set_to, when
 from dra_operator.cel.types import BOOL, Type
 
 _ERROR_WORK: Final = 25
 """What catching an error takes, in steps."""
-
-
 _DEEPEST: Final = 12
 """So many blocks nest in one function; Python allows twenty."""
+_WORDS: Final = {"True": True, "False": False, "None": None}
+AGAIN: Final = trees.Raise(None, None)
+"""`raise` of the error at hand."""
 
 
 class UnsupportedError(Exception):
     """The plan has a step that no code is made for."""
 
 
+def value_of(text: str) -> ast.expr:
+    """Return what a name stands for: a variable, or one of the words for which Python has literals."""
+    return trees.Constant(_WORDS[text]) if text in _WORDS else load(text)
+
+
+def holds(text: str, word: Any) -> ast.expr:
+    """Return the question whether a variable is True, False or None."""
+    return compare(value_of(text), trees.IS, trees.Constant(word))
+
+
+def differs(text: str, word: Any) -> ast.expr:
+    """Return the question whether a variable is not True, False or None."""
+    return compare(value_of(text), trees.IS_NOT, trees.Constant(word))
+
+
+def is_missing(value: ast.expr) -> ast.expr:
+    """Return the question whether there is no value."""
+    return compare(value, trees.IS, load("MISSING"))
+
+
+def is_there(value: ast.expr) -> ast.expr:
+    """Return the question whether there is a value."""
+    return compare(value, trees.IS_NOT, load("MISSING"))
+
+
 @dataclass(slots=True)
 class Lines:
-    """Lines of Python with the constants that they name."""
+    """Statements of Python with the constants that they name."""
 
     writers: Mapping[type, Any] = field(default_factory=dict)
     """What writes a step, by its type."""
@@ -39,12 +71,12 @@ class Lines:
     """The accumulators of the folds around, which nobody else holds."""
     lazy: dict[int, str] = field(default_factory=dict)
     """The slots of bindings, with what evaluates them when they are first asked for."""
-    lines: list[str] = field(default_factory=list)
-    constants: dict[str, Any] = field(default_factory=dict)
+    body: list[ast.stmt] = field(default_factory=list)
+    """The block that is being written."""
+    constants: Constants = field(default_factory=Constants)
     cost: int = 0
-    """What steps written so far cost for certain, and no line says yet."""
+    """What steps written so far cost for certain, and no statement says yet."""
     names: int = 0
-    indent: int = 0
     depth: int = 0
     """How many blocks of the kind that Python limits we are in."""
 
@@ -58,14 +90,15 @@ class Lines:
             return write(self, step)  # type: ignore[no-any-return]
         part = self._name("f")
         with self._inner(part):
-            self._return(write(self, step))
-        return self._set(f"{part}()")
+            self._write(trees.Return(value_of(write(self, step))))
+        return self._set(call(part))
 
     def condition(self, step: Step) -> str:
         """Write the evaluation of what must be a bool."""
         value = self.value(step)
         if self._type(step) != BOOL:
-            self._line(f"if {value} is not True and {value} is not False: raise no_overload()")
+            neither = trees.BoolOp(trees.AND, [differs(value, word=True), differs(value, word=False)])
+            self._write(when(neither, trees.Raise(call("no_overload"), None)))
         return value
 
     def _type(self, step: Step) -> Type:
@@ -80,60 +113,93 @@ class Lines:
             return bool(step.qualifiers) or step.root.slot in self.failing
         return not (isinstance(step, Attribute) and _presence(step))
 
-    def _line(self, text: str) -> None:
+    # --- statements -------------------------------------------------------------------------------------------------
+
+    def _write(self, statement: ast.stmt) -> None:
+        self._charge()
+        self.body.append(statement)
+
+    def _charge(self) -> None:
+        """Write the costs that no statement says yet."""
         if self.cost:
-            self.lines.append(f"{' ' * self.indent}c += {self.cost}")
+            self.body.append(add_to("c", trees.Constant(self.cost)))
             self.cost = 0
-        self.lines.append(" " * self.indent + text)
 
     @contextmanager
-    def _block(self, header: str) -> Iterator[None]:
-        self._line(header)
-        nests = header.startswith(("try", "for", "except", "finally"))
-        self.indent += 1
-        self.depth += nests
+    def _into(self, body: list[ast.stmt]) -> Iterator[None]:
+        """Write into another block meanwhile."""
+        outer, self.body = self.body, body
         yield
-        self._line("pass")
-        self.indent -= 1
-        self.depth -= nests
+        self._charge()
+        if not body:
+            body.append(trees.Pass())
+        self.body = outer
+
+    @contextmanager
+    def _if(self, test: ast.expr) -> Iterator[ast.If]:
+        block = trees.If(test, [], [])
+        self._write(block)
+        with self._into(block.body):
+            yield block
+
+    @contextmanager
+    def _try(self) -> Iterator[ast.Try]:
+        block = trees.Try([], [], [], [])
+        self._write(block)
+        with self._within(block.body):
+            yield block
+
+    @contextmanager
+    def _within(self, body: list[ast.stmt]) -> Iterator[None]:
+        """Write into a block of the kind that Python limits."""
+        self.depth += 1
+        with self._into(body):
+            yield
+        self.depth -= 1
+
+    @contextmanager
+    def _except(self, block: ast.Try) -> Iterator[None]:
+        """Write what is done with an error `x` of a block."""
+        handler = trees.handler([], target="x")
+        block.handlers.append(handler)
+        with self._within(handler.body):
+            yield
+
+    @contextmanager
+    def _caught(self, block: ast.Try) -> Iterator[None]:
+        """Write what is done with an error `x` that does not end the evaluation."""
+        with self._except(block):
+            self._write(when(is_a("Abort", load("x")), AGAIN))
+            self._write(add_to("w", trees.Constant(_ERROR_WORK)))
+            yield
 
     @contextmanager
     def _inner(self, name: str, *outer: str) -> Iterator[None]:
         """Write a function inside, which has blocks of its own; `outer` are names that it sets outside."""
-        self._line(f"def {name}():")
-        self.indent += 1
+        body: list[ast.stmt] = [trees.Nonlocal(["c", "w", *outer])]
+        self._write(trees.function(name, (), body))
         depth, self.depth = self.depth, 0
-        self._line(f"nonlocal {', '.join(('c', 'w', *outer))}")
-        yield
-        self.indent -= 1
+        with self._into(body):
+            yield
         self.depth = depth
-
-    def _return(self, value: str) -> None:
-        self._line(f"return {value}")
 
     def _name(self, letter: str) -> str:
         self.names += 1
         return f"{letter}{self.names}"
 
-    def _set(self, expression: str) -> str:
+    def _set(self, expression: ast.expr) -> str:
         name = self._name("v")
-        self._line(f"{name} = {expression}")
+        self._write(set_to(name, expression))
         return name
+
+    def _let(self, name: str, value: str) -> None:
+        """Write that a variable has the value of another name."""
+        self._write(set_to(name, value_of(value)))
 
     def _constant(self, value: Any) -> str:
         if value is True or value is False or value is None:
             return str(value)
-        name = f"k{len(self.constants)}"
-        self.constants[name] = value
-        return name
-
-    @contextmanager
-    def _caught(self) -> Iterator[None]:
-        """Write what is done with an error `x` that does not end the evaluation."""
-        with self._block("except CelError as x:"):
-            self._line("if type(x) is Abort: raise")
-            self._line(f"w += {_ERROR_WORK}")
-            yield
+        return self.constants.add_named(value)
 
 
 def _presence(step: Attribute) -> bool:

@@ -1,0 +1,251 @@
+"""Trees: pieces of Python's own syntax, out of which code is made.
+
+Code is never text here. It is put together from these nodes, whose names are chosen by the compiler; what a user wrote
+is in it as a constant, or behind a name for one.
+
+Every node has a place, since Python asks for one. It is the same for all, so the classes have it, and nobody needs to
+go through a finished tree to write it into each node.
+"""
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+LOAD: Final = ast.Load()
+STORE: Final = ast.Store()
+IS: Final = ast.Is()
+IS_NOT: Final = ast.IsNot()
+IN: Final = ast.In()
+EQUAL: Final = ast.Eq()
+NOT_EQUAL: Final = ast.NotEq()
+AND: Final = ast.And()
+OR: Final = ast.Or()
+NOT: Final = ast.Not()
+COMPARISONS: Final = {"_<_": ast.Lt(), "_<=_": ast.LtE(), "_>_": ast.Gt(), "_>=_": ast.GtE()}
+"""The operators of Python that stand for those of CEL, by their names there."""
+_ADD: Final = ast.Add()
+_LITERALS: Final = frozenset((bool, int, str, bytes, type(None)))
+
+
+class _Placed:
+    __slots__ = ()
+    lineno = 1
+    col_offset = 0
+
+
+class Name(_Placed, ast.Name):
+    """A variable."""
+
+
+class Constant(_Placed, ast.Constant):
+    """A literal."""
+
+
+class Attribute(_Placed, ast.Attribute):
+    """`value.attr`."""
+
+
+class Subscript(_Placed, ast.Subscript):
+    """`value[slice]`."""
+
+
+class Call(_Placed, ast.Call):
+    """`func(args)`."""
+
+
+class Compare(_Placed, ast.Compare):
+    """`left < right`."""
+
+
+class BoolOp(_Placed, ast.BoolOp):
+    """`a and b`, `a or b`."""
+
+
+class UnaryOp(_Placed, ast.UnaryOp):
+    """`not a`."""
+
+
+class IfExp(_Placed, ast.IfExp):
+    """`a if test else b`."""
+
+
+class NamedExpr(_Placed, ast.NamedExpr):
+    """`(name := value)`."""
+
+
+class Tuple(_Placed, ast.Tuple):
+    """`(a, b)`."""
+
+
+class List(_Placed, ast.List):
+    """`[a, b]`."""
+
+
+class Lambda(_Placed, ast.Lambda):
+    """`lambda: a`."""
+
+
+class GeneratorExp(_Placed, ast.GeneratorExp):
+    """`(a for b in c)`."""
+
+
+class Argument(_Placed, ast.arg):
+    """The name of an argument."""
+
+
+class Assign(_Placed, ast.Assign):
+    """`a = b`."""
+
+
+class AugAssign(_Placed, ast.AugAssign):
+    """`a += b`."""
+
+
+class Expr(_Placed, ast.Expr):
+    """An expression as a statement."""
+
+
+class If(_Placed, ast.If):
+    """`if test:`."""
+
+
+class For(_Placed, ast.For):
+    """`for a in b:`."""
+
+
+class Try(_Placed, ast.Try):
+    """`try:`."""
+
+
+class Handler(_Placed, ast.ExceptHandler):
+    """`except a as b:`."""
+
+
+class Raise(_Placed, ast.Raise):
+    """`raise a from b`."""
+
+
+class Return(_Placed, ast.Return):
+    """`return a`."""
+
+
+class Break(_Placed, ast.Break):
+    """`break`."""
+
+
+class Pass(_Placed, ast.Pass):
+    """`pass`."""
+
+
+class Nonlocal(_Placed, ast.Nonlocal):
+    """`nonlocal a`."""
+
+
+class Function(_Placed, ast.FunctionDef):
+    """`def a():`."""
+
+
+# --- expressions ----------------------------------------------------------------------------------------------------
+
+
+def load(text: str) -> ast.expr:
+    """Return a variable that is read."""
+    return Name(text, LOAD)
+
+
+def part_of(value: ast.expr, attribute: str) -> ast.expr:
+    """Return `value.attribute`."""
+    return Attribute(value, attribute, LOAD)
+
+
+def call(helper: str, *arguments: ast.expr) -> ast.expr:
+    """Return the call of a function that has a name in the scope of the code."""
+    return Call(Name(helper, LOAD), list(arguments), [])
+
+
+def call_of(function: ast.expr, *arguments: ast.expr) -> ast.expr:
+    """Return the call of what an expression gives."""
+    return Call(function, list(arguments), [])
+
+
+def compare(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> ast.expr:
+    """Return a comparison."""
+    return Compare(left, [operator], [right])
+
+
+def is_a(kind: str, value: ast.expr) -> ast.expr:
+    """Return the question whether a value is exactly of a type that has a name in the scope of the code."""
+    return compare(call("type", value), IS, load(kind))
+
+
+def tuple_of(*elements: ast.expr) -> ast.expr:
+    """Return a tuple."""
+    return Tuple(list(elements), LOAD)
+
+
+def function_of(body: ast.expr, *names: str) -> ast.expr:
+    """Return a function without a name."""
+    return Lambda(_arguments(*names), body)
+
+
+def _arguments(*names: str) -> ast.arguments:
+    return ast.arguments([], [Argument(each) for each in names], None, [], [], None, [])
+
+
+class Constants:
+    """The constants of one function, those that are no literal of Python under names of their own."""
+
+    __slots__ = ("named",)
+
+    def __init__(self) -> None:
+        self.named: dict[str, Any] = {}
+
+    def add(self, value: Any) -> ast.expr:
+        """Return a constant as a literal of Python, or as a name for it."""
+        return Constant(value) if type(value) in _LITERALS else load(self.add_named(value))
+
+    def add_named(self, value: Any) -> str:
+        """Return a name for a constant."""
+        text = f"k{len(self.named)}"
+        self.named[text] = value
+        return text
+
+
+# --- statements -----------------------------------------------------------------------------------------------------
+
+
+def set_to(target: str, value: ast.expr) -> ast.stmt:
+    """Return `target = value`."""
+    return Assign([Name(target, STORE)], value)
+
+
+def add_to(target: str, value: ast.expr) -> ast.stmt:
+    """Return `target += value`."""
+    return AugAssign(Name(target, STORE), _ADD, value)
+
+
+def when(test: ast.expr, *body: ast.stmt) -> ast.stmt:
+    """Return `if test: body`."""
+    return If(test, list(body), [])
+
+
+def handler(body: list[ast.stmt], error: str = "CelError", target: str | None = None) -> ast.ExceptHandler:
+    """Return `except error as target: body`."""
+    return Handler(Name(error, LOAD), target, body)
+
+
+def function(title: str, arguments: tuple[str, ...], body: list[ast.stmt]) -> ast.stmt:
+    """Return `def title(arguments): body`."""
+    return Function(title, _arguments(*arguments), body, [], None)
+
+
+def made(definition: ast.stmt, title: str, scope: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the function of this title that a definition gives; `scope` is all that it may use.
+
+    Raises SyntaxError, RecursionError or MemoryError where it nests deeper than Python can say.
+    """
+    everything = {"__builtins__": {}, **scope}
+    code = compile(ast.Module([definition], []), "<cel>", "exec", dont_inherit=True)
+    exec(code, everything)  # noqa: S102 - the tree above is all there is in it
+    result: Callable[..., Any] = everything[title]
+    return result
