@@ -5,13 +5,14 @@ missing here: a taint's `timeAdded` becomes the time of writing, and nothing in 
 Source: k8s.io/kubernetes/pkg/apis/resource/v1, `SetDefaults_…`.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
 from dra_operator.api.types import (
     AllocationResult,
-    DeviceClaim,
     DeviceRequest,
+    DeviceRequestAllocationResult,
     DeviceSubRequest,
     DeviceToleration,
     ExactDeviceRequest,
@@ -27,51 +28,63 @@ _Request = TypeVar("_Request", ExactDeviceRequest, DeviceSubRequest)
 def apply_defaults(obj: _T) -> _T:
     """Return `obj` with the API's defaults: allocation mode ExactCount, count 1, toleration operator Equal.
 
-    Objects of kinds without defaults are returned as they are.
+    Objects of kinds without defaults, and those that have them all, are returned as they are.
     """
     if isinstance(obj, ResourceClaim):
-        allocation = obj.status.allocation
-        status = obj.status
-        if allocation is not None:
-            status = replace(status, allocation=_allocation(allocation))
-        return replace(obj, spec=_spec(obj.spec), status=status)
+        spec, status = _spec(obj.spec), obj.status
+        if status.allocation is not None:
+            allocation = _allocation(status.allocation)
+            status = status if allocation is status.allocation else replace(status, allocation=allocation)
+        return obj if spec is obj.spec and status is obj.status else replace(obj, spec=spec, status=status)
     if isinstance(obj, ResourceClaimTemplate):
-        return replace(obj, spec=replace(obj.spec, spec=_spec(obj.spec.spec)))
+        spec = _spec(obj.spec.spec)
+        return obj if spec is obj.spec.spec else replace(obj, spec=replace(obj.spec, spec=spec))
     return obj
 
 
 def _spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
-    return replace(spec, devices=_devices(spec.devices))
-
-
-def _devices(devices: DeviceClaim) -> DeviceClaim:
-    return replace(devices, requests=tuple(_request(request) for request in devices.requests))
+    requests = _each(_request, spec.devices.requests)
+    if requests is spec.devices.requests:
+        return spec
+    return replace(spec, devices=replace(spec.devices, requests=requests))
 
 
 def _request(request: DeviceRequest) -> DeviceRequest:
-    return replace(
-        request,
-        exactly=None if request.exactly is None else _exact(request.exactly),
-        first_available=tuple(_exact(alternative) for alternative in request.first_available),
-    )
+    exactly = None if request.exactly is None else _exact(request.exactly)
+    alternatives = _each(_exact, request.first_available)
+    if exactly is request.exactly and alternatives is request.first_available:
+        return request
+    return replace(request, exactly=exactly, first_available=alternatives)
 
 
 def _exact(request: _Request) -> _Request:
     mode = request.allocation_mode or "ExactCount"
     count = 1 if mode == "ExactCount" and request.count == 0 else request.count
-    return replace(request, allocation_mode=mode, count=count, tolerations=_tolerations(request.tolerations))
+    tolerations = _each(_toleration, request.tolerations)
+    if mode == request.allocation_mode and count == request.count and tolerations is request.tolerations:
+        return request
+    return replace(request, allocation_mode=mode, count=count, tolerations=tolerations)
 
 
-def _tolerations(tolerations: tuple[DeviceToleration, ...]) -> tuple[DeviceToleration, ...]:
-    return tuple(
-        toleration if toleration.operator else replace(toleration, operator="Equal")
-        for toleration in tolerations
-    )
+def _toleration(toleration: DeviceToleration) -> DeviceToleration:
+    return toleration if toleration.operator else replace(toleration, operator="Equal")
 
 
 def _allocation(allocation: AllocationResult) -> AllocationResult:
-    results = tuple(
-        replace(result, tolerations=_tolerations(result.tolerations)) if result.tolerations else result
-        for result in allocation.devices.results
-    )
+    results = _each(_result, allocation.devices.results)
+    if results is allocation.devices.results:
+        return allocation
     return replace(allocation, devices=replace(allocation.devices, results=results))
+
+
+def _result(result: DeviceRequestAllocationResult) -> DeviceRequestAllocationResult:
+    tolerations = _each(_toleration, result.tolerations)
+    return result if tolerations is result.tolerations else replace(result, tolerations=tolerations)
+
+
+def _each(change: Callable[[_T], _T], items: tuple[_T, ...]) -> tuple[_T, ...]:
+    """Return the items changed; the same tuple if that changes none, since most objects come with their defaults."""
+    if not items:
+        return items
+    changed = tuple(map(change, items))
+    return items if all(new is old for new, old in zip(changed, items, strict=True)) else changed

@@ -6,11 +6,13 @@ docs/cli.md and the scenario format it refers to.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 from uuid import UUID
+
+import orjson
 
 from dra_operator.allocator import AdminAccess, Allocator, Features, Limits
 from dra_operator.api.defaults import apply_defaults
@@ -45,6 +47,15 @@ class Scenario:
     claims: tuple[ResourceClaim, ...]
 
 
+def read_row(line: bytes) -> Mapping[str, Any]:
+    """Return the row that a line of a file is. Raises ValueError if it is none."""
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"the line is not JSON: {error}") from None
+    return _object("the line", row)
+
+
 def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
     """Return the scenario of a row, ready to be decided; share ids come from the seed.
 
@@ -53,14 +64,14 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
     mode = row.get("mode", "firstNodeThatFits")
     if mode != "firstNodeThatFits":
         raise ValueError(f"mode {mode!r} is not known; firstNodeThatFits is")
-    features = Features.named(row.get("features") or {})
+    features = Features.named(_object("features", row.get("features") or {}))
     defaults: Callable[[Any], Any] = (lambda item: item) if row.get("noDefaults") else apply_defaults
     inventory, ledger = Inventory(), Ledger(shares=features.consumable_capacity)
     for item in _objects(row, defaults):
         inventory.put(item)
-    for claim in _read_all(row.get("allocated"), "ResourceClaim", defaults):
+    for claim in _read_all(row, "allocated", "ResourceClaim", defaults):
         ledger.put(claim)
-    ledger.put(_state_as_claim(row.get("allocatedState") or {}, features))
+    ledger.put(_state_as_claim(_object("allocatedState", row.get("allocatedState") or {}), features))
     ids = Random(seed)  # noqa: S311 - the ids need to be the same each time, not secret
     allocator = Allocator(
         inventory,
@@ -76,15 +87,16 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
             list_type_attributes=features.list_type_attributes,
         ),
     )
-    claims = tuple(_read_all(row.get("claims"), "ResourceClaim", defaults))
+    claims = tuple(_read_all(row, "claims", "ResourceClaim", defaults))
     return Scenario(str(row.get("name", "")), allocator, claims)
 
 
 def _objects(row: Mapping[str, Any], defaults: Callable[[Any], Any]) -> Iterator[Any]:
-    nodes = [row["node"]] if row.get("node") else row.get("nodes")
+    if row.get("node"):
+        row = {**row, "nodes": [row["node"]]}
     names: set[str] = set()
     for name, kind in _KINDS.items():
-        for item in _read_all(nodes if name == "nodes" else row.get(name), kind, defaults):
+        for item in _read_all(row, name, kind, defaults):
             yield _with_unique_name(item, names) if kind == "ResourceSlice" else item
 
 
@@ -99,28 +111,52 @@ def _with_unique_name(item: Any, names: set[str]) -> Any:
     return item if not number else replace(item, metadata=replace(item.metadata, name=name))
 
 
-def _read_all(rows: Any, kind: str, defaults: Callable[[Any], Any]) -> Iterator[Any]:
-    for row in rows or ():
-        yield defaults(read_object(row, kind))
+def _read_all(row: Mapping[str, Any], name: str, kind: str, defaults: Callable[[Any], Any]) -> Iterator[Any]:
+    for body in _list(name, row.get(name)):
+        yield defaults(read_object(body, kind))
 
 
 def _state_as_claim(state: Mapping[str, Any], features: Features) -> ResourceClaim:
     """Return a claim that holds what a scenario says is in use without saying by whom; shares only with the feature."""
     results: list[DeviceRequestAllocationResult] = []
     kinds = [name for name in state if name == "devices" or features.consumable_capacity]
-    entries = [(name, entry) for name in kinds for entry in state[name]]
+    entries = [(name, entry) for name in kinds for entry in _list(f"allocatedState.{name}", state[name])]
     for number, (name, entry) in enumerate(entries):
+        path = f"allocatedState.{name}"
+        device = _object(path, entry)
+        if missing := [part for part in ("driver", "pool", "device") if part not in device]:
+            raise ValueError(f"{path}: {', '.join(missing)} is required")
         amounts = {
-            capacity: parse_quantity(str(text)) for capacity, text in entry.get("capacity", {}).items()
+            capacity: parse_quantity(str(text))
+            for capacity, text in _object(f"{path}.capacity", device.get("capacity") or {}).items()
         }
         results.append(
             DeviceRequestAllocationResult(
-                driver=entry["driver"],
-                pool=entry["pool"],
-                device=entry["device"],
-                share_id=None if name == "devices" else entry.get("shareID", f"state-{number}"),
+                driver=device["driver"],
+                pool=device["pool"],
+                device=device["device"],
+                share_id=None if name == "devices" else device.get("shareID", f"state-{number}"),
                 consumed_capacity=amounts,
             )
         )
     allocation = AllocationResult(DeviceAllocationResult(tuple(results)))
     return ResourceClaim(Metadata(name="allocatedState"), status=ResourceClaimStatus(allocation))
+
+
+def _object(name: str, value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    raise ValueError(f"{name}: {_shown(value)} is not an object")
+
+
+def _list(name: str, value: Any) -> Sequence[Any]:
+    if value is None:
+        return ()
+    if isinstance(value, list):
+        return value
+    raise ValueError(f"{name}: {_shown(value)} is not a list")
+
+
+def _shown(value: Any) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= 80 else f"{text[:77]}..."
