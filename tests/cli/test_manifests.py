@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from itertools import pairwise
 
 import pytest
 import yaml
@@ -101,6 +102,43 @@ def test_what_is_no_object(found, content, message):
     (item,) = found(content)
 
     assert message in item.message
+
+
+class TestAliases:
+    """Documents that repeat parts of themselves."""
+
+    def test_a_part_may_be_repeated(self, found):
+        """It is read as if it stood there twice."""
+        (item,) = found("kind: Node\nmetadata: {name: a, labels: &l {x: y}, annotations: *l}\n")
+
+        assert item.body["metadata"]["annotations"] == {"x": "y"}
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("kind: Node\nmetadata: &m {name: a, labels: *m}\n", "has no end"),
+            ("a: &a [*a]\n", "has no end"),
+            (
+                "".join(
+                    f"{name}: &{name} [{', '.join(9 * ['*' + of])}]\n" for of, name in pairwise("xabcdefg")
+                ).join(["x: &x [1]\n", "kind: Node\n"]),
+                "its aliases stand for ",
+            ),
+        ],
+        ids=["a map in itself", "a list in itself", "a list of lists of lists"],
+    )
+    def test_a_part_without_end_is_told(self, found, content, message):
+        """Nothing walks through what is not all there, or more than there is memory for."""
+        (item,) = found(content)
+
+        assert message in item.message
+
+    def test_the_documents_beside_it_are_read(self, found):
+        """Only the document itself is refused."""
+        first, second = found(f"metadata: &m {{labels: *m}}\n---\n{OBJECT % 'b'}")
+
+        assert "has no end" in first.message
+        assert names([second]) == ["b"]
 
 
 def test_place_names_file_document_and_line(found):

@@ -9,6 +9,7 @@ import gzip
 import json
 import re
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from dra_operator.api.kinds import KINDS
+from dra_operator.cli.aliases import find_alias_problem
 
 try:
     from yaml import CSafeDumper as SafeDumper
@@ -141,7 +143,7 @@ def _read_file(file: str) -> Iterator[Found]:
     name = "stdin" if file == STDIN else file
     try:
         text = _content(file).decode("utf-8-sig")
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         yield Unreadable(f"{name}: {getattr(error, 'strerror', None) or error}")
         return
     except UnicodeDecodeError as error:
@@ -196,7 +198,11 @@ def _yaml_objects(name: str, text: str) -> Iterator[Found]:
         else:
             if value is not None:
                 number += 1
-                yield from _objects(Place(name, number, offset + _first_line(document)), value)
+                place = Place(name, number, offset + _first_line(document))
+                if "*" in document and (problem := find_alias_problem(value)):
+                    yield Unreadable(f"{place}: {problem}")
+                else:
+                    yield from _objects(place, value)
         offset += document.count("\n")
 
 
