@@ -23,7 +23,7 @@ def test_a_selector_that_does_not_compile_is_told_on_its_class(make: Any, invent
 
     ((kind, name, message),) = inventory.problems()
     assert (kind, name) == ("DeviceClass", "gpu")
-    assert message.startswith("class gpu: selector #0 does not compile at column 1: no such name")
+    assert message.startswith("selector #0 does not compile at column 1: no such name")
 
 
 def test_a_problem_goes_when_its_cause_goes(make_slice: Any, inventory: Inventory) -> None:

@@ -88,7 +88,7 @@ class Cluster:
             clock=time.monotonic,
             share_ids=_share_ids(gathered),
         )
-        self.notes += [f"{kind} {name}: {message}" for kind, name, message in self._inventory.problems()]
+        self.notes += [f'{kind} "{name}": {message}' for kind, name, message in self._inventory.problems()]
         self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
 
     def decide(self, claims: Sequence[Thing]) -> list[Outcome]:

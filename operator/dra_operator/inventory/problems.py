@@ -108,6 +108,4 @@ def _class_problems(item: DeviceClass) -> Iterator[Problem]:
             compile_selector(selector.cel.expression)
         except CelError as error:
             expression = selector.cel.expression
-            yield Problem(
-                "DeviceClass", name, f"class {name}: selector #{number} {describe(expression, error)}"
-            )
+            yield Problem("DeviceClass", name, f"selector #{number} {describe(expression, error)}")
