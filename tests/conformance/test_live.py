@@ -4,26 +4,13 @@ The questions are the same in every run, so that a change is judged by what it c
 new ones.
 """
 
-import os
-
 import pytest
 
-from conformance.program import UnavailableError, find_or_build, running
+from conformance.program import running
 from conformance.run import EXPRESSIONS, SCENARIOS, as_line, run
 
 COUNT = 2000
 SEED = 2026
-
-
-@pytest.fixture(scope="session")
-def program():
-    """Return upstream's code as a program; without Go the test is skipped, but not under CI."""
-    try:
-        return find_or_build()
-    except UnavailableError as reason:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(reason))
 
 
 @pytest.mark.timeout(900)  # The first run builds the program.
