@@ -352,7 +352,7 @@ class _Writer(Folds):
     def _called(self, step: Invoke, values: list[str]) -> str:
         function, arguments = step.function, list(map(value_of, values))
         if function.name == "cel.@mapInsert" and self._is_built(step.arguments[0]):
-            return self._set(call("inserted", *arguments))
+            return self._set(call("built", *arguments))
         kinds = [self._type(part) for part in step.arguments]
         if function.name == "@in" and kinds[0] == STRING:
             return self._set(call("contained_text", *arguments))
@@ -405,7 +405,7 @@ class _Writer(Folds):
         entries = [
             tuple_of(value_of(self.value(key)), value_of(self.value(value))) for key, value, _ in step.entries
         ]
-        return self._set(call("CelMap", tuple_of(*entries)))
+        return self._set(call("made_map", *entries))
 
 
 _WRITERS: Final[dict[type, Any]] = {

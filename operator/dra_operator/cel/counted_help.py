@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from dra_operator.cel import fast, operators
 from dra_operator.cel.call_costs import call_cost, equality_cost, inequality_cost
-from dra_operator.cel.errors import Abort, CelError, runtime_error
+from dra_operator.cel.errors import Abort, CelError
 from dra_operator.cel.library.limits import cost_exceeded
-from dra_operator.cel.operators import contained, no_overload
+from dra_operator.cel.operators import contained, inserted
 from dra_operator.cel.qualify import check_key, look_up, no_such_key, qualify
 from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, hashed_key
 
@@ -34,18 +34,14 @@ def own(value: Any) -> Any:
     return CelMap(value.items()) if isinstance(value, CelMap) else value
 
 
-def inserted(target: CelMap, *entry: Any) -> CelMap:
-    """Put a key with its value, or all entries of another map, into `target` itself, and return it.
+def built(target: CelMap, *entry: Any) -> CelMap:
+    """Return a map with an entry put into it; one with an optional value as a key is left to the interpreter.
 
-    Raises CelError if a key is there already, or the other map is none.
+    Such a key is another one wherever it is read, which only the interpreter keeps track of.
     """
-    if len(entry) == 1 and not isinstance(entry[0], CelMap):
-        raise no_overload()
-    for key, value in [entry] if len(entry) == 2 else entry[0].items():
-        if target.find(key) is not MISSING:
-            raise runtime_error(f"insert failed: key {key} already exists")
-        target.put(key, value)
-    return target
+    if len(entry) == 2 and type(entry[0]) is Optional_:
+        raise TypeError
+    return inserted(target, *entry)
 
 
 def contained_text(text: Any, collection: Any) -> bool:
@@ -64,6 +60,6 @@ SCOPE: Final[dict[str, Any]] = {
     "inequality_cost": inequality_cost,
     "work_of": work_of,
     "equal": operators.equal, "not_equal": operators.not_equal, "elements": fast.elements, "pairs": fast.pairs,
-    "hashed_key": hashed_key, "CelMap": CelMap, "inserted": inserted, "own": own,
+    "hashed_key": hashed_key, "CelMap": CelMap, "built": built, "made_map": fast.made_map, "own": own,
     "contained_text": contained_text,
 }  # fmt: skip

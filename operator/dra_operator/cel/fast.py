@@ -98,5 +98,7 @@ def added(left: Any, right: Any) -> Any:
 
 
 def made_map(*entries: tuple[Any, Any]) -> CelMap:
-    """Return a map with these entries."""
+    """Return a map with these entries; one with an optional value as a key is for the interpreter."""
+    if any(type(key) is Optional_ for key, _ in entries):
+        raise TypeError
     return CelMap(entries)

@@ -35,7 +35,7 @@ from dra_operator.cel.plan import (
     Step,
     Variable,
 )
-from dra_operator.cel.qualify import check_key, look_up, qualify
+from dra_operator.cel.qualify import check_key, key_text, look_up, qualify
 from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, cel_equal, hashed_key
 
 
@@ -233,7 +233,7 @@ class _Evaluation:
             if index in step.optional:
                 if type(value) is not Optional_:
                     return runtime_error(
-                        f"cannot initialize optional list element from non-optional value {value}"
+                        f"cannot initialize optional list element from non-optional value {key_text(value)}"
                     )
                 if value.value is MISSING:
                     continue
@@ -253,7 +253,7 @@ class _Evaluation:
             if optional:
                 if type(value) is not Optional_:
                     return runtime_error(
-                        f"cannot initialize optional entry '{key}' from non-optional value {value}"
+                        f"cannot initialize optional entry '{key_text(key)}' from non-optional value {key_text(value)}"
                     )
                 if value.value is MISSING:
                     made.drop(key)
@@ -271,7 +271,7 @@ class _Evaluation:
             if optional:
                 if type(value) is not Optional_:
                     return runtime_error(
-                        f"cannot initialize optional entry '{name}' from non-optional value {value}"
+                        f"cannot initialize optional entry '{name}' from non-optional value {key_text(value)}"
                     )
                 if value.value is MISSING:
                     fields.pop(name, None)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library.limits import check_elements, check_length
+from dra_operator.cel.qualify import key_text
 from dra_operator.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -247,14 +248,21 @@ def insert(target: Any, *entry: Any) -> CelMap:
     """Return a map with a key and its value added, or with all entries of another map; keys must be new."""
     if not isinstance(target, CelMap):
         raise no_overload()
-    made = CelMap(target.items())
+    return inserted(CelMap(target.items()), *entry)
+
+
+def inserted(target: CelMap, *entry: Any) -> CelMap:
+    """Put a key with its value, or all entries of another map, into `target` itself, and return it.
+
+    Raises CelError if a key is there already, or the other map is none.
+    """
     if len(entry) == 1 and not isinstance(entry[0], CelMap):
         raise no_overload()
     for key, value in [entry] if len(entry) == 2 else entry[0].items():
-        if made.find(key) is not MISSING:
-            raise runtime_error(f"insert failed: key {key} already exists")
-        made.put(key, value)
-    return made
+        if target.find(key) is not MISSING:
+            raise runtime_error(f"insert failed: key {key_text(key)} already exists")
+        target.put(key, value)
+    return target
 
 
 SINGLETONS: Final[dict[str, Callable[..., Any]]] = {

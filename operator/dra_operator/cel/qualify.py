@@ -6,7 +6,7 @@ Source: cel-go `interpreter/attributes.go`, `refQualify` and the qualifiers by t
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, runtime_error
-from dra_operator.cel.values import MISSING, CelMap, Uint, type_name
+from dra_operator.cel.values import MISSING, CelMap, Optional_, Uint, type_name
 
 _KEYS: Final = frozenset((str, int, Uint, bool, float))
 
@@ -55,9 +55,14 @@ def no_such_key(key: Any) -> CelError:
 
 
 def key_text(key: Any) -> str:
-    """Return a key as it stands in messages."""
+    """Return a key, or another value, as it stands in messages.
+
+    Of a list or a map the type is enough: what is short to write can be endless to read.
+    """
     if type(key) is bool:
         return "true" if key else "false"
     if type(key) is float and key.is_integer() and abs(key) < 1e21:
         return str(int(key))
+    if type(key) is tuple or type(key) is Optional_ or isinstance(key, CelMap):
+        return type_name(key)
     return str(int(key)) if type(key) is Uint else str(key)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dra_operator.cel.errors import runtime_error
+from dra_operator.cel.qualify import key_text
 from dra_operator.cel.values import MISSING, NONE, CelMap, Duration, Optional_, Timestamp, Uint
 
 # Go's zero time is the first moment of the year 1, not that of 1970.
@@ -54,7 +55,7 @@ def unwrap(items: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the values of those optionals of a list that have one."""
     for item in items:
         if type(item) is not Optional_:
-            raise runtime_error(f"value {item} is not optional")
+            raise runtime_error(f"value {key_text(item)} is not optional")
     return tuple(item.value for item in items if item.value is not MISSING)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.limits import check_length
+from dra_operator.cel.qualify import key_text
 
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -76,7 +77,7 @@ def join(parts: tuple[Any, ...], separator: str = "") -> str:
     """Return the strings of a list, joined."""
     for part in parts:
         if type(part) is not str:
-            raise runtime_error(f"join: invalid input: {part}")
+            raise runtime_error(f"join: invalid input: {key_text(part)}")
     check_length(sum(map(len, parts)) + len(separator) * len(parts))
     return separator.join(parts)
 
