@@ -84,15 +84,18 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
 
     The scenario must have the cause, and with the cause out of the way the answers must agree.
     """
-    why = difference(scenario)
-    if why in _ARITHMETIC:
-        agree = any(
-            _decisions_agree(scenario, _as_upstream_computes(scenario, order), known.upstream)
-            for order in Order
-        )
-        return why if agree else ""
-    if (ordered := _with_counts_in_order(scenario)) is not None:
-        return "slice-order" if _decisions_agree(scenario, known.ours, _plain(ask(ordered))) else ""
+    ordered = _with_counts_in_order(scenario)
+    in_order = None if ordered is None else _plain(ask(ordered))
+    if in_order is not None and _decisions_agree(scenario, known.ours, in_order):
+        return "slice-order"
+    if (why := difference(scenario)) not in _ARITHMETIC:
+        return ""
+    for order in Order:
+        computed = _as_upstream_computes(scenario, order)
+        if _decisions_agree(scenario, computed, known.upstream):
+            return why
+        if in_order is not None and _decisions_agree(scenario, computed, in_order):
+            return f"{why}, slice-order"
     return ""
 
 

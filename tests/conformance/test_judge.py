@@ -10,6 +10,9 @@ from dra_operator.api.quantity import parse_quantity
 
 Wire = dict[str, Any]
 NO = {"unsatisfiable": True}
+NO_STEP = {"min": "1Gi", "step": "0"}
+ENDLESS = {"step": "1Gi"}
+HUGE_STEP = {"min": "1Gi", "step": "10E"}
 
 
 def scenario(*slices: Wire, requested: str = "2Gi") -> Wire:
@@ -62,11 +65,6 @@ def judged(question: Wire, *answers: Wire) -> tuple[Verdict, str]:
     return found.verdict, found.why
 
 
-NO_STEP = {"min": "1Gi", "step": "0"}
-ENDLESS = {"step": "1Gi"}
-HUGE_STEP = {"min": "1Gi", "step": "10E"}
-
-
 @pytest.mark.parametrize(
     ("span", "crash", "why"),
     [
@@ -98,6 +96,16 @@ def test_slices_that_disagree_on_their_number_are_tried_by_name() -> None:
 
     assert judged(question, NO, picked("on-a", "2Gi")) == (Verdict.EXPLAINED, "slice-order")
     assert judged(question, NO, NO) == (Verdict.DIFFERENT, "")
+
+
+def test_two_causes_may_meet() -> None:
+    """Slices that disagree on their number, of which the first by name has a device that upstream crashes on."""
+    question = scenario(published("b", NO_STEP, count=9), published("a", NO_STEP, count=2))
+
+    assert judged(question, picked("x", "1Gi"), {"panic": DIVISION}) == (
+        Verdict.EXPLAINED,
+        "capacity-step, slice-order",
+    )
 
 
 def test_other_slices_are_not_put_in_order() -> None:
