@@ -6,7 +6,7 @@ ready for an evaluation takes longer than the evaluation.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dra_operator.api.quantity import Quantity
@@ -33,13 +33,9 @@ class _Name:
         domain, _, identifier = text.partition("/")
         return cls(domain, tuple(sorted([(text, False), (identifier, True)])))
 
-    def columns(self, table: Mapping[str, Column[Any]], driver: str) -> Iterable[tuple[str, Column[Any]]]:
+    def of_driver(self, driver: str) -> Iterable[str]:
         own = self.domain == driver
-        return [
-            (name, column)
-            for name, bare in self.spellings
-            if (own or not bare) and (column := table.get(name)) is not None
-        ]
+        return [name for name, bare in self.spellings if own or not bare]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +80,7 @@ class Reads:
     driver: bool
     attributes: tuple[_Name, ...] = ()
     capacity: tuple[_Name, ...] = ()
+    _names: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, program: Selector) -> "Reads":
@@ -109,8 +106,14 @@ class Reads:
             attributes = tuple(content.attributes.items())
             capacity = tuple(content.capacity.items())
         else:
-            attributes = _found(self.attributes, content.attributes, content.driver)
-            capacity = _found(self.capacity, content.capacity, content.driver)
+            names = self._names.get(content.driver)
+            if names is None:
+                names = self._names[content.driver] = (
+                    tuple(name for item in self.attributes for name in item.of_driver(content.driver)),
+                    tuple(name for item in self.capacity for name in item.of_driver(content.driver)),
+                )
+            attributes = _found(names[0], content.attributes)
+            capacity = _found(names[1], content.capacity)
         key = (
             tuple([(name, column.serial) for name, column in attributes]),
             tuple([(name, column.serial) for name, column in capacity]),
@@ -122,8 +125,8 @@ class Reads:
         return Part(content, attributes, capacity, key)
 
 
-def _found(names: Iterable[_Name], table: Mapping[str, Column[Any]], driver: str) -> _Named:
-    return tuple([pair for name in names for pair in name.columns(table, driver)])
+def _found(names: Iterable[str], table: Mapping[str, Column[Any]]) -> _Named:
+    return tuple([(name, column) for name in names if (column := table.get(name)) is not None])
 
 
 def _amount(value: DeviceCapacity | None) -> object:

@@ -7,11 +7,11 @@ An error is an answer too; it is raised by whoever reaches the device, not here.
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.kinds import Kinds
 from dra_operator.allocator.reads import Part, Reads
-from dra_operator.cel import CelError, Environment, PreparedDevice, Selector, compile_selector, prepare_device
+from dra_operator.cel import CelError, Environment, Selector, compile_selector, prepare_device
 from dra_operator.inventory import Slice, bits
 
 _MAX_ANSWERS = 65_536
@@ -39,8 +39,8 @@ class SelectorAnswers:
     program: Selector | None
     error: CelError | None
     reads: Reads
+    kinds: Kinds
     _by_columns: dict[object, _SliceAnswer] = field(default_factory=dict)
-    _by_values: dict[object, bool | None] = field(default_factory=dict)
 
     def ask(self, content: Slice, wanted: int, budget: Budget) -> tuple[int, int]:
         """Return which of the wanted devices of a slice are selected, and on which the selector fails.
@@ -88,30 +88,17 @@ class SelectorAnswers:
     def _evaluate(
         self, program: Selector, part: Part, missing: int, *, answer: _SliceAnswer, budget: Budget
     ) -> None:
-        content = part.content
-        for number, index in enumerate(bits.each(missing)):
-            if number % _EVALUATIONS_PER_LOOK == _EVALUATIONS_PER_LOOK - 1:
+        for number, (device, those) in enumerate(self.kinds.of(part), 1):
+            if not those & missing:
+                continue
+            if number % _EVALUATIONS_PER_LOOK == 0:
                 budget.look()
-            bit = 1 << index
-            if content.unreadable & bit:
-                # Each selector fails on it, whatever it reads.
-                verdict = _match(program, prepare_device(content.driver, content.device(index)))
-            else:
-                verdict = self._by_value(program, part, index)
-            answer.known |= bit
-            if verdict:
-                answer.selected |= bit
-            elif verdict is None:
-                answer.failed |= bit
-
-    def _by_value(self, program: Selector, part: Part, index: int) -> bool | None:
-        content = part.content
-        key = (content.driver, bool(content.shareable >> index & 1), part.values(index))
-        if key not in self._by_values:
-            if len(self._by_values) >= _MAX_ANSWERS:
-                self._by_values.clear()
-            self._by_values[key] = _match(program, prepare_device(content.driver, part.device(index)))
-        return self._by_values[key]
+            try:
+                if program.match(device):
+                    answer.selected |= those
+            except CelError:
+                answer.failed |= those
+            answer.known |= those
 
 
 @dataclass(slots=True)
@@ -120,6 +107,7 @@ class SelectorCache:
 
     environment: Environment
     maximum: int = 2048
+    _kinds: Kinds = field(default_factory=Kinds)
     _known: dict[str, SelectorAnswers] = field(default_factory=dict)
 
     def get(self, expression: str) -> SelectorAnswers:
@@ -130,24 +118,11 @@ class SelectorCache:
                 for old in list(self._known)[: self.maximum // 2]:
                     del self._known[old]
             try:
-                program = _compile(expression, self.environment)
+                program = compile_selector(expression, self.environment)
             except CelError as error:
-                found = SelectorAnswers(expression, None, error, Reads(whole=True, driver=True))
+                reads = Reads(whole=True, driver=True)
+                found = SelectorAnswers(expression, None, error, reads, self._kinds)
             else:
-                found = SelectorAnswers(expression, program, None, Reads.of(program))
+                found = SelectorAnswers(expression, program, None, Reads.of(program), self._kinds)
             self._known[expression] = found
         return found
-
-
-@lru_cache(maxsize=4096)
-def _compile(expression: str, environment: Environment) -> Selector:
-    # A program depends on nothing but its text, so all allocators of a process share it; answers they do not.
-    return compile_selector(expression, environment)
-
-
-def _match(program: Selector, device: PreparedDevice) -> bool | None:
-    try:
-        selected: bool = program.match(device)
-    except CelError:
-        return None
-    return selected

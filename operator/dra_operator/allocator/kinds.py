@@ -1,0 +1,64 @@
+"""Kinds: the devices of a slice that look the same to a selector, made ready for evaluation once.
+
+A selector is asked about each kind of device, not about each device. Making a device ready takes longer than most
+selectors take to answer, and claims that each bring a selector of their own read the same few attributes: so what is
+ready is kept by what is read, whichever selector reads it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dra_operator.allocator.reads import Part
+from dra_operator.cel import PreparedDevice, prepare_device
+
+_MAX_KINDS = 32_768
+
+Kind = tuple[PreparedDevice, int]
+"""A device as selectors see it, and the set of the devices of the slice that look like this."""
+
+
+@dataclass(slots=True)
+class Kinds:
+    """The kinds of devices of parts of slices. When there are too many, all are forgotten."""
+
+    maximum: int = _MAX_KINDS
+    _of_part: dict[object, tuple[Kind, ...]] = field(default_factory=dict)
+    _ready: dict[object, PreparedDevice] = field(default_factory=dict)
+    _count: int = 0
+
+    def of(self, part: Part) -> tuple[Kind, ...]:
+        """Return the kinds of devices of a part, by their lowest device."""
+        # The driver says whose domain bare names belong to.
+        key = (part.content.driver, part.key)
+        found = self._of_part.get(key)
+        if found is None:
+            if self._count > self.maximum:
+                self._of_part.clear()
+                self._ready.clear()
+                self._count = 0
+            found = self._of_part[key] = tuple(self._find(part))
+            self._count += len(found)
+        return found
+
+    def _find(self, part: Part) -> Iterator[Kind]:
+        content = part.content
+        devices: dict[object, int] = {}
+        unreadable = content.unreadable
+        for index in range(len(content.names)):
+            bit = 1 << index
+            if unreadable & bit:
+                # Each selector fails on it, whatever it reads.
+                yield prepare_device(content.driver, content.device(index)), bit
+                continue
+            read = part.values(index)
+            devices[read] = devices.get(read, 0) | bit
+        shareable = content.shareable
+        for values, bits in devices.items():
+            for is_shareable, those in ((False, bits & ~shareable), (True, bits & shareable)):
+                if those:
+                    kind = (content.driver, is_shareable, values)
+                    ready = self._ready.get(kind)
+                    if ready is None:
+                        index = (those & -those).bit_length() - 1
+                        ready = self._ready[kind] = prepare_device(content.driver, part.device(index))
+                    yield ready, those

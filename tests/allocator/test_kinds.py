@@ -1,0 +1,105 @@
+"""Which devices of a slice look the same to a selector."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator.kinds import Kinds
+from dra_operator.allocator.reads import Reads
+from dra_operator.api.read import read_object
+from dra_operator.cel import CelError, compile_selector
+from dra_operator.inventory import Slice
+from dra_operator.inventory.columns import Columns
+from dra_operator.inventory.slices import read_slice
+
+MODEL = compile_selector('device.attributes["d.example"].model == "a"')
+READS = Reads.of(MODEL)
+COLUMNS = Columns()
+
+
+def slice_with(*devices: dict[str, Any], driver: str = "d.example") -> Slice:
+    """Return a slice with these devices."""
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    named = [{"name": f"d{number}", **device} for number, device in enumerate(devices)]
+    spec = {"driver": driver, "pool": pool, "nodeName": "n", "devices": named}
+    return read_slice(read_object({"metadata": {"name": "s"}, "spec": spec}, "ResourceSlice"), COLUMNS)
+
+
+def model(value: Any, **fields: Any) -> dict[str, Any]:
+    """Return a device of a model, with an index that no selector here reads."""
+    return {"attributes": {"model": value, "index": {"int": id(value) % 100}}, **fields}
+
+
+def sets(content: Slice) -> list[int]:
+    """Return the sets of devices of each kind."""
+    return [those for _, those in Kinds().of(READS.part(content))]
+
+
+def test_devices_equal_in_what_is_read_are_one_kind() -> None:
+    """However else they differ."""
+    content = slice_with(model({"string": "a"}), model({"string": "b"}), model({"string": "a"}))
+
+    assert sets(content) == [0b101, 0b010]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(model({"int": 1}), model({"bool": True}), id="another type"),
+        pytest.param(model({"string": "a"}), {"attributes": {}}, id="missing"),
+        pytest.param(
+            model({"string": "a"}), model({"string": "a"}, allowMultipleAllocations=True), id="shareable"
+        ),
+    ],
+)
+def test_devices_that_can_be_told_apart_are_two_kinds(first: dict[str, Any], second: dict[str, Any]) -> None:
+    """One and true are equal in Python; sharing is seen by selectors."""
+    assert sets(slice_with(first, second)) == [0b01, 0b10]
+
+
+def test_equal_devices_of_other_slices_are_made_ready_once() -> None:
+    """Also where the slices are of different lengths, and so not alike as a whole."""
+    kinds = Kinds()
+    ((first, _),) = kinds.of(READS.part(slice_with(model({"string": "a"}))))
+    ((second, _),) = kinds.of(READS.part(slice_with(model({"string": "a"}), model({"string": "a"}))))
+
+    assert first is second
+
+
+def test_a_bare_name_is_of_the_domain_of_its_driver() -> None:
+    """Two drivers may publish the same column; a selector that reads the domain of one is told of that one alone."""
+    kinds = Kinds()
+    device = {"attributes": {"model": {"string": "a"}}}
+    other = Reads.of(compile_selector('device.attributes["other.example"].model == "a"'))
+    ((ours, _),) = kinds.of(READS.part(slice_with(device)))
+    ((theirs, _),) = kinds.of(other.part(slice_with(device, driver="other.example")))
+
+    assert MODEL.match(ours)
+    with pytest.raises(CelError):
+        MODEL.match(theirs)
+
+
+def test_a_device_that_cannot_be_read_fails_whatever_is_read() -> None:
+    """Its unknown value need not be one that the selector reads."""
+    content = slice_with(model({"string": "a"}), model({"string": "a"}))
+    broken = slice_with(
+        model({"string": "a"}), {"attributes": {"model": {"string": "a"}, "index": {"version": "one"}}}
+    )
+    found = Kinds().of(READS.part(broken))
+
+    assert sets(content) == [0b11]
+    assert sorted(those for _, those in found) == [0b01, 0b10]
+    with pytest.raises(CelError):
+        MODEL.match(next(device for device, those in found if those == 0b10))
+
+
+def test_too_many_kinds_are_forgotten() -> None:
+    """What is asked for again is made again, and is the same."""
+    kinds = Kinds(maximum=1)
+    contents = [slice_with(model({"string": text}), model({"string": text + "x"})) for text in "abc"]
+    first = [those for _, those in kinds.of(READS.part(contents[0]))]
+    for content in contents:
+        kinds.of(READS.part(content))
+
+    assert [those for _, those in kinds.of(READS.part(contents[0]))] == first
+    assert len(kinds._of_part) <= 2
