@@ -6,10 +6,11 @@ Source: docs/dra-semantics 3.7.
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from dra_operator.api.attributes import AttributeValue
 
+_T = TypeVar("_T")
 ValueSet: TypeAlias = tuple[str, frozenset[int | bool | str]]
 _BASE_TYPES = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
 _SCALARS = frozenset(_BASE_TYPES.values())
@@ -28,82 +29,69 @@ class Constraint(Protocol):
 
 
 @dataclass(slots=True)
-class MatchScalar:
-    """All values equal in type and value; lists have a type that equals nothing."""
+class _Stack(Generic[_T]):
+    """What each device brought in, the last one on top."""
 
-    _values: list[AttributeValue] = field(default_factory=list)
-
-    def add(self, value: AttributeValue) -> bool:
-        """Take a device in. The first one fixes the value, whatever its type."""
-        if self._values and (value.type not in _SCALARS or value != self._values[0]):
-            return False
-        self._values.append(value)
-        return True
+    _stack: list[_T] = field(default_factory=list)
 
     def undo(self) -> None:
         """Take the last device out again."""
-        self._values.pop()
+        self._stack.pop()
 
 
 @dataclass(slots=True)
-class MatchSets:
-    """All values, as sets, have something in common; a scalar is a set of one."""
+class MatchScalar(_Stack[AttributeValue]):
+    """All values equal in type and value; lists have a type that equals nothing."""
 
-    _common: list[ValueSet] = field(default_factory=list)
+    def add(self, value: AttributeValue) -> bool:
+        """Take a device in. The first one fixes the value, whatever its type."""
+        if self._stack and (value.type not in _SCALARS or value != self._stack[0]):
+            return False
+        self._stack.append(value)
+        return True
+
+
+@dataclass(slots=True)
+class MatchSets(_Stack[ValueSet]):
+    """All values, as sets, have something in common; a scalar is a set of one."""
 
     def add(self, value: AttributeValue) -> bool:
         """Take a device in, if it has something in common with all before it."""
         own = as_set(value)
         if own is None:
             return False
-        if self._common:
-            kind, common = self._common[-1]
+        if self._stack:
+            kind, common = self._stack[-1]
             own = (kind, common & own[1]) if kind == own[0] else (kind, frozenset())
         if not own[1]:
             return False
-        self._common.append(own)
+        self._stack.append(own)
         return True
-
-    def undo(self) -> None:
-        """Take the last device out again."""
-        self._common.pop()
 
 
 @dataclass(slots=True)
-class DistinctScalar:
+class DistinctScalar(_Stack[AttributeValue]):
     """No two values equal in type and value; a list is accepted as the first only."""
-
-    _values: list[AttributeValue] = field(default_factory=list)
 
     def add(self, value: AttributeValue) -> bool:
         """Take a device in, if its value differs from all before it."""
-        if self._values and (value.type not in _SCALARS or value in self._values):
+        if self._stack and (value.type not in _SCALARS or value in self._stack):
             return False
-        self._values.append(value)
+        self._stack.append(value)
         return True
-
-    def undo(self) -> None:
-        """Take the last device out again."""
-        self._values.pop()
 
 
 @dataclass(slots=True)
-class DistinctSets:
+class DistinctSets(_Stack[ValueSet]):
     """No two values, as sets, have anything in common."""
-
-    _values: list[ValueSet] = field(default_factory=list)
 
     def add(self, value: AttributeValue) -> bool:
         """Take a device in, if it has nothing in common with any before it."""
         own = as_set(value)
-        if own is None or any(kind == own[0] and taken & own[1] for kind, taken in self._values):
+        if own is None or any(kind == own[0] and taken & own[1] for kind, taken in self._stack):
             return False
-        self._values.append(own)
+        self._stack.append(own)
         return True
-
-    def undo(self) -> None:
-        """Take the last device out again."""
-        self._values.pop()
 
 
 def as_set(value: AttributeValue) -> ValueSet | None:
