@@ -7,17 +7,16 @@ Source: k8s.io/apiserver `pkg/cel/library/cost.go` (`EstimateCallCost`), cel-go 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from dra_operator.cel.call_costs import CHARACTER, COMPARABLE, LIST, NOMINAL, PATTERN_CHARACTER, TRAVERSING
 from dra_operator.cel.nodes import Literal
+from dra_operator.cel.record import Record
 from dra_operator.cel.sizes import UNBOUNDED, UNKNOWN, Measured, Range, elements_of, exactly, size_of
 from dra_operator.cel.types import Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Record):
     """What a call can cost, without its arguments, and how large its result can be, if that is known."""
 
     cost: Range

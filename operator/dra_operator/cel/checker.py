@@ -8,7 +8,7 @@ The first error ends it.
 Source: cel-go `checker/checker.go`, `checker/env.go`.
 """
 
-from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, Final
 
 from dra_operator.cel.declarations import Overload
@@ -28,7 +28,7 @@ from dra_operator.cel.nodes import (
     Select,
     Struct,
 )
-from dra_operator.cel.record import replaced
+from dra_operator.cel.record import Record, replaced
 from dra_operator.cel.types import (
     BOOL,
     BYTES,
@@ -59,9 +59,11 @@ _SHOWN: Final = {
     Kind.ANY: "any", Kind.DURATION: "duration", Kind.TIMESTAMP: "timestamp", Kind.NULL: "null", Kind.ERROR: "!error!",
 }  # fmt: skip
 
+_MOST_REMEMBERED: Final = 4096
+"""How many calls are remembered, by function and types of arguments."""
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+
+class Checked(Record):
     """A checked expression: the resolved tree, the type of each node and the overloads of each call, by node id."""
 
     expr: Expr
@@ -82,7 +84,10 @@ def check(expr: Expr, environment: Environment) -> Checked:
     """Return the checked expression; raises CelError at the first thing that has no type."""
     checker = _Checker(environment)
     resolved = checker.check(expr)
-    types = {identity: settled(checker.mapping, kind) for identity, kind in checker.types.items()}
+    types = checker.types
+    for identity, kind in types.items():
+        if kind.generic:
+            types[identity] = settled(checker.mapping, kind)
     return Checked(resolved, types, checker.overloads)
 
 
@@ -104,26 +109,44 @@ def _undeclared(name: str, position: int) -> CelError:
     return compile_error(f"undeclared reference to '{name}' (in container '')", position)
 
 
+def _call(call: Call, function: str, args: tuple[Expr, ...], target: Expr | None) -> Call:
+    """Return a call with its parts resolved."""
+    if args is call.args and target is call.target and function == call.function:
+        return call
+    return Call(call.id, call.position, function, args, target)
+
+
+def _remember(
+    resolved: dict[tuple[object, ...], tuple[tuple[str, ...], Type]],
+    known: tuple[object, ...],
+    found: tuple[tuple[str, ...], Type],
+) -> None:
+    if len(resolved) >= _MOST_REMEMBERED:
+        resolved.clear()
+    resolved[known] = found
+
+
 def qualified_name(expr: Expr) -> str | None:
     """Return the dotted name that an expression may be, or None."""
-    match expr:
-        case Ident():
-            return expr.name
-        case Select(test_only=False):
-            prefix = qualified_name(expr.operand)
-            return None if prefix is None else f"{prefix}.{expr.field}"
-        case _:
-            return None
+    if isinstance(expr, Ident):
+        return expr.name
+    if not isinstance(expr, Select) or expr.test_only:
+        return None
+    prefix = qualified_name(expr.operand)
+    return None if prefix is None else f"{prefix}.{expr.field}"
 
 
-@dataclass(slots=True)
 class _Checker:
-    environment: Environment
-    types: dict[int, Type] = field(default_factory=dict)
-    overloads: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    mapping: Mapping = field(default_factory=dict)
-    scopes: list[dict[str, Type]] = field(default_factory=list)
-    variables: int = 0
+    __slots__ = ("environment", "functions", "mapping", "overloads", "scopes", "types", "variables")
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.functions = environment.functions
+        self.types: dict[int, Type] = {}
+        self.overloads: dict[int, tuple[str, ...]] = {}
+        self.mapping: Mapping = {}
+        self.scopes: list[dict[str, Type]] = []
+        self.variables = 0
 
     def check(self, expr: Expr) -> Expr:
         """Give `expr` and all in it their types and return it with names resolved."""
@@ -154,7 +177,10 @@ class _Checker:
         if kind is None:
             return None
         self.types[expr.id] = kind
-        return Ident(expr.id, expr.position, f".{name}" if hidden else name)
+        resolved = f".{name}" if hidden else name
+        if isinstance(expr, Ident) and expr.name == resolved:
+            return expr
+        return Ident(expr.id, expr.position, resolved)
 
     def _global(self, name: str) -> Type | None:
         if name == "device":
@@ -177,11 +203,14 @@ class _Checker:
         operand = self.check(expr.operand)
         kind = self._field_type(expr, operand, expr.field, optional=False)
         self.types[expr.id] = BOOL if expr.test_only else substituted(self.mapping, kind)
-        return expr if operand is expr.operand else replaced(expr, operand=operand)
+        if operand is expr.operand:
+            return expr
+        return Select(expr.id, expr.position, operand, expr.field, expr.test_only)
 
     def _resolve_qualified(self, expr: Select) -> Expr | None:
         name = qualified_name(expr)
-        if name is None:
+        # All names with dots are those of types, and `device` is none of them.
+        if name is None or name.removeprefix(".") not in TYPE_NAMES:
             return None
         first = name.split(".", 2)[0] if not name.startswith(".") else "." + name.split(".", 2)[1]
         local = self._local(first)
@@ -220,17 +249,22 @@ class _Checker:
     def check_call(self, expr: Call) -> Expr:
         if expr.function == "_?._":
             return self._check_optional_select(expr)
-        args = tuple(map(self.check, expr.args))
+        args = self._all(expr.args)
         if expr.target is None:
             name = expr.function.removeprefix(".")
-            return self._resolve_call(replaced(expr, function=name, args=args), name)
+            return self._resolve_call(_call(expr, name, args, None), name)
         prefix = qualified_name(expr.target)
         if prefix is not None:
             name = f"{prefix}.{expr.function}".removeprefix(".")
-            if self.environment.overloads(name) is not None:
-                return self._resolve_call(replaced(expr, function=name, args=args, target=None), name)
+            if name in self.functions.lines:
+                return self._resolve_call(_call(expr, name, args, None), name)
         target = self.check(expr.target)
-        return self._resolve_call(replaced(expr, args=args, target=target), expr.function)
+        return self._resolve_call(_call(expr, expr.function, args, target), expr.function)
+
+    def _all(self, exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Check expressions; return what they are resolved to, or what was given if nothing changed."""
+        checked = tuple([_CHECKS[type(expr)](self, expr) for expr in exprs])
+        return exprs if all(map(is_, checked, exprs)) else checked
 
     def _check_optional_select(self, expr: Call) -> Expr:
         if len(expr.args) != 2 or expr.target is not None:
@@ -246,7 +280,7 @@ class _Checker:
         return replaced(expr, args=(operand, name))
 
     def _resolve_call(self, call: Call, name: str) -> Call:
-        declared = self.environment.overloads(name)
+        declared = self.functions.overloads(name)
         if declared is None:
             raise _undeclared(call.function, call.position)
         members = call.args if call.target is None else (call.target, *call.args)
@@ -258,22 +292,36 @@ class _Checker:
             self.types[call.id] = BOOL
             self.overloads[call.id] = (declared[0].id,)
             return call
+        # Types without parameters are bound to nothing, so what comes of them is the same in every expression.
+        known = (name, call.target is None, *arguments)
+        resolved = self.functions.resolved.get(known)
+        if resolved is None:
+            resolved = self._resolved(declared, arguments, call)
+            if resolved is None:
+                raise self._no_match(name, arguments, call)
+            if not (resolved[1].generic or any(kind.generic for kind in arguments)):
+                _remember(self.functions.resolved, known, resolved)
+        self.overloads[call.id], self.types[call.id] = resolved
+        return call
+
+    def _resolved(
+        self, declared: tuple[Overload, ...], arguments: list[Type], call: Call
+    ) -> tuple[tuple[str, ...], Type] | None:
+        """Return the overloads that fit a call and their result, or None if none fits."""
         matches = [
             (overload.id, result)
             for overload in declared
             if overload.member is (call.target is not None)
+            and len(overload.arguments) == len(arguments)
             and (result := self._applied(overload, arguments)) is not None
         ]
         if not matches:
-            raise self._no_match(name, arguments, call)
-        self.types[call.id] = self._joined_result([result for _, result in matches])
-        self.overloads[call.id] = tuple(identity for identity, _ in matches)
-        return call
+            return None
+        joined = self._joined_result([result for _, result in matches])
+        return tuple([identity for identity, _ in matches]), joined
 
     def _applied(self, overload: Overload, arguments: list[Type]) -> Type | None:
         """Return the result of an overload for arguments of these types, or None if it does not fit."""
-        if len(overload.arguments) != len(arguments):
-            return None
         fresh: Mapping = {name: self._new_variable() for name in overload.parameters}
         wanted = [substituted(fresh, kind) for kind in overload.arguments] if fresh else overload.arguments
         mapping = assign_all(self.mapping, arguments, wanted)
@@ -301,7 +349,7 @@ class _Checker:
     # --- aggregates ---------------------------------------------------------------------------------------------
 
     def check_list(self, expr: ListExpr) -> Expr:
-        elements = tuple(map(self.check, expr.elements))
+        elements = self._all(expr.elements)
         joined: Type | None = None
         for index, element in enumerate(elements):
             kind = self.types[element.id]
@@ -309,7 +357,9 @@ class _Checker:
                 kind = self._inside_optional(kind, element)
             joined = self._joined(joined, kind)
         self.types[expr.id] = list_of(self._new_variable() if joined is None else joined)
-        return replaced(expr, elements=elements)
+        if elements is expr.elements:
+            return expr
+        return ListExpr(expr.id, expr.position, elements, expr.optional)
 
     def _inside_optional(self, kind: Type, expr: Expr) -> Type:
         inner, is_optional = unwrapped_optional(kind)
@@ -382,7 +432,10 @@ class _Checker:
         result = self.check(expr.result)
         self.scopes.pop()
         self.types[expr.id] = substituted(self.mapping, self.types[result.id])
-        return replaced(expr, range=over, init=init, condition=condition, step=step, result=result)
+        return Comprehension(
+            *(expr.id, expr.position, over, expr.variable, expr.variable2, expr.accumulator),
+            *(init, condition, step, result),
+        )
 
     def _element_types(self, kind: Type, over: Expr, *, two: bool) -> tuple[Type, Type]:
         """Return the types of the one or two variables that run over a range."""

@@ -6,7 +6,6 @@ every operation to the loops and calls that cost by them.
 Source: cel-go `checker/cost.go`.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dra_operator.cel.call_estimates import Estimate, estimate_call
@@ -22,6 +21,7 @@ from dra_operator.cel.nodes import (
     Select,
     Struct,
 )
+from dra_operator.cel.record import Record
 from dra_operator.cel.sizes import UNBOUNDED, UNKNOWN, Measured, Range, declared_size, exactly
 from dra_operator.cel.types import Kind, Type
 
@@ -39,8 +39,7 @@ def estimate(checked: Checked) -> Range:
     return _Estimator(checked).cost(checked.expr)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entries:
+class _Entries(Record):
     """The sizes of the keys and values of a map, or of the elements (as values) of a list."""
 
     kind: Kind
@@ -51,20 +50,22 @@ class _Entries:
         return _Entries(self.kind, self.key.union(other.key), self.value.union(other.value))
 
 
-@dataclass(frozen=True, slots=True)
-class _Local:
+class _Local(Record):
     path: tuple[str, ...]
     size: Range | None
     entries: _Entries | None = None
 
 
-@dataclass(slots=True)
 class _Estimator:
-    checked: Checked
-    paths: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    sizes: dict[int, Range] = field(default_factory=dict)
-    entries: dict[int, _Entries] = field(default_factory=dict)
-    locals: dict[str, list[_Local]] = field(default_factory=dict)
+    __slots__ = ("checked", "entries", "locals", "paths", "sizes", "types")
+
+    def __init__(self, checked: Checked) -> None:
+        self.checked = checked
+        self.types = checked.types
+        self.paths: dict[int, tuple[str, ...]] = {}
+        self.sizes: dict[int, Range] = {}
+        self.entries: dict[int, _Entries] = {}
+        self.locals: dict[str, list[_Local]] = {}
 
     def cost(self, expr: Expr) -> Range:
         """Return what `expr` can cost, and remember what is known of its size."""
@@ -83,7 +84,7 @@ class _Estimator:
         if expr.test_only:
             return cost
         self.paths[expr.id] = (*self._path(expr.operand), expr.field)
-        accessed = self.checked.type_of(expr.operand).kind in (Kind.MAP, Kind.STRUCT, Kind.PARAMETER)
+        accessed = self.types[expr.operand.id].kind in (Kind.MAP, Kind.STRUCT, Kind.PARAMETER)
         return cost.plus(_ONE) if accessed else cost
 
     # --- calls --------------------------------------------------------------------------------------------------
@@ -224,7 +225,7 @@ class _Estimator:
         """Return what is known of the variables that run over a range."""
         entries = self._entries(expr.range)
         path = self._path(expr.range)
-        kind = self.checked.type_of(expr.range).kind if entries is None else entries.kind
+        kind = self.types[expr.range.id].kind if entries is None else entries.kind
         key = None if entries is None else entries.key
         value = None if entries is None else entries.value
         listed = kind is Kind.LIST
@@ -246,17 +247,17 @@ class _Estimator:
         return known[-1] if known else None
 
     def _path(self, expr: Expr) -> tuple[str, ...]:
-        if isinstance(expr, Ident):
-            local = self._local(expr.name)
-            if local is not None:
-                return local.path
+        if type(expr) is Ident:
+            known = self.locals.get(expr.name)
+            if known:
+                return known[-1].path
         return self.paths.get(expr.id, ())
 
     def _measured(self, expr: Expr) -> Measured:
         path = self._path(expr)
         if path and path[0] in ("@result", "__result__"):
             path = ()
-        return Measured(path, self.checked.type_of(expr), expr, self._size(expr))
+        return Measured(path, self.types[expr.id], expr, self._size(expr))
 
     def _copy(self, target: Expr, source: Expr) -> None:
         size, entries = self._size(source), self._entries(source)
@@ -275,7 +276,7 @@ class _Estimator:
         if declared is not None:
             self.sizes[expr.id] = declared
             return declared
-        if _is_scalar(self.checked.type_of(expr)):
+        if _is_scalar(self.types[expr.id]):
             return _ONE
         local = self._local(expr.name) if isinstance(expr, Ident) else None
         return None if local is None else local.size
@@ -302,17 +303,13 @@ def _is_binding(expr: Comprehension) -> bool:
 
 
 def _written_size(expr: Expr) -> Range | None:
-    match expr:
-        case Literal(value=str() | bytes() as value):
-            return exactly(len(value))
-        case Literal():
-            return _ONE
-        case ListExpr():
-            return exactly(len(expr.elements))
-        case MapExpr():
-            return exactly(len(expr.entries))
-        case _:
-            return None
+    if isinstance(expr, Literal):
+        return exactly(len(expr.value)) if isinstance(expr.value, str | bytes) else _ONE
+    if isinstance(expr, ListExpr):
+        return exactly(len(expr.elements))
+    if isinstance(expr, MapExpr):
+        return exactly(len(expr.entries))
+    return None
 
 
 def _is_scalar(kind: Type) -> bool:

@@ -46,13 +46,18 @@ class Environment:
         """Whether a field name may be written in back quotes."""
         return self.kubernetes == "1.37"
 
+    @property
+    def functions(self) -> "Functions":
+        """The functions there are."""
+        return _functions(self)
+
     def overloads(self, function: str) -> tuple[Overload, ...] | None:
         """Return the overloads of a function, or None if there is no such function."""
-        return _functions(self).get(function)
+        return _functions(self).overloads(function)
 
     def function_names(self) -> tuple[str, ...]:
         """Return the names of all functions that can be written."""
-        return tuple(name for name in _functions(self) if name[0].isalpha() and "@" not in name)
+        return tuple(name for name in _functions(self).lines if name[0].isalpha() and "@" not in name)
 
 
 @cache
@@ -67,17 +72,36 @@ def _device_fields(environment: Environment) -> dict[str, Type]:
     return fields
 
 
+class Functions:
+    """The functions of an environment, each read when it is first asked for."""
+
+    __slots__ = ("_read", "lines", "resolved")
+
+    def __init__(self, lines: dict[str, tuple[str, ...]]) -> None:
+        self.lines = lines
+        self._read: dict[str, tuple[Overload, ...]] = {}
+        self.resolved: dict[tuple[object, ...], tuple[tuple[str, ...], Type]] = {}
+        """What calls came to, as the checker remembers it."""
+
+    def overloads(self, function: str) -> tuple[Overload, ...] | None:
+        """Return the overloads of a function, or None if there is no such function."""
+        read = self._read.get(function)
+        if read is None and function in self.lines:
+            read = self._read[function] = tuple(map(declarations.read_overload, self.lines[function]))
+        return read
+
+
 @cache
-def _functions(environment: Environment) -> dict[str, tuple[Overload, ...]]:
-    functions = dict(declarations.functions())
+def _functions(environment: Environment) -> Functions:
+    lines = dict(declarations.lines())
     if environment.expressions == "new" and not environment.list_type_attributes:
-        del functions["includes"]
+        del lines["includes"]
     if environment.kubernetes == "1.36":
-        if "includes" in functions:
-            functions["includes"] = (declarations.read_overload(_INCLUDES_136),)
-        same, *others = functions["duration"]
-        functions["duration"] = (same, declarations.read_overload(_DURATION_136), *others)
-    return functions
+        if "includes" in lines:
+            lines["includes"] = (_INCLUDES_136,)
+        same, *others = lines["duration"]
+        lines["duration"] = (same, _DURATION_136, *others)
+    return Functions(lines)
 
 
 STORED_137 = Environment()

@@ -4,10 +4,10 @@ Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, `sizeEstimator`; li
 k8s.io/api/resource/v1.
 """
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from dra_operator.cel.nodes import Expr
+from dra_operator.cel.record import Record
 from dra_operator.cel.types import Type
 
 UNBOUNDED: Final = 2**64 - 1
@@ -25,7 +25,15 @@ class Range(NamedTuple):
 
     def plus(self, other: "Range") -> "Range":
         """Return the sum."""
-        return Range(min(self.low + other.low, UNBOUNDED), min(self.high + other.high, UNBOUNDED))
+        low, high = self
+        more, most = other
+        if not more and not most:
+            return self
+        low += more
+        high += most
+        return (
+            Range(low, high) if high < UNBOUNDED > low else Range(min(low, UNBOUNDED), min(high, UNBOUNDED))
+        )
 
     def times(self, other: "Range") -> "Range":
         """Return the product."""
@@ -37,6 +45,8 @@ class Range(NamedTuple):
 
     def union(self, other: "Range") -> "Range":
         """Return the range that covers both."""
+        if self == other:
+            return self
         return Range(min(self.low, other.low), max(self.high, other.high))
 
 
@@ -56,8 +66,7 @@ def exactly(size: int) -> Range:
 UNKNOWN: Final = Range(0, UNBOUNDED)
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Record):
     """An expression, or the elements of one, as estimates see it.
 
     That is its path from `device`, its type, and its size if that is known.
@@ -69,8 +78,7 @@ class Measured:
     size: Range | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
+class _Declared(Record):
     maximum: int = 0
     key: "_Declared | None" = None
     element: "_Declared | None" = None

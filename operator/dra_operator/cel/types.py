@@ -6,8 +6,8 @@ Source: cel-go `common/types/types.go`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Final
 
 from dra_operator.cel.errors import compile_error
@@ -38,35 +38,53 @@ class Kind(Enum):
     TYPE = auto()
     PARAMETER = auto()
 
+    # A kind is looked up in sets and tables at every step, and an Enum hashes its name in Python.
+    __hash__ = object.__hash__
 
-@dataclass(frozen=True, slots=True)
+
 class Type:
-    """A type; `wrapper` marks the nullable variants of primitives (`google.protobuf.Int64Value` and its like)."""
+    """A type; `wrapper` marks the nullable variants of primitives (`google.protobuf.Int64Value` and its like).
 
-    kind: Kind
-    name: str
-    parameters: tuple["Type", ...] = ()
-    wrapper: bool = False
-    weight: int = field(init=False, compare=False, repr=False)
-    """How many types it consists of."""
-    generic: bool = field(init=False, compare=False, repr=False)
-    """Whether there is a type parameter in it."""
-    digest: int = field(init=False, compare=False, repr=False)
+    `weight` says how many types it consists of, `generic` whether there is a type parameter in it. Nobody changes one.
+    """
 
-    def __post_init__(self) -> None:
-        weight, generic = 1, self.kind is Kind.PARAMETER
-        for part in self.parameters:
+    __slots__ = ("digest", "generic", "kind", "name", "parameters", "weight", "wrapper")
+
+    def __init__(
+        self, kind: Kind, name: str, parameters: tuple["Type", ...] = (), *, wrapper: bool = False
+    ) -> None:
+        weight, generic = 1, kind is Kind.PARAMETER
+        for part in parameters:
             weight += part.weight
             generic = generic or part.generic
         # `{x: x}`, where x is `{y: y}` and so on, has a type that nobody can look through.
         if weight > MOST_WEIGHT:
             raise compile_error("expression has a type that nests too deep")
-        object.__setattr__(self, "weight", weight)
-        object.__setattr__(self, "generic", generic)
-        object.__setattr__(self, "digest", hash((self.kind, self.name, self.parameters, self.wrapper)))
+        self.kind: Kind = kind
+        self.name: str = name
+        self.parameters: tuple["Type", ...] = parameters
+        self.wrapper: bool = wrapper
+        self.weight: int = weight
+        self.generic: bool = generic
+        self.digest: int = hash((kind, name, parameters, wrapper))
 
     def __hash__(self) -> int:
         return self.digest
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Type)
+            and self.digest == other.digest
+            and self.kind is other.kind
+            and self.name == other.name
+            and self.wrapper == other.wrapper
+            and self.parameters == other.parameters
+        )
+
+    def __repr__(self) -> str:
+        return f"Type({self})"
 
     def __str__(self) -> str:
         if self.kind is Kind.PARAMETER:
@@ -115,8 +133,9 @@ def type_of(instance: Type) -> Type:
     return Type(Kind.TYPE, "type", (instance,))
 
 
+@lru_cache(maxsize=1024)
 def parameter(name: str) -> Type:
-    """Return a type parameter."""
+    """Return a type parameter; there is one of a name."""
     return Type(Kind.PARAMETER, name)
 
 

@@ -4,7 +4,6 @@ One module a library, one line an overload: `id: (arguments) -> result`, or `id:
 receiver style. The order of the lines is upstream's, and matters: the checker takes the first that fits.
 """
 
-from dataclasses import dataclass
 from functools import cache
 
 from dra_operator.cel.declarations import (
@@ -20,6 +19,7 @@ from dra_operator.cel.declarations import (
     standard,
     strings,
 )
+from dra_operator.cel.record import Record
 from dra_operator.cel.types import Type, parameters_in, read_type
 
 _MODULES = (
@@ -27,8 +27,7 @@ _MODULES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Overload:
+class Overload(Record):
     """One signature of a function. In the receiver style the first argument is the target."""
 
     id: str
@@ -39,15 +38,27 @@ class Overload:
 
 
 @cache
-def functions() -> dict[str, tuple[Overload, ...]]:
-    """Return the overloads of every function of Kubernetes 1.37, by the function's name."""
-    declared: dict[str, tuple[Overload, ...]] = {}
+def lines() -> dict[str, tuple[str, ...]]:
+    """Return the declarations of every function of Kubernetes 1.37, by the function's name."""
+    declared: dict[str, tuple[str, ...]] = {}
     for module in _MODULES:
-        for name, lines in module.FUNCTIONS.items():
-            declared[name] = declared.get(name, ()) + tuple(map(read_overload, lines))
+        for name, more in module.FUNCTIONS.items():
+            declared[name] = declared.get(name, ()) + more
     return declared
 
 
+@cache
+def overloads(name: str) -> tuple[Overload, ...]:
+    """Return the overloads of a function of Kubernetes 1.37, read when they are first asked for."""
+    return tuple(map(read_overload, lines()[name]))
+
+
+def functions() -> dict[str, tuple[Overload, ...]]:
+    """Return the overloads of every function of Kubernetes 1.37, by the function's name."""
+    return {name: overloads(name) for name in lines()}
+
+
+@cache
 def read_overload(line: str) -> Overload:
     """Return the overload that a line of a declaration states."""
     identity, signature = line.split(": ", 1)
