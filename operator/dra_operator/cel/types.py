@@ -62,7 +62,7 @@ class Type:
             raise compile_error("expression has a type that nests too deep")
         self.kind: Kind = kind
         self.name: str = name
-        self.parameters: tuple["Type", ...] = parameters
+        self.parameters: tuple[Type, ...] = parameters
         self.wrapper: bool = wrapper
         self.weight: int = weight
         self.generic: bool = generic
