@@ -179,6 +179,36 @@ def test_the_seed_decides_the_share_ids(tmp_path: Path) -> None:
     assert outputs[0] == outputs[1] != outputs[2]
 
 
+@pytest.mark.parametrize(
+    ("used", "fits"),
+    [
+        pytest.param({"allocatedState": {"devices": [ALLOCATED]}}, False, id="a device"),
+        pytest.param({"allocatedState": {"sharedDevices": [ALLOCATED]}}, True, id="a share"),
+        pytest.param({"allocatedState": {"consumedCapacity": [ALLOCATED]}}, True, id="an amount"),
+        pytest.param(
+            {
+                "allocated": [
+                    {
+                        "metadata": {"name": "old", "namespace": "ns"},
+                        "spec": {},
+                        "status": {"allocation": {"devices": {"results": [{**ALLOCATED, "shareID": "1"}]}}},
+                    }
+                ]
+            },
+            False,
+            id="a share of a claim",
+        ),
+    ],
+)
+def test_without_consumable_capacity_only_claims_turn_shares_into_devices(
+    tmp_path: Path, used: dict[str, Any], *, fits: bool
+) -> None:
+    """State that is given raw is taken as it is, as upstream takes it."""
+    result = run(tmp_path, scenario(features={"ConsumableCapacity": False}, **used))
+
+    assert ("results" in lines(result)[0]) is fits
+
+
 def test_share_ids_are_not_compared() -> None:
     """They are random in upstream."""
     answers = [

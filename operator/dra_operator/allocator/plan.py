@@ -206,11 +206,7 @@ class _Planner:
 
     def _check(self, name: str, request: _Request) -> bool:
         """Refuse what is switched off; return whether admin access is asked for."""
-        if (
-            request.capacity is not None
-            and request.capacity.requests
-            and not self.features.consumable_capacity
-        ):
+        if request.capacity is not None and not self.features.consumable_capacity:
             raise _unsupported(
                 name, "has capacity requests, but the feature DRAConsumableCapacity is switched off"
             )

@@ -66,12 +66,12 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
         raise ValueError(f"mode {mode!r} is not known; firstNodeThatFits is")
     features = Features.named(_object("features", row.get("features") or {}))
     defaults: Callable[[Any], Any] = (lambda item: item) if row.get("noDefaults") else apply_defaults
-    inventory, ledger = Inventory(), Ledger(shares=features.consumable_capacity)
+    inventory, ledger = Inventory(), Ledger()
     for item in _objects(row, defaults):
         inventory.put(item)
     for claim in _read_all(row, "allocated", "ResourceClaim", defaults):
-        ledger.put(claim)
-    ledger.put(_state_as_claim(_object("allocatedState", row.get("allocatedState") or {}), features))
+        ledger.put(claim if features.consumable_capacity else _without_shares(claim))
+    ledger.put(_state_as_claim(_object("allocatedState", row.get("allocatedState") or {})))
     ids = Random(seed)  # noqa: S311 - the ids need to be the same each time, not secret
     allocator = Allocator(
         inventory,
@@ -116,11 +116,22 @@ def _read_all(row: Mapping[str, Any], name: str, kind: str, defaults: Callable[[
         yield defaults(read_object(body, kind))
 
 
-def _state_as_claim(state: Mapping[str, Any], features: Features) -> ResourceClaim:
-    """Return a claim that holds what a scenario says is in use without saying by whom; shares only with the feature."""
+def _without_shares(claim: ResourceClaim) -> ResourceClaim:
+    """Return a claim whose shares are whole devices, as they count with consumable capacity switched off."""
+    if (allocation := claim.status.allocation) is None:
+        return claim
+    results = tuple(replace(item, share_id=None, consumed_capacity={}) for item in allocation.devices.results)
+    devices = replace(allocation.devices, results=results)
+    return replace(claim, status=replace(claim.status, allocation=replace(allocation, devices=devices)))
+
+
+def _state_as_claim(state: Mapping[str, Any]) -> ResourceClaim:
+    """Return a claim that holds what a scenario says is in use without saying by whom.
+
+    Shares in it are shares even with consumable capacity switched off: they use up counters, and block nobody.
+    """
     results: list[DeviceRequestAllocationResult] = []
-    kinds = [name for name in state if name == "devices" or features.consumable_capacity]
-    entries = [(name, entry) for name in kinds for entry in _list(f"allocatedState.{name}", state[name])]
+    entries = [(name, entry) for name in state for entry in _list(f"allocatedState.{name}", state[name])]
     for number, (name, entry) in enumerate(entries):
         path = f"allocatedState.{name}"
         device = _object(path, entry)

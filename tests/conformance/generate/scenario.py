@@ -40,8 +40,12 @@ def make_scenario(seed: int, number: int) -> Wire:
     }
     if chance.maybe(0.05) and (state := make_state(chance, style, slices)):
         scenario["allocatedState"] = state
-    if off := [name for name in FEATURES if chance.maybe(style.gates)]:
-        scenario["features"] = dict.fromkeys(off, False)
+    off = {name for name in FEATURES if chance.maybe(style.gates)}
+    if "allocatedState" in scenario and chance.maybe(0.15):
+        # What it says of shares is believed all the same.
+        off.add("ConsumableCapacity")
+    if off:
+        scenario["features"] = dict.fromkeys(sorted(off), False)
     if chance.maybe(0.03):
         scenario["noDefaults"] = True
     return scenario
