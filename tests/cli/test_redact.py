@@ -48,6 +48,7 @@ POD = {
     "metadata": {"name": "secret-pod", "namespace": "secret-team", "uid": "secret-uid-of-pod"},
     "spec": {
         "nodeName": "node-1",
+        "containers": [{"name": "secret-container", "resources": {"limits": {"example.com/gpu": "1"}}}],
         "resourceClaims": [
             {"name": "secret-entry", "resourceClaimTemplateName": "secret-template"},
             {"name": "secret-other", "resourceClaimName": "secret-b"},
@@ -149,3 +150,12 @@ def test_what_belongs_to_admins_stays_but_for_parameters():
 
     assert first["spec"] == {"config": [{"opaque": {"driver": "gpu.example.com"}}]}
     assert second == slices
+
+
+def test_a_claim_for_extended_resources_is_known_as_one():
+    """Its annotation stays, or a pod would get a second one."""
+    note = "resource.kubernetes.io/extended-resource-claim"
+
+    (shown,) = redact([claim("secret-a", annotations={note: "true"})])
+
+    assert shown["metadata"]["annotations"] == {note: "true"}

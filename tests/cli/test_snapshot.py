@@ -194,3 +194,16 @@ def test_no_cluster_ends_with_2(tmp_path):
 
     assert result.exit_code == 2
     assert str(tmp_path / "absent") in result.stderr
+
+
+@pytest.mark.parametrize(("node_name", "claims"), [(None, 1), ("node-1", 0)])
+async def test_pods_that_ask_for_extended_resources_are_taken(cluster, snapshot, node_name, claims):
+    """What `simulate` makes their claim of; a pod that is bound got past the scheduler without one."""
+    limits = {"cpu": "1", "deviceclass.resource.kubernetes.io/" + CLASS["metadata"]["name"]: "1"}
+    spec = {"containers": [{"name": "main", "image": SECRET, "resources": {"limits": limits}}]}
+    cluster.put({**pod("asks"), "spec": {**spec, **({"nodeName": node_name} if node_name else {})}})
+
+    for file in (await snapshot(), await snapshot("--redact", name="redacted.yaml")):
+        assert SECRET not in file.read_text()
+        made = [body for body in await simulated(file) if "generateName" in body["metadata"]]
+        assert len(made) == claims

@@ -68,17 +68,18 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass
     return found
 
 
+def extended_resources(pod: Pod) -> tuple[str, ...]:
+    """Return the names of the extended resources of which the pod's containers want any, sorted."""
+    wanted = {name for item in _containers(pod) for name, amount in _requests(item).items() if amount.nano}
+    return tuple(sorted(filter(is_extended, wanted)))
+
+
 def unserved(pod: Pod, classes: Mapping[str, DeviceClass], allocatable: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the extended resources of a pod that neither a class nor the node has; with any the pod does not fit.
 
     `classes` is by resource name; `allocatable` is that of the node, `status.allocatable`.
     """
-    wanted = {name for item in _containers(pod) for name, count in _requests(item).items() if count.nano}
-    return tuple(
-        sorted(
-            name for name in wanted if is_extended(name) and name not in classes and name not in allocatable
-        )
-    )
+    return tuple(name for name in extended_resources(pod) if name not in classes and name not in allocatable)
 
 
 def special_claim(

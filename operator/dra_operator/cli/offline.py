@@ -6,13 +6,13 @@ claim was created that does not say so (now: after all those that do).
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
 from uuid import UUID
 
-from dra_operator.allocator import Allocated, Allocator, Limits
+from dra_operator.allocator import Allocated, Allocator, Decision, Limits, Reason
 from dra_operator.api.types import (
     AllocationResult,
     Metadata,
@@ -61,6 +61,14 @@ class Outcome:
         return claim
 
 
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A claim, and the nodes that it is for."""
+
+    thing: Thing
+    nodes: tuple[str, ...]
+
+
 class UnknownNodeError(Exception):
     """A node was asked for that is not there; the text names it and those that are."""
 
@@ -68,7 +76,8 @@ class UnknownNodeError(Exception):
 class Cluster:
     """The cluster that some objects make. `notes` are lines about what was assumed, and what is wrong in it.
 
-    `nodes` restricts the nodes that claims may go to; empty for all. Raises UnknownNodeError.
+    `nodes` holds those that claims may go to, by name; the argument restricts them and is empty for all.
+    Raises UnknownNodeError.
     """
 
     def __init__(self, gathered: Gathered, nodes: Sequence[str] = ()) -> None:
@@ -77,7 +86,8 @@ class Cluster:
         for kind in ("DeviceClass", "Namespace", "DeviceTaintRule", "ResourceSlice"):
             for thing in gathered.of(kind):
                 self._inventory.put(thing.obj)
-        for node in self._nodes(gathered, nodes):
+        self.nodes = self._choose_nodes(gathered, nodes)
+        for node in self.nodes.values():
             self._inventory.put(node)
         for thing in gathered.of("ResourceClaim"):
             self._ledger.put(thing.obj)
@@ -93,8 +103,21 @@ class Cluster:
 
     def decide(self, claims: Sequence[Thing]) -> list[Outcome]:
         """Decide some claims one after the other, the oldest first, and return them by namespace and name."""
-        outcomes = [self._decide(thing) for thing in sorted(claims, key=_order)]
-        return sorted(outcomes, key=lambda item: (item.claim.metadata.namespace, item.claim.metadata.name))
+        outcomes = [self._decide(thing) for thing in sorted(claims, key=by_age)]
+        return sorted(outcomes, key=by_name)
+
+    def decide_first(self, options: Sequence[Option]) -> Outcome:
+        """Decide the first of some claims that fits on one of its nodes; none of the others is needed then."""
+        for option in options:
+            decision = self._allocator.allocate((option.thing.obj,), option.nodes)
+            if isinstance(decision, Allocated):
+                return self._allocated(option.thing, decision)
+        thing, nodes = options[0].thing, options[0].nodes
+        decision = self._allocator.allocate((thing.obj,))
+        if not isinstance(decision, Allocated):
+            return self._pending(thing, decision)
+        text = f"it fits on node {decision.node}, but the pod can only run on {_listed(nodes) or 'no node'}"
+        return Outcome(thing, State.PENDING, reason=Reason.REQUESTS_DO_NOT_FIT_TOGETHER.value, message=text)
 
     def _decide(self, thing: Thing) -> Outcome:
         claim: ResourceClaim = thing.obj
@@ -107,19 +130,27 @@ class Cluster:
             return Outcome(thing, State.LEFT_ALONE, message=f'label {messages.OPT_OUT_LABEL} is "false"')
         decision = self._allocator.allocate((claim,))
         if isinstance(decision, Allocated):
-            self._ledger.assume(metadata.namespace, metadata.name, decision.results[0])
-            return Outcome(thing, State.ALLOCATED, decision.results[0], decision.node)
-        explanation = self._allocator.explain((claim,), decision)[0]
+            return self._allocated(thing, decision)
+        return self._pending(thing, decision)
+
+    def _allocated(self, thing: Thing, decision: Allocated) -> Outcome:
+        metadata = thing.obj.metadata
+        self._ledger.assume(metadata.namespace, metadata.name, decision.results[0])
+        return Outcome(thing, State.ALLOCATED, decision.results[0], decision.node)
+
+    def _pending(self, thing: Thing, decision: Decision) -> Outcome:
+        explanation = self._allocator.explain((thing.obj,), decision)[0]
         return Outcome(thing, State.PENDING, reason=explanation.reason.value, message=explanation.message)
 
-    def _nodes(self, gathered: Gathered, wanted: Sequence[str]) -> Iterator[Node]:
-        """Yield the nodes that claims may go to."""
+    def _choose_nodes(self, gathered: Gathered, wanted: Sequence[str]) -> dict[str, Node]:
+        """Return the nodes that claims may go to."""
         nodes: dict[str, Node] = {thing.obj.metadata.name: thing.obj for thing in gathered.of("Node")}
         named = _named_nodes(gathered)
         if not nodes:
             names = sorted({*named, *wanted}) or [_MADE_UP]
             nodes = {name: Node(Metadata(name=name, labels={_HOSTNAME: name})) for name in names}
-            self.notes.append(_assumed(names, from_objects=bool(named or wanted)))
+            if gathered.of("ResourceClaim") or gathered.of("Pod"):
+                self.notes.append(_assumed(names, from_objects=bool(named or wanted)))
         elif missing := [name for name in named if name not in nodes]:
             self.notes.append(f"slices name nodes that are not given: {_listed(missing)}")
         if unknown := [name for name in wanted if name not in nodes]:
@@ -128,7 +159,7 @@ class Cluster:
             self.notes.append(
                 f"only {_listed(sorted(set(wanted)))} may be chosen; other nodes count as not there"
             )
-        return iter([node for name, node in nodes.items() if not wanted or name in wanted])
+        return {name: node for name, node in sorted(nodes.items()) if not wanted or name in wanted}
 
 
 def pinned_to(selector: NodeSelector | None) -> str | None:
@@ -142,7 +173,13 @@ def pinned_to(selector: NodeSelector | None) -> str | None:
     return None
 
 
-def _order(thing: Thing) -> tuple[bool, str, str, str]:
+def by_name(outcome: Outcome) -> tuple[str, str]:
+    """Return what outcomes are sorted by when they are shown: namespace and name of the claim."""
+    return outcome.claim.metadata.namespace, outcome.claim.metadata.name
+
+
+def by_age(thing: Thing) -> tuple[bool, str, str, str]:
+    """Return what objects are sorted by when they are decided: the oldest first, and last those without an age."""
     metadata = thing.obj.metadata
     created = metadata.creation_timestamp
     return created is None, created or "", metadata.namespace, metadata.name

@@ -6,13 +6,13 @@ same files must give the same answer. Source: docs/dra-semantics 8.1, kube-contr
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.read import read_object
-from dra_operator.api.types import Pod, PodResourceClaim, ResourceClaim
+from dra_operator.api.types import Pod, PodResourceClaim, ResourceClaim, ResourceClaimSpec
 from dra_operator.api.write import to_wire
 from dra_operator.cli.gather import Gathered, Thing
 
@@ -30,7 +30,7 @@ def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
     owned = _owned(gathered)
     for thing in gathered.of("Pod"):
         pod: Pod = thing.obj
-        if pod.metadata.deletion_timestamp or pod.status.phase in _FINISHED:
+        if is_over(pod):
             continue
         for entry in pod.spec.resource_claims:
             missing = _missing(gathered, pod, entry, owned)
@@ -40,6 +40,11 @@ def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
             elif missing is not None:
                 claims.append(_make(thing, entry, missing))
     return claims, problems
+
+
+def is_over(pod: Pod) -> bool:
+    """True for a pod that needs no devices any more."""
+    return bool(pod.metadata.deletion_timestamp) or pod.status.phase in _FINISHED
 
 
 def _missing(
@@ -90,23 +95,44 @@ def generate_name(pod: str, entry: str) -> str:
 
 
 def _make(thing: Thing, entry: PodResourceClaim, template: Thing) -> Thing:
-    pod = thing.obj.metadata
-    prefix = generate_name(pod.name, entry.name)
     wanted = template.obj.spec
+    labels, annotations = wanted.metadata.labels, wanted.metadata.annotations
+    prefix = generate_name(thing.obj.metadata.name, entry.name)
+    return claim_of(
+        thing,
+        prefix,
+        purpose=entry.name,
+        spec=wanted.spec,
+        labels=labels,
+        annotations={**annotations, POD_CLAIM_NAME: entry.name},
+    )
+
+
+def claim_of(
+    thing: Thing,
+    prefix: str,
+    *,
+    purpose: str,
+    spec: ResourceClaimSpec,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+) -> Thing:
+    """Return a claim that belongs to a pod; its name is `prefix` with an end that depends on pod and purpose."""
+    pod = thing.obj.metadata
     metadata: dict[str, Any] = {
-        "name": prefix + _end(pod.namespace, pod.name, pod.uid, entry.name),
+        "name": prefix + _end(pod.namespace, pod.name, pod.uid, purpose),
         "generateName": prefix,
         "namespace": pod.namespace,
-        "annotations": {**wanted.metadata.annotations, POD_CLAIM_NAME: entry.name},
+        "annotations": dict(annotations),
         "ownerReferences": [
             {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
         ],
     }
-    if wanted.metadata.labels:
-        metadata["labels"] = dict(wanted.metadata.labels)
+    if labels:
+        metadata["labels"] = dict(labels)
     if pod.creation_timestamp:
         metadata["creationTimestamp"] = pod.creation_timestamp
-    body = {**to_wire(ResourceClaim(spec=wanted.spec)), "metadata": metadata}
+    body = {**to_wire(ResourceClaim(spec=spec)), "metadata": metadata}
     return Thing(thing.place, body, read_object(body))
 
 

@@ -9,6 +9,7 @@ annotations. What only drivers understand is dropped.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from dra_operator.allocator.extended import SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.names import FINALIZER, POD_CLAIM_NAME
 from dra_operator.controller.messages import OPT_OUT_LABEL
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
@@ -64,6 +65,7 @@ class _Redactor:
             "Pod": _called("pod"),
         }
         self._others, self._entries = _called("owner"), _called("entry")
+        self._containers = _called("container")
         self._keys, self._values = _called("key"), _called("value")
         self._uids = _Aliases(lambda number: f"00000000-0000-4000-8000-{int(number):012}")
 
@@ -74,6 +76,7 @@ class _Redactor:
             *self._names.values(),
             self._others,
             self._entries,
+            self._containers,
             self._keys,
             self._values,
             self._uids,
@@ -110,9 +113,13 @@ class _Redactor:
         shown["namespace"] = self._namespaces(metadata["namespace"])
         if metadata.get("uid"):
             shown["uid"] = self._uids(metadata["uid"])
+        kept_annotations: Mapping[str, Callable[[str], str]] = {
+            POD_CLAIM_NAME: self._entries,
+            SPECIAL_CLAIM_ANNOTATION: str,
+        }
         parts = {
             "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: str}),
-            "annotations": self._table(metadata.get("annotations"), {POD_CLAIM_NAME: self._entries}),
+            "annotations": self._table(metadata.get("annotations"), kept_annotations),
             "ownerReferences": [self._owner(owner) for owner in metadata.get("ownerReferences") or ()],
             "finalizers": [name for name in metadata.get("finalizers") or () if name == FINALIZER],
         }
@@ -164,6 +171,9 @@ class _Redactor:
 
         if spec.get("resourceClaims"):
             spec["resourceClaims"] = [shown(entry) for entry in spec["resourceClaims"]]
+        for part in ("initContainers", "containers"):
+            if spec.get(part):
+                spec[part] = [{**item, "name": self._containers(item["name"])} for item in spec[part]]
         if status.get("resourceClaimStatuses"):
             status["resourceClaimStatuses"] = [shown(entry) for entry in status["resourceClaimStatuses"]]
         if status.get("extendedResourceClaimStatus"):

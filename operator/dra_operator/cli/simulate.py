@@ -18,8 +18,9 @@ import typer
 from dra_operator.cli import outcomes
 from dra_operator.cli.gather import gather
 from dra_operator.cli.manifests import read
-from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError
+from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError, by_name
 from dra_operator.cli.pod_claims import make_claims
+from dra_operator.cli.special_claims import decide_special_claims
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -66,8 +67,11 @@ def simulate(
         _say([*(f"error: {line}" for line in gathered.errors), f"error: --node: {error}"])
         raise typer.Exit(2) from None
     decided = cluster.decide([*gathered.of("ResourceClaim"), *made])
+    special = decide_special_claims(gathered, cluster, decided)
+    decided = sorted([*decided, *special.outcomes], key=by_name)
+    missing += special.problems
     _say(f"error: {line}" for line in gathered.errors)
-    _say(f"note: {line}" for line in (*gathered.notes, *cluster.notes, *missing))
+    _say(f"note: {line}" for line in (*gathered.notes, *cluster.notes, *special.notes, *missing))
     try:
         _print(decided, output, out)
     except BrokenPipeError:

@@ -179,21 +179,49 @@ def _namespace(body: Body) -> Body | None:
 
 
 def _pod(body: Body) -> Body | None:
-    """Return a pod as far as it names claims, or None if it names none."""
+    """Return a pod as far as claims are named by it, or must be made for it; None if it has to do with none."""
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    if not spec.get("resourceClaims") and not status.get("extendedResourceClaimStatus"):
+    extends = not spec.get("nodeName") and _asks_for_extended_resources(spec)
+    if not (spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends):
         return None
+    containers = (
+        {name: list(map(_container, spec.get(name) or ())) for name in _CONTAINERS} if extends else {}
+    )
     metadata = _some(body["metadata"], "name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
     extended = _some(status.get("extendedResourceClaimStatus") or {}, "resourceClaimName")
     return {
         **_kind(body),
         "metadata": metadata,
-        "spec": _some(spec, "nodeName", "resourceClaims"),
+        "spec": {
+            **_some(spec, "nodeName", "resourceClaims"),
+            **{name: part for name, part in containers.items() if part},
+        },
         "status": {
             **_some(status, "phase", "resourceClaimStatuses"),
             **({"extendedResourceClaimStatus": extended} if extended else {}),
         },
     }
+
+
+_CONTAINERS = ("initContainers", "containers")
+
+
+def _asks_for_extended_resources(spec: Body) -> bool:
+    """True if a container asks for what a class may serve; the other pods are not worth a place in the file."""
+    from dra_operator.allocator.extended import is_extended  # noqa: PLC0415
+
+    return any(
+        is_extended(resource)
+        for name in _CONTAINERS
+        for container in spec.get(name) or ()
+        for amounts in (_container(container)["resources"]).values()
+        for resource in amounts or ()
+    )
+
+
+def _container(body: Body) -> dict[str, Any]:
+    resources = _some(body.get("resources") or {}, "requests", "limits")
+    return {**_some(body, "name", "restartPolicy"), "resources": resources}
 
 
 _TRIM: Mapping[str, Callable[[Body], Body | None]] = {"Node": _node, "Namespace": _namespace, "Pod": _pod}
