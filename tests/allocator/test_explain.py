@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Reason, Unsatisfied
+from dra_operator.allocator import Failed, Reason, Unsatisfied
 
 MEMORY = 'device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0'
 MODEL = "gpu.example.com/model"
@@ -254,6 +254,18 @@ def test_a_request_that_is_switched_off(scene_with: Any, ask: Any) -> None:
 
     assert found.reason is Reason.REQUEST_UNSUPPORTED
     assert "DRAPrioritizedList is switched off" in found.message
+
+
+@pytest.mark.parametrize("capacity", [{}, {"requests": {}}, {"requests": {"memory": "1"}}])
+def test_capacity_without_its_feature(scene_with: Any, ask: Any, capacity: dict[str, Any]) -> None:
+    """The field alone is refused, as upstream does, whether or not it names an amount."""
+    scene = scene_with(consumable_capacity=False)
+    scene.nodes("n1")
+    scene.slice("s", "a")
+    decision = scene.decide(scene.claim(ask("r", 1, capacity=capacity)))
+
+    assert isinstance(decision, Failed)
+    assert "DRAConsumableCapacity is switched off" in decision.message
 
 
 def test_requests_that_fit_alone_but_not_together(gpus: Any, ask: Any) -> None:

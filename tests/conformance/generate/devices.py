@@ -85,6 +85,8 @@ def _value(chance: Chance, style: Style, kind: str, values: tuple[Any, ...]) -> 
 
 def _capacities(chance: Chance, style: Style, driver: str, shareable: bool) -> Wire:  # noqa: FBT001 - a fact
     capacities: Wire = {}
+    if shareable and chance.maybe(0.15):
+        return capacities
     for name in CAPACITIES:
         if not chance.maybe(0.15 if "/" in name else 0.6):
             continue

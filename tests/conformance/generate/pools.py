@@ -72,15 +72,19 @@ def _pool(chance: Chance, style: Style, driver: str, pool: str, nodes: list[str]
             described["resourceSliceCount"] = chance.pick(1, 1, count)
         slices.append(_slice(driver, f"{driver}-{pool.replace('/', '-')}-{place}", described, spec))
     if chance.maybe(style.generations):
-        slices += _older(chance, slices)
+        slices += _older(chance, slices, nodes)
     return slices
 
 
-def _older(chance: Chance, slices: list[Wire]) -> list[Wire]:
+def _older(chance: Chance, slices: list[Wire], nodes: list[str]) -> list[Wire]:
     """Return copies of some slices as another generation, as seen while a driver updates its pool."""
     copies = []
+    # One node may see the new generation, another still the old one.
+    elsewhere = chance.pick(*nodes) if chance.maybe(0.5) else None
     for item in chance.some(slices, 1, len(slices)):
         spec = dict(item["spec"])
+        if elsewhere and "nodeName" in spec:
+            spec["nodeName"] = elsewhere
         spec["pool"] = dict(spec["pool"])
         spec["pool"]["generation"] = max(0, spec["pool"]["generation"] + chance.pick(-1, 1))
         name = chance.pick("", "0-") + item["metadata"]["name"] + "-old"

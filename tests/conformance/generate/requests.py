@@ -85,7 +85,8 @@ _RARE_ATTRIBUTES = (
     f"{GPU}/missing",
 )
 _COUNTS = (1, 1, 1, 1, 1, 2, 2, 3)
-_STRANGE_COUNTS = (32, 33, 31, 9223372036854775807, 4294967297)
+_STRANGE_COUNTS = (32, 33, 33, 31, 9223372036854775807, 4294967297)
+_STRANGE = 0.01
 
 
 def make_classes(chance: Chance, style: Style) -> list[Wire]:
@@ -175,7 +176,7 @@ def _asked(chance: Chance, style: Style, derived: list[str]) -> Wire:
     else:
         asked["allocationMode"] = "ExactCount"
         asked["count"] = chance.pick(*_COUNTS)
-        if chance.maybe(style.broken):
+        if chance.maybe(max(style.broken, _STRANGE)):
             asked["count"] = chance.pick(*_STRANGE_COUNTS)
     if chance.maybe(style.broken / 3):
         asked["allocationMode"] = "Most"
@@ -193,6 +194,8 @@ def _asked(chance: Chance, style: Style, derived: list[str]) -> Wire:
     if chance.maybe(style.capacity_requests):
         names = chance.some(CAPACITIES[:2] if chance.maybe(0.7) else CAPACITIES, 1, 2)
         asked["capacity"] = {"requests": {name: amount(chance, style, family_of(name)) for name in names}}
+        if chance.maybe(0.04):
+            asked["capacity"] = {}
     if chance.maybe(style.derived):
         asked["derivedAttributes"] = [
             {"name": chance.pick(*derived), "expression": chance.pick(*_DERIVED, *_BROKEN[:1])}

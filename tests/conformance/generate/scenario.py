@@ -20,6 +20,12 @@ FEATURES = (
     "PartitionableDevices",
     "PrioritizedList",
 )
+_USED_GATES = {
+    "CompatibilityGroups": "groups",
+    "ListTypeAttributes": "lists",
+    "OptionalNodeOperations": "node_operations",
+    "PartitionableDevices": "counters",
+}
 
 
 def make_scenario(seed: int, number: int) -> Wire:
@@ -44,6 +50,8 @@ def make_scenario(seed: int, number: int) -> Wire:
     if "allocatedState" in scenario and chance.maybe(0.15):
         # What it says of shares is believed all the same.
         off.add("ConsumableCapacity")
+    # A gate matters where its feature is used.
+    off |= {gate for gate, level in _USED_GATES.items() if getattr(style, level) and chance.maybe(0.04)}
     if off:
         scenario["features"] = dict.fromkeys(sorted(off), False)
     if chance.maybe(0.03):

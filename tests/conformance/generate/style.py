@@ -9,6 +9,17 @@ from dataclasses import dataclass, fields
 from conformance.generate.chance import Chance
 
 _LEVELS = (0.0, 0.0, 0.08, 0.25, 0.5)
+# What goes wrong only where these meet.
+_THEMES = (
+    ("counters", "shareable", "used"),
+    ("counters", "groups", "used"),
+    ("counters", "groups", "admin"),
+    ("counters", "generations"),
+    ("all_mode", "shareable", "capacity_requests", "used", "constraints"),
+    ("lists", "constraints"),
+    ("derived", "constraints"),
+)
+_THEMATIC = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,8 @@ class Style:
     def drawn(cls, chance: Chance) -> "Style":
         """Return a random style."""
         levels = {item.name: chance.pick(*_LEVELS) for item in fields(cls)}
+        if chance.maybe(_THEMATIC):
+            levels |= dict.fromkeys(chance.pick(*_THEMES), _LEVELS[-1])
         # What ends an attempt at once would hide all the rest if it were common.
         levels["broken"] /= 30
         levels["bad_pools"] /= 5
