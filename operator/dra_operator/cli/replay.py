@@ -55,6 +55,8 @@ def replay(
                             line, number, seed, search, write, sequential=sequential, to_file=out is not None
                         )
                     ] += 1
+    except BrokenPipeError:
+        raise  # Whoever reads has seen enough, which is no mistake.
     except (OSError, EOFError, zlib.error) as error:
         typer.echo(f"{file}: {getattr(error, 'strerror', None) or error}", err=True)
         raise typer.Exit(2) from None
