@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from conformance.ranges import DIVISION, NOTHING, Order, upstreams_arithmetic
 from dra_operator.allocator import Searching
 from dra_operator.api.quantity import canonical, parse_quantity
 from dra_operator.cel.cases import CaseError, differences
 from dra_operator.cel.cases import outcome as cel_outcome
+from dra_operator.cel.library import limits
 from dra_operator.cel.library.quantities import parse_quantity as cel_quantity
 from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import outcome
@@ -29,6 +31,9 @@ Ask = Callable[[Wire], Wire]
 
 _REPEATS = 8
 _QUANTITY = "kubernetes.Quantity:"
+# Limits of ours that upstream has not, by the name of the difference; the cost limit itself stays.
+_LIMITS = {"long-lists": ("MOST_ELEMENTS", "MOST_COMPARISONS"), "long-texts": ("LONGEST_TEXT",)}
+_UNLIMITED = 10_000_000
 # Differences in how the ranges of request policies are computed.
 _ARITHMETIC = ("capacity-step", "policy-beyond-int64", "policy-below-zero")
 
@@ -96,7 +101,32 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
             return why
         if in_order is not None and _decisions_agree(scenario, computed, in_order):
             return f"{why}, slice-order"
-    return ""
+    return why if _crashes_on_policies_alone(scenario, known, ask) else ""
+
+
+def _crashes_on_policies_alone(scenario: Wire, known: Judgement, ask: Ask) -> bool:
+    """True if upstream crashed where we met another error, and both meet that one without policies that make no sense.
+
+    Upstream judges the devices for one request before it looks at the next; we look at all requests first.
+    """
+    if known.upstream.get("panic") not in (DIVISION, NOTHING) or "errorKind" not in known.ours:
+        return False
+    sensible = _without_steps(scenario)
+    ours = _guarded(_decide, sensible)
+    return _decisions_agree(scenario, known.ours, ours) and _decisions_agree(
+        sensible, ours, _plain(ask(sensible))
+    )
+
+
+def _without_steps(scenario: Wire) -> Wire:
+    """Return a scenario without the request policies that have steps."""
+    scenario = deepcopy(scenario)
+    for item in scenario.get("resourceSlices") or ():
+        for device in item["spec"].get("devices") or ():
+            for capacity in device.get("capacity", {}).values():
+                if "step" in (capacity.get("requestPolicy", {}).get("validRange") or {}):
+                    del capacity["requestPolicy"]
+    return scenario
 
 
 def judge_case(case: Wire, upstream: Wire, ask: Ask) -> Judgement:
@@ -106,12 +136,25 @@ def judge_case(case: Wire, upstream: Wire, ask: Ask) -> Judgement:
         return Judgement(Verdict.EQUAL, ours, upstream)
     if _cel_answers_agree(case, ours, _with_canonical_quantities(upstream)):
         return Judgement(Verdict.EXPLAINED, ours, upstream, "quantity-text")
+    if why := _limit(case, ours, upstream):
+        return Judgement(Verdict.EXPLAINED, ours, upstream, why)
     return _unless_varying(
         Judgement(Verdict.DIFFERENT, ours, upstream),
         case,
         ask,
         lambda one, other: _cel_answers_agree(case, one, other),
     )
+
+
+def _limit(case: Wire, ours: Wire, upstream: Wire) -> str:
+    """Return the name of the limit of ours that ended an evaluation: without it, the answers agree."""
+    if "cost limit exceeded" not in ours.get("error", ""):
+        return ""
+    for why, names in _LIMITS.items():
+        with patch.multiple(limits, **dict.fromkeys(names, _UNLIMITED)):
+            if _cel_answers_agree(case, _guarded(_evaluate, case), upstream):
+                return why
+    return ""
 
 
 def _guarded(answer: Callable[[Wire], Wire], question: Wire) -> Wire:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from conformance.judge import Verdict, judge_scenario
+from conformance.judge import Verdict, judge_case, judge_scenario
 from conformance.ranges import DIVISION, NOTHING, value
 from dra_operator.api.quantity import parse_quantity
 
@@ -96,6 +96,32 @@ def test_slices_that_disagree_on_their_number_are_tried_by_name() -> None:
 
     assert judged(question, NO, picked("on-a", "2Gi")) == (Verdict.EXPLAINED, "slice-order")
     assert judged(question, NO, NO) == (Verdict.DIFFERENT, "")
+
+
+def test_a_crash_may_come_before_an_error() -> None:
+    """Upstream crashes on a device before it reads the next request, which we refuse first."""
+    question = scenario(published("s", NO_STEP))
+    asked = question["claims"][0]["spec"]["devices"]["requests"]
+    asked.append({"name": "late", "exactly": {"deviceClassName": "missing"}})
+    error = {"error": "not found", "errorKind": "fatal"}
+
+    assert judged(question, {"panic": DIVISION}, error) == (Verdict.EXPLAINED, "capacity-step")
+    assert judged(question, {"panic": DIVISION}, NO)[0] is Verdict.DIFFERENT
+
+
+LONG = "[0].map(x, x) == lists.range(75807)"
+
+
+def test_a_limit_of_ours_is_named() -> None:
+    """An expression that ends at the length of a list is excused if it would be answered alike without that limit."""
+    case = {"name": "c", "expression": LONG, "device": {"driver": "d"}}
+
+    def ask(_: Wire) -> Wire:
+        return {"match": False}
+
+    found = judge_case(case, {"match": False}, ask)
+    assert (found.verdict, found.why) == (Verdict.EXPLAINED, "long-lists")
+    assert judge_case(case, {"match": True}, lambda _: {"match": True}).verdict is Verdict.DIFFERENT
 
 
 def test_two_causes_may_meet() -> None:
