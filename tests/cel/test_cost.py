@@ -20,6 +20,12 @@ from dra_operator.cel.sizes import UNBOUNDED, Range
         ("device.attributes['d'].all(k, v, k.startsWith(k))", 388),
         ("device.capacity['d'].exists(k, v, k.startsWith(k))", 196),
         ("device.attributes.all(k, v, k.startsWith(k))", 387),
+        ("device.attributes.all(d, m, m.exists(k, m.s == k))", 14_499),
+        ("device.attributes.all(d, m, m.exists(k, k == m.s))", 11_427),
+        (
+            "device.attributes.all(d, m, m.exists(k, ((m.t != d) && (device.attributes['a.b'].s != k))))",
+            26_787,
+        ),
         ("lists.range(10).all(i, i < 10)", 72),
         ("device.attributes['d'].a.exists(x, x.matches('a+'))", UNBOUNDED),
     ],

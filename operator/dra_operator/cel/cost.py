@@ -23,6 +23,7 @@ from dra_operator.cel.nodes import (
 )
 from dra_operator.cel.record import Record
 from dra_operator.cel.sizes import UNBOUNDED, UNKNOWN, Measured, Range, declared_size, exactly
+from dra_operator.cel.trails import NOWHERE, Trail, trail
 from dra_operator.cel.types import Kind, Type
 
 _NOTHING: Final = exactly(0)
@@ -32,6 +33,7 @@ _MAP: Final = exactly(30)
 _MESSAGE: Final = exactly(40)
 _SCALARS: Final = frozenset((Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT))
 _EMPTY: Final = Range(UNBOUNDED, 0)
+_ACCUMULATORS: Final = frozenset(("@result", "__result__"))
 
 
 def estimate(checked: Checked) -> Range:
@@ -51,7 +53,7 @@ class _Entries(Record):
 
 
 class _Local(Record):
-    path: tuple[str, ...]
+    path: Trail
     size: Range | None
     entries: _Entries | None = None
 
@@ -62,7 +64,7 @@ class _Estimator:
     def __init__(self, checked: Checked) -> None:
         self.checked = checked
         self.types = checked.types
-        self.paths: dict[int, tuple[str, ...]] = {}
+        self.paths: dict[int, Trail] = {}
         self.sizes: dict[int, Range] = {}
         self.entries: dict[int, _Entries] = {}
         self.locals: dict[str, list[_Local]] = {}
@@ -76,14 +78,14 @@ class _Estimator:
 
     def cost_ident(self, expr: Ident) -> Range:
         local = self._local(expr.name)
-        self.paths[expr.id] = (expr.name,) if local is None else local.path
+        self.paths[expr.id] = trail(expr.name) if local is None else local.path
         return _ONE
 
     def cost_select(self, expr: Select) -> Range:
         cost = self.cost(expr.operand)
         if expr.test_only:
             return cost
-        self.paths[expr.id] = (*self._path(expr.operand), expr.field)
+        self.paths[expr.id] = self._path(expr.operand).then(expr.field)
         accessed = self.types[expr.operand.id].kind in (Kind.MAP, Kind.STRUCT, Kind.PARAMETER)
         return cost.plus(_ONE) if accessed else cost
 
@@ -119,7 +121,7 @@ class _Estimator:
     def _indexed(self, expr: Call, overload: str) -> Range | None:
         entries = self._entries(expr.args[0])
         step = "@items" if overload == "index_list" else "@values"
-        self.paths[expr.id] = (*self._path(expr.args[0]), step)
+        self.paths[expr.id] = self._path(expr.args[0]).then(step)
         return None if entries is None else entries.value
 
     def _overload(
@@ -229,13 +231,10 @@ class _Estimator:
         key = None if entries is None else entries.key
         value = None if entries is None else entries.value
         listed = kind is Kind.LIST
-        values = _Local((*path, "@items" if listed else "@values"), value)
         if expr.variable2:
-            # Upstream appends both steps to the same Go slice. Where that has room for one more, at all lengths but
-            # powers of two, the second lands on the first, so that keys get the size of values.
-            keys = "@values" if len(path) & (len(path) - 1) else "@keys"
-            return [_Local((*path, "@indices" if listed else keys), key), values]
-        return [values] if listed else [_Local((*path, "@keys"), key)]
+            keys = _Local(path.then("@indices" if listed else "@keys"), key)
+            return [keys, _Local(path.then("@items" if listed else "@values"), value)]
+        return [_Local(path.then("@items"), value) if listed else _Local(path.then("@keys"), key)]
 
     # --- what is known ------------------------------------------------------------------------------------------
 
@@ -246,17 +245,17 @@ class _Estimator:
         known = self.locals.get(name)
         return known[-1] if known else None
 
-    def _path(self, expr: Expr) -> tuple[str, ...]:
+    def _path(self, expr: Expr) -> Trail:
         if type(expr) is Ident:
             known = self.locals.get(expr.name)
             if known:
                 return known[-1].path
-        return self.paths.get(expr.id, ())
+        return self.paths.get(expr.id, NOWHERE)
 
     def _measured(self, expr: Expr) -> Measured:
         path = self._path(expr)
-        if path and path[0] in ("@result", "__result__"):
-            path = ()
+        if path.first in _ACCUMULATORS:
+            path = NOWHERE
         return Measured(path, self.types[expr.id], expr, self._size(expr))
 
     def _copy(self, target: Expr, source: Expr) -> None:

@@ -4,10 +4,12 @@ Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, `sizeEstimator`; li
 k8s.io/api/resource/v1.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from dra_operator.cel.nodes import Expr
 from dra_operator.cel.record import Record
+from dra_operator.cel.trails import NOWHERE, Trail
 from dra_operator.cel.types import Type
 
 UNBOUNDED: Final = 2**64 - 1
@@ -72,7 +74,7 @@ class Measured(Record):
     That is its path from `device`, its type, and its size if that is known.
     """
 
-    path: tuple[str, ...]
+    path: Trail
     type: Type
     expr: Expr | None = None
     size: Range | None = None
@@ -82,7 +84,7 @@ class _Declared(Record):
     maximum: int = 0
     key: "_Declared | None" = None
     element: "_Declared | None" = None
-    fields: tuple[tuple[str, "_Declared"], ...] = ()
+    fields: "Mapping[str, _Declared]" = {}  # noqa: RUF012 - nobody changes it
 
 
 _DOMAIN: Final = _Declared(_MAX_DOMAIN)
@@ -91,22 +93,25 @@ _VALUE: Final = _Declared(_MAX_VALUE)
 _CAPACITIES: Final = _Declared(_MAX_ENTRIES, _IDENTIFIER, _Declared())
 _ATTRIBUTES: Final = _Declared(_MAX_ENTRIES, _IDENTIFIER, _VALUE)
 _DEVICE: Final = _Declared(
-    fields=(
-        ("driver", _Declared(_MAX_DOMAIN)),
-        ("allowMultipleAllocations", _Declared(1)),
-        ("attributes", _Declared(_MAX_ENTRIES, _DOMAIN, _ATTRIBUTES)),
-        ("capacity", _Declared(_MAX_ENTRIES, _DOMAIN, _CAPACITIES)),
-    )
+    fields={
+        "driver": _Declared(_MAX_DOMAIN),
+        "allowMultipleAllocations": _Declared(1),
+        "attributes": _Declared(_MAX_ENTRIES, _DOMAIN, _ATTRIBUTES),
+        "capacity": _Declared(_MAX_ENTRIES, _DOMAIN, _CAPACITIES),
+    }
 )
 
 
-def declared_size(path: tuple[str, ...]) -> Range | None:
+def declared_size(path: Trail) -> Range | None:
     """Return how large what lies at a path can be, or None if the declaration does not say."""
-    if not path or path[0] != "device":
+    if path.first != "device":
         return None
     current: _Declared | None = _DEVICE
-    for name in path[1:]:
+    steps = iter(path)
+    next(steps)
+    for name in steps:
         assert current is not None
+        assert name is not None
         if name in ("@items", "@values"):
             current = current.element
         elif name == "@keys":
@@ -114,7 +119,7 @@ def declared_size(path: tuple[str, ...]) -> Range | None:
         elif current is _ATTRIBUTES:
             current = _VALUE
         else:
-            current = dict(current.fields).get(name)
+            current = current.fields.get(name)
         if current is None:
             return None
     assert current is not None
@@ -130,4 +135,4 @@ def elements_of(node: Measured) -> Measured | None:
     """Return the elements of a list, or None if the type has none."""
     if not node.type.parameters:
         return None
-    return Measured((*node.path, "@items") if node.path else (), node.type.parameters[0])
+    return Measured(node.path.alone("@items") if node.path else NOWHERE, node.type.parameters[0])
