@@ -262,8 +262,21 @@ async def test_news_precede_repetitions(script, recording):
     assert [each.method for each in asked] == ["POST", "POST", "PATCH"]
 
 
-async def test_full_queue_drops_the_oldest_repetition_first(script, session):
-    """Where there are too many Events, repetitions go first, then the oldest news; both can be said again."""
+async def test_what_went_well_is_not_remembered(script, recording):
+    """A Normal Event is forgotten once it is sent: claims come and go, and each has one."""
+    script.default = MADE
+    recorder = recording()
+
+    recorder.recorder.record(Subject(), "Normal", "Allocated", "allocated gpu-1")
+    recorder.recorder.record(Subject(), "Warning", "NoDevices", "there are none")
+    await recorder.sent(script, 2)
+    await asyncio.sleep(0)
+
+    assert [entry.reason for entry in recorder.recorder._entries.values()] == ["NoDevices"]
+
+
+async def test_full_queue_drops_the_oldest_news(script, session):
+    """Where there are too many Events, the oldest news go, and can be said again; repetitions are kept."""
     script.default = MADE
     recorder = Recording(session, queue=2)
     task = asyncio.create_task(recorder.recorder.run())
@@ -279,8 +292,8 @@ async def test_full_queue_drops_the_oldest_repetition_first(script, session):
     recorder.say("third")
 
     assert [entry.message for entry in recorder.recorder._news] == ["second", "third"]
-    assert list(recorder.recorder._refreshes) == []
-    assert recorder.recorder.counts["dropped"] == 2
+    assert [entry.message for entry in recorder.recorder._refreshes] == ["old"]
+    assert recorder.recorder.counts["dropped"] == 1
     recorder.say("first")
     assert [entry.message for entry in recorder.recorder._news] == ["third", "first"]
 

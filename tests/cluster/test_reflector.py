@@ -1,5 +1,7 @@
 """The reflector: every difference is delivered once."""
 
+import asyncio
+
 from .mirror import GOOD, QUIET
 from .script import CLASSES, cut, event, lines, listed, status, thing
 
@@ -36,6 +38,24 @@ async def test_list_goes_page_by_page(script, mirror):
 
     assert watching.changes == ["+a", "+b"]
     assert [asked.query for asked in script.asked[:2]] == [{"limit": "1"}, {"limit": "1", "continue": "p2"}]
+
+
+async def test_list_waits_for_room_between_pages(script, mirror):
+    """The next page is asked for when the consumer has room for it."""
+    room = asyncio.Event()
+    script.then(listed(thing("a", 1), proceed="p2"), listed(thing("b", 2)), QUIET)
+
+    async def wait_for_room():
+        await room.wait()
+
+    watching = mirror(chunk=1, room=wait_for_room)
+    await watching.until(lambda: watching.changes == ["+a"])
+    await asyncio.sleep(0.02)
+    assert len(script.asked) == 1
+
+    room.set()
+    await watching.reflector.synced.wait()
+    assert watching.changes == ["+a", "+b"]
 
 
 async def test_watch_delivers_changes(script, mirror):

@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import weakref
 
 import pytest
 
-from dra_operator.controller.loop import Loop
+from dra_operator.controller.loop import ROOM, Loop
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.passes import Tick
 
@@ -24,7 +25,7 @@ class Passes:
 
     def run(self, items, emit, _stopping):
         """Note a pass, or fail as the test wants."""
-        self.runs.append(items)
+        self.runs.append(list(items))
         if self.errors:
             raise self.errors.pop(0)
         if self.effects:
@@ -139,3 +140,67 @@ async def test_everything_is_tried_again_every_so_often(passes, done):
     await task
 
     assert all(any(isinstance(item, Tick) for item in items) for items in passes.runs)
+
+
+async def test_a_list_waits_for_room(loop, passes):
+    """While much waits for a pass, whoever lists waits too, and goes on once it has been taken in."""
+    await loop.room()
+    for number in range(ROOM + 1):
+        loop.put(number)
+
+    waiting = asyncio.create_task(loop.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await waiting
+
+    assert len(passes.learnt) == ROOM + 1
+
+
+async def test_what_is_known_settles_once(passes, done):
+    """After the first pass that decides, and not before, what is known is declared to stay."""
+    settled = []
+    loop = Loop(
+        passes,
+        done.append,
+        metrics=Metrics(),
+        quiet=0,
+        latest=0,
+        full=1000,
+        settle=lambda: settled.append(len(passes.runs)),
+    )
+    task = asyncio.create_task(loop.run())
+    loop.put(Tick())
+    await until(lambda: passes.learnt)
+    assert not settled
+
+    loop.open()
+    await until(lambda: loop.settled)
+    loop.put(Tick())
+    await until(lambda: len(passes.runs) == 2)
+    await loop.stop()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+    assert settled == [1]
+
+
+async def test_what_was_taken_in_is_let_go(loop, passes):
+    """A pass holds no more of what arrived than the piece it takes in."""
+    alive = []
+
+    class Piece:
+        pass
+
+    def learn(items):
+        seen = []
+        for item in items:
+            seen.append(weakref.ref(item))
+            alive.append(sum(each() is not None for each in seen))
+
+    passes.learn = learn
+    for _ in range(5):
+        loop.put(Piece())
+    await until(lambda: len(alive) == 5)
+
+    assert max(alive) <= 2

@@ -39,6 +39,48 @@ def test_learning_decides_nothing(bench):
     assert bench.allocator.asked == ["claim"]
 
 
+@pytest.fixture
+def steps(bench, monkeypatch):
+    """What a pass does, in order: claims explained, and batches handed over."""
+    found = []
+    explain = bench.allocator.explain
+
+    def note(claims, decision):
+        found.append(claims[0].metadata.name)
+        return explain(claims, decision)
+
+    monkeypatch.setattr(bench.allocator, "explain", note)
+    return found
+
+
+def test_decisions_are_on_their_way_before_anything_is_explained(bench, steps):
+    """To say why one claim waits never delays the devices of another."""
+    bench.allocator.answers["b"] = FITS
+
+    bench.passes.run(
+        [bench.delta(claim("a")), bench.delta(claim("b"))],
+        lambda effects: steps.extend(write.name for write in writes(effects)),
+        lambda: False,
+    )
+
+    assert steps == ["b", "a"]
+
+
+def test_explanations_do_not_outlast_a_pass(bench, steps, clock):
+    """What could not be told in its time is told in the next pass, of the claims that still wait."""
+
+    def take():
+        clock.now += module.BUDGET * 0.4
+
+    bench.allocator.takes = take
+    bench.run(*(bench.delta(claim(name)) for name in "abc"))
+    assert (bench.wake_at is not None, steps) == (True, ["a"])
+
+    bench.run(Delta("ResourceClaim", "default", "b", None))
+
+    assert steps == ["a", "c"]
+
+
 def test_a_decision_counts_at_once(bench, write):
     """The device is assumed taken before the write is answered, and the claim is not decided again."""
     assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)

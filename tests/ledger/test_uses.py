@@ -106,6 +106,19 @@ def test_two_exclusive_claims_collide(ledger: Ledger, holding: Any) -> None:
     assert collision.claims == (("team", "a"), ("team", "b"))
 
 
+def test_a_collision_ends_with_one_of_its_claims(ledger: Ledger, holding: Any) -> None:
+    """The device is no longer contested, however the claim went."""
+    ledger.put(holding("a", "1"))
+    ledger.put(holding("b", "1"))
+    ledger.put(holding("c", "1"))
+    ledger.remove("team", "a")
+    (collision,) = ledger.collisions()
+    ledger.put(holding("b", "2"))
+
+    assert collision.claims == (("team", "b"), ("team", "c"))
+    assert ledger.collisions() == ()
+
+
 def test_changes_say_what_came_back(ledger: Ledger, holding: Any) -> None:
     """Only what was given back can help a claim that waits."""
     ledger.put(holding("a", "1"))

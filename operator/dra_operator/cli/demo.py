@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cli.describe import describe
 
 SHOWN = (("all-gpus", "It has its devices:"), ("big-gpu", "It waits, and says why:"))
@@ -138,7 +139,7 @@ async def _settled(session: Any) -> None:
         told = [await _events(session, name) for name in CLAIMS]
         answered = [
             "allocation" in (claim.get("status") or {})
-            or "dra-operator.io/pending" in (claim["metadata"].get("annotations") or {})
+            or PENDING_ANNOTATION in (claim["metadata"].get("annotations") or {})
             for claim in claims
         ]
         if all(told) and all(answered):

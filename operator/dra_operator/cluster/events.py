@@ -39,7 +39,8 @@ CLUSTER_NAMESPACE: Final = "default"
 RATE: Final = 50.0
 BURST: Final = 200
 QUEUE: Final = 8192
-REMEMBERED: Final = 65536
+REMEMBERED: Final = 16384
+"""Each costs about a kilobyte. One that was forgotten is found again by its name."""
 REPEAT_SECONDS: Final = 60.0
 """A repetition that comes sooner after the one before is counted, and sent with a later one."""
 PATIENCE_SECONDS: Final = 5.0
@@ -193,13 +194,17 @@ class EventRecorder:
         return entry, False
 
     def _send(self, entry: _Entry, pause: float) -> None:
-        """Queue an Event, unless it is queued, or was sent less than `pause` seconds ago."""
+        """Queue an Event, unless it is queued, or was sent less than `pause` seconds ago.
+
+        News are bounded by the queue; repetitions are of Events that are remembered, and bounded with them.
+        """
         if entry.queued or (entry.exists and self._clock() - entry.sent_at < pause):
             return
-        if self.pending >= self._queue:
-            self._drop((self._refreshes or self._news).popleft())
+        queue, most = (self._refreshes, self._remembered) if entry.exists else (self._news, self._queue)
+        if len(queue) >= most:
+            self._drop(queue.popleft())
         entry.queued = True
-        (self._refreshes if entry.exists else self._news).append(entry)
+        queue.append(entry)
         self._wake.set()
 
     def _drop(self, entry: _Entry) -> None:
@@ -251,6 +256,9 @@ class EventRecorder:
             entry.sent_at = self._clock()
             self._failures = 0
             self.forbidden = self._denied = None
+            if entry.type == "Normal":
+                # What went well is said once; only what is wrong is said again and again.
+                self._entries.pop(entry.name, None)
 
     async def _create(self, entry: _Entry) -> None:
         path = _EVENTS.path(entry.namespace)

@@ -92,11 +92,16 @@ class _BadStream(Exception):  # noqa: N818
     """The stream said something that is no event, or reported an error."""
 
 
+async def _room() -> None:
+    """Wait for nothing: there is room."""
+
+
 class Reflector:
     """Keeps one kind in step with the API server and delivers each difference, in order, to `deliver`.
 
     `deliver` is called on the event loop and must be quick; what it raises is logged and does not stop the
-    stream. `clock` is a monotonic clock in seconds, `random` gives numbers from 0 up to 1.
+    stream. `room` is awaited after each page of a list, so that a slow consumer is not given the whole kind at
+    once. `clock` is a monotonic clock in seconds, `random` gives numbers from 0 up to 1.
     """
 
     def __init__(
@@ -105,6 +110,7 @@ class Reflector:
         served: Served,
         deliver: Callable[[Delta], None],
         *,
+        room: Callable[[], Awaitable[None]] = _room,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = system_random,
@@ -123,6 +129,7 @@ class Reflector:
         self.counters = Counters()
         self._session = session
         self._deliver = deliver
+        self._room = room
         self._clock = clock
         self._sleep = sleep
         self._random = random
@@ -201,6 +208,8 @@ class Reflector:
                 for item in page.get("items") or ():
                     present.add(_key(item))
                     self._reconcile(item)
+                del page
+                await self._room()
                 if not metadata.get("continue"):
                     break
                 params = {"limit": str(self._chunk), "continue": metadata["continue"]}

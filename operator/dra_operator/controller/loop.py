@@ -12,7 +12,7 @@ nothing is lost.
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -22,6 +22,8 @@ from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.passes import Emit, Item, Tick
 
+ROOM = 500
+"""So many changes may wait before a list goes on with its next page."""
 RETRY = (1.0, 30.0)
 """First and longest wait, in seconds, after a pass that ended in an error."""
 
@@ -31,17 +33,18 @@ log = get_logger()
 class PassesLike(Protocol):
     """What the loop runs: `controller.passes.Passes`, or a stand-in in tests."""
 
-    def learn(self, items: list[Item]) -> None:
+    def learn(self, items: Iterable[Item]) -> None:
         """Take in what arrived and decide nothing."""
 
-    def run(self, items: list[Item], emit: Emit, stopping: Callable[[], bool]) -> float | None:
+    def run(self, items: Iterable[Item], emit: Emit, stopping: Callable[[], bool]) -> float | None:
         """Take in what arrived and decide; return by when the next pass is needed."""
 
 
 class Loop:
     """Collects what arrives and runs the passes; used on the event loop only.
 
-    `carry_out` gets each write and Event, on the event loop, in order. `quiet`, `latest` and `full` are in
+    `carry_out` gets each write and Event, on the event loop, in order. `settle` is called once, in the pass
+    thread, after the first pass that decided: what is known then stays. `quiet`, `latest` and `full` are in
     seconds.
     """
 
@@ -54,6 +57,7 @@ class Loop:
         quiet: float,
         latest: float,
         full: float,
+        settle: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._passes = passes
@@ -62,15 +66,19 @@ class Loop:
         self._quiet = quiet
         self._latest = latest
         self._full = full
+        self._settle = settle
         self._clock = clock
         self._queue: list[Item] = []
         self._first = self._last = 0.0
         self._arrived = asyncio.Event()
+        self._taken = asyncio.Event()
         self._gate = asyncio.Event()
         self._stopping = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pass")
         self.running_since: float | None = None
         """When the pass that runs now began, by the clock; None between passes."""
+        self.settled = False
+        """Whether a pass has decided since everything was listed."""
 
     def put(self, item: Item) -> None:
         """Queue what arrived for the next pass."""
@@ -79,6 +87,12 @@ class Loop:
             self._first = self._last
         self._queue.append(item)
         self._arrived.set()
+
+    async def room(self) -> None:
+        """Wait while much waits for a pass: what is listed is kept as it came until it is taken in."""
+        while len(self._queue) > ROOM:
+            self._taken.clear()
+            await self._taken.wait()
 
     def open(self) -> None:
         """Let decisions be made: everything has been listed once."""
@@ -139,16 +153,20 @@ class Loop:
             return None
         items, self._queue = self._queue, []
         self._arrived.clear()
+        self._taken.set()
         self._metrics.queue_depth.set(len(items))
         loop = asyncio.get_running_loop()
         self.running_since = self._clock()
         try:
             if not self.is_open:
-                await loop.run_in_executor(self._thread, self._passes.learn, items)
+                await loop.run_in_executor(self._thread, self._passes.learn, _drained(items))
                 return None
             wake_at = await loop.run_in_executor(
-                self._thread, self._passes.run, items, self._emit_to(loop), self._is_stopping
+                self._thread, self._passes.run, _drained(items), self._emit_to(loop), self._is_stopping
             )
+            if not self.settled:
+                await loop.run_in_executor(self._thread, self._settle)
+                self.settled = True
         finally:
             self.running_since = None
         self._metrics.passes.labels("done").inc()
@@ -166,3 +184,10 @@ class Loop:
             loop.call_soon_threadsafe(carry_out, effects)
 
         return emit
+
+
+def _drained(items: list[Item]) -> Iterator[Item]:
+    """Yield what arrived and let go of each piece as soon as it has been taken in: a page of slices is large."""
+    items.reverse()
+    while items:
+        yield items.pop()

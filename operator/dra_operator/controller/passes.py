@@ -13,6 +13,7 @@ nothing is lost: the claim is still pending for the next one.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Failed
@@ -40,6 +41,8 @@ BUDGET = 1.0
 """Seconds after which a pass ends and the next one goes on, so that what arrived meanwhile is taken in."""
 FLUSH = 0.01
 """Seconds after which decisions made so far are handed over."""
+TOLD = 100
+"""After so many explanations what they say is handed over."""
 ABORTED = (30.0, 600.0)
 """First and longest wait, in seconds, of a claim that used up its deadline or its steps."""
 BROKEN = (5.0, 600.0)
@@ -96,6 +99,8 @@ class Passes:
         self._problems = Problems(self.desk, inventory, self._intake)
         self._todo: set[Key] = set()
         self._touched: set[Key] = set()
+        self._unexplained: dict[Key, tuple[str, Decision]] = {}
+        """The uid of each claim that waits and has not been told why, and what was decided about it."""
         self._reasons: set[str] = set()
         self.progressed_at = clock()
         """When the pass thread last finished a step, by the clock."""
@@ -126,7 +131,11 @@ class Passes:
         self._touched.clear()
         self._problems.report_inventory()
         self._flush(emit)
-        finished = self._decide_all(emit, stopping, started + BUDGET)
+        until = started + BUDGET
+        finished = self._decide_all(emit, stopping, until)
+        # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
+        self._flush(emit)
+        finished &= self._explain_all(emit, stopping, until)
         for key in desk.telling.claims():
             keep_annotation(desk, key)
         self._problems.report_collisions()
@@ -202,7 +211,7 @@ class Passes:
             if stopping() or now >= until:
                 return False
             self._todo.discard(key_of(claim))
-            self._decide_safely(claim)
+            self._safely(self._decide, claim)
             self.progressed_at = desk.clock()
             desk.metrics.decision_seconds.observe(self.progressed_at - now)
             if self.progressed_at - flushed >= FLUSH:
@@ -210,11 +219,31 @@ class Passes:
                 flushed = self.progressed_at
         return True
 
-    def _decide_safely(self, claim: ResourceClaim) -> None:
-        """Decide one claim; a defect of ours costs this claim a wait, and the others nothing."""
+    def _explain_all(self, emit: Emit, stopping: Callable[[], bool], until: float) -> bool:
+        """Say why claims wait, in the order in which they were decided; return whether all were told.
+
+        The rest is told in the next pass, after what is decided there; at least one is told in each.
+        """
+        desk = self.desk
+        while self._unexplained:
+            key = next(iter(self._unexplained))
+            uid, decision = self._unexplained.pop(key)
+            claim = desk.book.get(key)
+            if claim is None or claim.metadata.uid != uid or not desk.book.is_waiting(key):
+                continue
+            self._safely(partial(self._explain, decision), claim)
+            self.progressed_at = desk.clock()
+            if self._unexplained and (stopping() or self.progressed_at >= until):
+                return False
+            if len(desk.pile) >= TOLD:
+                self._flush(emit)
+        return True
+
+    def _safely(self, work: Callable[[Key, ResourceClaim], None], claim: ResourceClaim) -> None:
+        """Do one piece of work on a claim; a defect of ours costs it a wait, and the others nothing."""
         desk, key = self.desk, key_of(claim)
         try:
-            self._decide(key, claim)
+            work(key, claim)
         except Exception as error:
             desk.ledger.withdraw(*key)
             self._problems.excuse(key)
@@ -227,6 +256,7 @@ class Passes:
     def _decide(self, key: Key, claim: ResourceClaim) -> None:
         # What an answer that never came may have left assumed would count as used by somebody else.
         self.desk.ledger.withdraw(*key)
+        self._unexplained.pop(key, None)
         decision = self._allocator.allocate((claim,))
         self.desk.metrics.decisions.labels(type(decision).__name__.lower()).inc()
         if isinstance(decision, Allocated):
@@ -239,7 +269,7 @@ class Passes:
                 self.desk.putoffs.for_time(key, claim.metadata.uid, *ABORTED)
         else:
             self._problems.excuse(key)
-        self._explain(key, claim, decision)
+        self._unexplained[key] = claim.metadata.uid, decision
 
     def _allocate(self, key: Key, claim: ResourceClaim, decision: Allocated) -> None:
         """Assume a decision and have it written."""
@@ -261,7 +291,7 @@ class Passes:
         desk.telling.waits_no_more(key)
         desk.launch(write)
 
-    def _explain(self, key: Key, claim: ResourceClaim, decision: Decision) -> None:
+    def _explain(self, decision: Decision, key: Key, claim: ResourceClaim) -> None:
         explanation = self._allocator.explain((claim,), decision)[0]
         self._waits(key, claim, Waiting(explanation.reason.value, explanation.request, explanation.message))
 

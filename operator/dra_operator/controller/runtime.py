@@ -68,7 +68,8 @@ log = get_logger()
 class Runtime:
     """The operator without its shell.
 
-    `on_crash` is called, on the event loop, when a part of it ends by a defect.
+    `on_crash` is called, on the event loop, when a part of it ends by a defect; `settle` once, in another
+    thread, when everything has been listed and taken in.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Runtime:
         access: Access,
         *,
         on_crash: Callable[[], None],
+        settle: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         backoff: Backoff = DEFAULT_BACKOFF,
     ) -> None:
@@ -111,6 +113,7 @@ class Runtime:
             quiet=settings.quiet_seconds,
             latest=settings.latest_seconds,
             full=settings.full_pass_seconds,
+            settle=settle,
             clock=clock,
         )
         self._health = HealthServer(
@@ -246,7 +249,9 @@ class Runtime:
             if name in self._reflectors:
                 continue
             deliver = self._deliver_pod if name == "Pod" else self._loop.put
-            self._reflectors[name] = Reflector(self._session, kind, deliver, clock=self._clock)
+            self._reflectors[name] = Reflector(
+                self._session, kind, deliver, room=self._loop.room, clock=self._clock
+            )
             self._watches[name] = self._spawn(name, self._reflectors[name].run())
 
     # --- what goes through
@@ -401,7 +406,7 @@ class Runtime:
         reasons.extend(self._passes.desk.rights.texts())
         if self._recorder is not None and (error := self._recorder.forbidden) is not None:
             reasons.append(messages.forbidden(error.verb, error.resource, error.message))
-        if not reasons and not self._loop.is_open:
+        if not reasons and not (self._loop.is_open and self._loop.settled):
             reasons.append("about to begin")
         return reasons
 

@@ -91,10 +91,12 @@ async def serve(
     *,
     stop: asyncio.Event | None = None,
     started: Callable[[Runtime], None] = lambda _: None,
+    settle: Callable[[], None] = lambda: None,
 ) -> int:
     """Run the operator until a signal, `stop` or a defect; return the exit code: 0, or 1 after a defect.
 
-    `started` is called with the runtime once it runs; tests use it.
+    `started` is called with the runtime once it runs; tests use it. `settle` is called once, in another thread,
+    when everything has been listed and taken in.
     """
     stop = stop or asyncio.Event()
     crashed = False
@@ -105,7 +107,7 @@ async def serve(
         stop.set()
 
     log.info(messages.STARTING, version=__version__, claims=settings.claims)
-    runtime = Runtime(settings, access, on_crash=on_crash)
+    runtime = Runtime(settings, access, on_crash=on_crash, settle=settle)
     try:
         # Before Kopf, which would take seconds to give up.
         await runtime.listen()

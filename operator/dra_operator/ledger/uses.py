@@ -76,6 +76,8 @@ class Ledger:
     _written: dict[ClaimKey, tuple[Use, ...]] = field(default_factory=dict)
     _assumed: dict[ClaimKey, tuple[Use, ...]] = field(default_factory=dict)
     _held: dict[PoolKey, dict[str, _Holders]] = field(default_factory=dict)
+    _contested: set[DeviceKey] = field(default_factory=set)
+    """The devices with more than one exclusive use; nearly always none."""
     _subscribers: "WeakSet[Touched]" = field(default_factory=WeakSet)
 
     def subscribe(self) -> Touched:
@@ -146,10 +148,9 @@ class Ledger:
     def collisions(self) -> tuple[Collision, ...]:
         """Return the devices that several claims hold for themselves alone, sorted."""
         found = [
-            Collision((*pool, device), claims)
-            for pool, devices in self._held.items()
-            for device, holders in devices.items()
-            if len(holders.exclusive) > 1 and len(claims := tuple(sorted(set(holders.exclusive)))) > 1
+            Collision((driver, pool, device), claims)
+            for driver, pool, device in self._contested
+            if len(claims := tuple(sorted(set(self._held[driver, pool][device].exclusive)))) > 1
         ]
         return tuple(sorted(found, key=lambda item: item.device))
 
@@ -216,6 +217,8 @@ class Ledger:
             holders = devices[device] = _Holders()
         if not use.share:
             holders.exclusive = (*holders.exclusive, claim)
+            if len(holders.exclusive) > 1:
+                self._contested.add(use.device)
             return
         if (shares := holders.shares) is None:
             shares = holders.shares = _Shares()
@@ -237,6 +240,8 @@ class Ledger:
         else:
             position = holders.exclusive.index(claim)
             holders.exclusive = holders.exclusive[:position] + holders.exclusive[position + 1 :]
+            if len(holders.exclusive) < 2:
+                self._contested.discard(use.device)
         if not holders.exclusive and holders.shares is None:
             del devices[device]
             if not devices:

@@ -1,0 +1,34 @@
+"""The garbage collector of the operator's process."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from dra_operator.cli.settling import THRESHOLDS, collect_seldom, settle
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+
+
+def test_what_is_known_is_not_looked_at_again() -> None:
+    """After the start, what lives is left out of collections; what comes later is not."""
+    settle()
+    known = gc.get_freeze_count()
+    later = [[] for _ in range(100)]
+
+    assert known > 1000
+    assert len(gc.get_objects()) < known
+    assert any(each is later for each in gc.get_objects())
+
+
+def test_collections_are_rare() -> None:
+    """The thresholds are those of a process that lives long and knows much."""
+    collect_seldom()
+
+    assert gc.get_threshold() == THRESHOLDS
