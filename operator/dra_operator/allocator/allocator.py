@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from dra_operator.allocator.asked import asked_by, plan_for
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.decision import (
@@ -37,7 +38,7 @@ from dra_operator.allocator.state import NodeState
 from dra_operator.allocator.tally import TallyMaker
 from dra_operator.allocator.walk import Problems
 from dra_operator.allocator.window import WindowSearch, is_countable
-from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
+from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED_137, Environment
 from dra_operator.inventory import Changes, Features, Inventory, Views, bits
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
@@ -86,7 +87,8 @@ class Allocator:
     _window: WindowSearch = field(init=False)
     _problems: Problems = field(init=False)
     _class_changes: Changes = field(init=False)
-    _plans: dict[int, tuple[ResourceClaimSpec, tuple[str, str], ClaimPlan]] = field(default_factory=dict)
+    _planned: dict[int, ClaimPlan] = field(default_factory=dict)
+    _plans: dict[object, ClaimPlan] = field(default_factory=dict)
     _explainer: Explainer | None = None
 
     def __post_init__(self) -> None:
@@ -149,21 +151,31 @@ class Allocator:
         class_changes.nodes.clear()
         if class_changes.classes:
             class_changes.classes.clear()
+            self._planned.clear()
             self._plans.clear()
             self._problems.clear()
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
-        key = claim_key(claim)
-        known = self._plans.get(id(claim.spec))
-        if known is not None and known[0] is claim.spec and known[1] == key:
-            plan = known[2]
+        known = self._planned.get(id(claim.spec))
+        if known is not None and known.claim.spec is claim.spec and known.key == claim_key(claim):
+            plan = known
         else:
-            if len(self._plans) >= _MAX_PLANS:
-                self._plans.clear()
-            plan = plan_claim(claim, self.inventory.classes, self.candidates, self.features)
-            self._plans[id(claim.spec)] = (claim.spec, key, plan)
+            plan = self._plan(claim)
+            if len(self._planned) >= _MAX_PLANS:
+                self._planned.clear()
+            self._planned[id(claim.spec)] = plan
         self._check_admin_access(plan)
+        return plan
+
+    def _plan(self, claim: ResourceClaim) -> ClaimPlan:
+        asked = asked_by(claim.spec.devices)
+        alike = self._plans.get(asked)
+        if alike is not None:
+            return plan_for(claim, alike)
+        if len(self._plans) >= _MAX_PLANS:
+            self._plans.clear()
+        plan = self._plans[asked] = plan_claim(claim, self.inventory.classes, self.candidates, self.features)
         return plan
 
     def search(self, plans: Sequence[ClaimPlan], node: str, budget: Budget) -> Found | None:
@@ -193,7 +205,7 @@ class Allocator:
         return None if found is None else found[1]
 
     def _check_admin_access(self, plan: ClaimPlan) -> None:
-        if self.admin_access is AdminAccess.ANY_NAMESPACE:
+        if self.admin_access is AdminAccess.ANY_NAMESPACE or not plan.evaluates_used:
             return
         namespace = plan.key[0]
         for request in plan.requests:

@@ -4,6 +4,7 @@ Source: docs/dra-semantics 3.8; AllocationResult of resource.k8s.io/v1.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.found import Given
@@ -33,7 +34,7 @@ def build_result(
     """
     return AllocationResult(
         devices=DeviceAllocationResult(
-            results=tuple(_device_result(pick, share_ids) for pick in picks),
+            results=tuple([_device_result(pick, share_ids) for pick in picks]),
             config=tuple(_configuration(plan, chosen)),
         ),
         node_selector=_node_selector(plan, picks, node),
@@ -41,27 +42,29 @@ def build_result(
 
 
 def _device_result(pick: Given, share_ids: Callable[[], str]) -> DeviceRequestAllocationResult:
-    content, traits = pick.content, pick.content.traits[pick.index]
-    shared = pick.consumed is not None
+    content, alternative, consumed = pick.content, pick.alternative, pick.consumed
+    traits = content.traits[pick.index]
+    # By position, in the order of the fields: one is made for each device of each claim.
     return DeviceRequestAllocationResult(
-        request=pick.alternative.name,
-        driver=content.driver,
-        pool=content.pool,
-        device=content.names[pick.index],
-        admin_access=True if pick.alternative.admin_access else None,
-        tolerations=pick.alternative.tolerations,
-        binding_conditions=traits.binding_conditions,
-        binding_failure_conditions=traits.binding_failure_conditions,
-        share_id=share_ids() if shared else None,
-        consumed_capacity={}
-        if pick.consumed is None
-        else {name: amount for name, amount, _ in pick.consumed.amounts},
-        skip_node_operations=content.skip_node_operations,
+        alternative.name,
+        content.driver,
+        content.pool,
+        content.names[pick.index],
+        True if alternative.admin_access else None,
+        alternative.tolerations,
+        traits.binding_conditions,
+        traits.binding_failure_conditions,
+        None if consumed is None else share_ids(),
+        {} if consumed is None else {name: amount for name, amount, _ in consumed.amounts},
+        content.skip_node_operations,
     )
 
 
 def _configuration(plan: ClaimPlan, chosen: Sequence[Alternative]) -> Iterable[DeviceAllocationConfiguration]:
     """Yield class configuration first, once a class, then that of the claim which concerns a chosen request."""
+    configured = plan.claim.spec.devices.config
+    if not configured and not any(alternative.device_class.spec.config for alternative in chosen):
+        return
     by_class: dict[str, list[Alternative]] = {}
     for alternative in chosen:
         by_class.setdefault(alternative.device_class.metadata.name, []).append(alternative)
@@ -70,7 +73,7 @@ def _configuration(plan: ClaimPlan, chosen: Sequence[Alternative]) -> Iterable[D
         for config in users[0].device_class.spec.config:
             yield DeviceAllocationConfiguration("FromClass", _unless_all(names, plan, chosen), config.opaque)
     known = {request.name for request in plan.requests} | {alternative.name for alternative in chosen}
-    for config in plan.claim.spec.devices.config:
+    for config in configured:
         if not config.requests or known.intersection(config.requests):
             requests = _unless_all(config.requests, plan, chosen)
             yield DeviceAllocationConfiguration("FromClaim", requests, config.opaque)
@@ -91,8 +94,7 @@ def _node_selector(plan: ClaimPlan, picks: Sequence[Given], node: str) -> NodeSe
     for pick in picks:
         nodes = pick.content.effective_nodes(pick.index)
         if nodes.node_name is not None or pick.content.traits[pick.index].binds_to_node:
-            this_node = NodeSelectorRequirement("metadata.name", "In", (node,))
-            return NodeSelector((NodeSelectorTerm(match_fields=(this_node,)),))
+            return _this_node(node)
         if nodes.selector is None:
             continue
         if len(nodes.selector.node_selector_terms) != 1:
@@ -113,6 +115,12 @@ def _node_selector(plan: ClaimPlan, picks: Sequence[Given], node: str) -> NodeSe
     if not fields and not expressions:
         return None
     return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
+
+
+@lru_cache(maxsize=8192)
+def _this_node(node: str) -> NodeSelector:
+    this_node = NodeSelectorRequirement("metadata.name", "In", (node,))
+    return NodeSelector((NodeSelectorTerm(match_fields=(this_node,)),))
 
 
 def _merge(known: list[NodeSelectorRequirement], more: Iterable[NodeSelectorRequirement]) -> None:
