@@ -124,23 +124,19 @@ Expr: TypeAlias = Literal | Ident | Select | Call | ListExpr | MapExpr | Struct 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Return the expressions directly inside `expr`, in the order in which cel-go visits them."""
-    match expr:
-        case Select():
-            return (expr.operand,)
-        case Call(target=None):
-            return expr.args
-        case Call(target=target) if target is not None:
-            return (target, *expr.args)
-        case ListExpr():
-            return expr.elements
-        case MapExpr():
-            return tuple(part for entry in expr.entries for part in (entry.key, entry.value))
-        case Struct():
-            return tuple(field.value for field in expr.fields)
-        case Comprehension():
-            return (expr.range, expr.init, expr.condition, expr.step, expr.result)
-        case _:
-            return ()
+    if isinstance(expr, Literal | Ident):
+        return ()
+    if isinstance(expr, Call):
+        return expr.args if expr.target is None else (expr.target, *expr.args)
+    if isinstance(expr, Select):
+        return (expr.operand,)
+    if isinstance(expr, ListExpr):
+        return expr.elements
+    if isinstance(expr, MapExpr):
+        return tuple([part for entry in expr.entries for part in (entry.key, entry.value)])
+    if isinstance(expr, Struct):
+        return tuple([field.value for field in expr.fields])
+    return (expr.range, expr.init, expr.condition, expr.step, expr.result)
 
 
 def position_of(root: Expr, identity: int) -> int | None:

@@ -42,7 +42,7 @@ _REPEATED: Final = 3_000
 class Program:
     """An expression of any type."""
 
-    __slots__ = ("_asked", "_checked", "_counted", "_plan", "expression", "type")
+    __slots__ = ("_asked", "_checked", "_counted", "_estimated", "_plan", "expression", "type")
 
     def __init__(self, expression: str, checked: Checked, environment: Environment) -> None:
         self.expression = expression
@@ -50,6 +50,7 @@ class Program:
         self._checked = checked
         self._asked = 0
         self._counted: Counted | None = None
+        self._estimated: Range | None = None
         try:
             self._plan = plan(checked, environment)
         except CelError as error:
@@ -57,7 +58,9 @@ class Program:
 
     def estimate(self) -> Range:
         """Return the least and the most that one evaluation can cost."""
-        return estimate(self._checked)
+        if self._estimated is None:
+            self._estimated = estimate(self._checked)
+        return self._estimated
 
     def reads(self) -> frozenset[str] | None:
         """Return which parts of a device it reads; None if that cannot be told."""

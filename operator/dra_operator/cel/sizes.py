@@ -29,8 +29,10 @@ class Range(NamedTuple):
         """Return the sum."""
         low, high = self
         more, most = other
-        if not more and not most:
+        if not most and not more:
             return self
+        if not high and not low:
+            return other
         low += more
         high += most
         return (

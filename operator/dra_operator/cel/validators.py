@@ -4,13 +4,24 @@ Source: cel-go `cel/validator.go`, `ext/strings.go` (format).
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from dra_operator.cel.checker import Checked, shown
 from dra_operator.cel.errors import CelError, compile_error
 from dra_operator.cel.library import OVERLOADS
 from dra_operator.cel.library.formatting import FormatError, check_literal
 from dra_operator.cel.library.regex import pattern
-from dra_operator.cel.nodes import Call, Expr, ListExpr, Literal, MapExpr, children
+from dra_operator.cel.nodes import (
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    children,
+)
 from dra_operator.cel.types import Kind, Type, is_equivalent
 
 _READERS = {
@@ -18,11 +29,15 @@ _READERS = {
     ("timestamp", str): "string_to_timestamp",
     ("timestamp", int): "int64_to_timestamp",
 }
+_LOOKED_AT: Final = frozenset(("duration", "timestamp", "matches", "format"))
+_PASSED: Final = (Literal, Ident, Select, Comprehension)
 
 
 def validate(checked: Checked) -> None:
     """Raise CelError for a literal that cannot be what it is used as, or a list or map of mixed literals."""
     for expr, free in _walk(checked.expr):
+        if isinstance(expr, _PASSED) or (isinstance(expr, Call) and expr.function not in _LOOKED_AT):
+            continue
         match expr:
             case Call(function="duration" | "timestamp", args=(Literal() as literal, *_)):
                 _check_time(expr.function, literal)
@@ -45,7 +60,7 @@ def _walk(root: Expr) -> Iterator[tuple[Expr, bool]]:
         expr, free = waiting.pop()
         yield expr, free
         inside = free or (isinstance(expr, Call) and expr.function == "format")
-        waiting.extend((child, inside) for child in children(expr))
+        waiting.extend([(child, inside) for child in children(expr)])
 
 
 def _check_time(function: str, literal: Literal) -> None:
