@@ -8,6 +8,7 @@ have no order).
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -22,6 +23,7 @@ from dra_operator.cel.cases import CaseError, differences
 from dra_operator.cel.cases import outcome as cel_outcome
 from dra_operator.cel.library import limits
 from dra_operator.cel.library.quantities import parse_quantity as cel_quantity
+from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import outcome
 from dra_operator.cli.scenarios import load
@@ -31,9 +33,13 @@ Ask = Callable[[Wire], Wire]
 
 _REPEATS = 8
 _QUANTITY = "kubernetes.Quantity:"
-# Limits of ours that upstream has not, by the name of the difference; the cost limit itself stays.
-_LIMITS = {"long-lists": ("MOST_ELEMENTS", "MOST_COMPARISONS"), "long-texts": ("LONGEST_TEXT",)}
-_UNLIMITED = 10_000_000
+_UNLIMITED = 1_000_000_000
+# What lifts a limit of ours that upstream has not, by the name of the difference; the cost limit itself stays.
+_LIMITS = {
+    "long-lists": patch.multiple(limits, MOST_ELEMENTS=_UNLIMITED, MOST_COMPARISONS=_UNLIMITED),
+    "long-texts": patch.object(limits, "LONGEST_TEXT", _UNLIMITED),
+    "too-many-steps": patch.object(Meter.__init__, "__defaults__", (COST_LIMIT, _UNLIMITED)),
+}
 # Differences in how the ranges of request policies are computed.
 _ARITHMETIC = ("capacity-step", "policy-beyond-int64", "policy-below-zero")
 
@@ -150,8 +156,9 @@ def _limit(case: Wire, ours: Wire, upstream: Wire) -> str:
     """Return the name of the limit of ours that ended an evaluation: without it, the answers agree."""
     if "cost limit exceeded" not in ours.get("error", ""):
         return ""
-    for why, names in _LIMITS.items():
-        with patch.multiple(limits, **dict.fromkeys(names, _UNLIMITED)):
+    with ExitStack() as lifted:
+        for why, lift in _LIMITS.items():
+            lifted.enter_context(lift)
             if _cel_answers_agree(case, _guarded(_evaluate, case), upstream):
                 return why
     return ""
