@@ -75,7 +75,7 @@ def test_slices_that_differ_in_what_is_not_read_are_alike() -> None:
     first, second = (reads(MODEL).part(slice_with(device)) for device in (DEVICE, other))
 
     assert first.key == second.key
-    assert first.values(0) == second.values(0)
+    assert list(first.rows()) == list(second.rows())
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_slices_that_differ_in_what_is_read_are_told_apart(
     second = reads(expression).part(slice_with({"attributes": attributes}))
 
     assert first.key != second.key
-    assert first.values(0) != second.values(0)
+    assert (first.names, *first.rows()) != (second.names, *second.rows())
 
 
 def test_one_and_true_are_told_apart() -> None:
@@ -104,7 +104,7 @@ def test_one_and_true_are_told_apart() -> None:
         for value in ({"int": 1}, {"bool": True})
     ]
 
-    assert parts[0].values(0) != parts[1].values(0)
+    assert list(parts[0].rows()) != list(parts[1].rows())
 
 
 def test_the_part_that_is_read_decides() -> None:

@@ -18,7 +18,6 @@ from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import DeviceTaint, DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
-from dra_operator.inventory.columns import capacity_key
 
 _MAX_AMOUNTS = 16_384
 
@@ -126,7 +125,7 @@ class Candidates:
         return None
 
     def _amounts_of(self, key: CandidateKey, content: Slice) -> _Amounts:
-        columns = tuple((name, column.serial) for name, column in content.capacity.items())
+        columns = tuple([(name, column.serial) for name, column in content.capacity.items()])
         memo = (key.content.amounts, columns)
         found = self._amounts.get(memo)
         if found is None:
@@ -137,25 +136,34 @@ class Candidates:
 
     def _consume(self, requests: Mapping[str, Quantity], content: Slice) -> _Amounts:
         """Return what a request consumes of each device of a slice; most devices of a slice have equal capacity."""
+        columns = content.capacity.values()
         known: dict[object, Consumed | CapacityError | None] = {}
         each: list[Consumed | CapacityError | None] = []
-        for values in zip(*(column.values for column in content.capacity.values()), strict=True):
-            kind = tuple(None if value is None else capacity_key(value) for value in values)
-            if kind not in known:
-                named = zip(content.capacity, values, strict=True)
-                capacity = {name: value for name, value in named if value is not None}
-                try:
-                    known[kind] = consume(
-                        requests, capacity, fractional=self.features.fractional_capacity_range
-                    )
-                except CapacityError as error:
-                    known[kind] = error
-            each.append(known[kind])
-        return _Amounts(
-            each=tuple(each),
-            fit=bits.of(isinstance(item, Consumed) for item in each),
-            impossible=bits.of(isinstance(item, CapacityError) for item in each),
-        )
+        fit = impossible = 0
+        for index, kind in enumerate(zip(*[column.keys for column in columns], strict=True)):
+            if kind in known:
+                found = known[kind]
+            else:
+                found = known[kind] = self._consume_of(requests, content, index)
+            each.append(found)
+            if isinstance(found, Consumed):
+                fit |= 1 << index
+            elif found is not None:
+                impossible |= 1 << index
+        return _Amounts(tuple(each), fit, impossible)
+
+    def _consume_of(
+        self, requests: Mapping[str, Quantity], content: Slice, index: int
+    ) -> Consumed | CapacityError | None:
+        capacity = {
+            name: value
+            for name, column in content.capacity.items()
+            if (value := column.values[index]) is not None
+        }
+        try:
+            return consume(requests, capacity, fractional=self.features.fractional_capacity_range)
+        except CapacityError as error:
+            return error
 
     def _compute(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
         selectable = mask = errors = 0

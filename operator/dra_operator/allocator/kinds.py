@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator.reads import Part
 from dra_operator.cel import PreparedDevice, prepare_device
+from dra_operator.inventory import bits
 
 _MAX_KINDS = 32_768
 
@@ -27,7 +28,7 @@ class Kinds:
     _count: int = 0
 
     def of(self, part: Part) -> tuple[Kind, ...]:
-        """Return the kinds of devices of a part, by their lowest device."""
+        """Return the kinds of devices of a part."""
         # The driver says whose domain bare names belong to.
         key = (part.content.driver, part.key)
         found = self._of_part.get(key)
@@ -42,23 +43,23 @@ class Kinds:
 
     def _find(self, part: Part) -> Iterator[Kind]:
         content = part.content
+        unreadable, shareable = content.unreadable, content.shareable
         devices: dict[object, int] = {}
-        unreadable = content.unreadable
-        for index in range(len(content.names)):
-            bit = 1 << index
-            if unreadable & bit:
-                # Each selector fails on it, whatever it reads.
-                yield prepare_device(content.driver, content.device(index)), bit
-                continue
-            read = part.values(index)
-            devices[read] = devices.get(read, 0) | bit
-        shareable = content.shareable
-        for values, bits in devices.items():
-            for is_shareable, those in ((False, bits & ~shareable), (True, bits & shareable)):
-                if those:
-                    kind = (content.driver, is_shareable, values)
+        bit = 1
+        for row in part.rows():
+            devices[row] = devices.get(row, 0) | bit
+            bit <<= 1
+        for index in bits.each(unreadable):
+            # Each selector fails on it, whatever it reads.
+            yield prepare_device(content.driver, content.device(index)), 1 << index
+        names = part.names
+        for read, those in devices.items():
+            readable = those & ~unreadable
+            for is_shareable, alike in ((False, readable & ~shareable), (True, readable & shareable)):
+                if alike:
+                    kind = (content.driver, is_shareable, names, read)
                     ready = self._ready.get(kind)
                     if ready is None:
-                        index = (those & -those).bit_length() - 1
-                        ready = self._ready[kind] = prepare_device(content.driver, part.device(index))
-                    yield ready, those
+                        device = part.device(bits.lowest(alike))
+                        ready = self._ready[kind] = prepare_device(content.driver, device)
+                    yield ready, alike

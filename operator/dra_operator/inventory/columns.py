@@ -22,11 +22,13 @@ _T = TypeVar("_T")
 class Column(Generic[_T]):
     """The values of one name, a device each in published order; None where a device lacks it.
 
-    Two columns with equal values are the same object; `serial` is never given out again.
+    Two columns with equal values are the same object; `serial` is never given out again. `keys` holds something for
+    each value that is hashable, and equal for equal values alone.
     """
 
     serial: int
     values: tuple[_T | None, ...]
+    keys: tuple[object, ...]
 
 
 AttributeColumn = Column[AttributeValue]
@@ -45,7 +47,7 @@ class Columns:
         """Return the column with these attribute values."""
         found = self._attributes.get(values)
         if found is None:
-            found = self._attributes[values] = Column(next(self._serials), values)
+            found = self._attributes[values] = Column(next(self._serials), values, values)
         return found
 
     def capacities(self, values: tuple[DeviceCapacity | None, ...]) -> CapacityColumn:
@@ -53,7 +55,7 @@ class Columns:
         key = tuple(None if value is None else capacity_key(value) for value in values)
         found = self._capacities.get(key)
         if found is None:
-            found = self._capacities[key] = Column(next(self._serials), values)
+            found = self._capacities[key] = Column(next(self._serials), values, key)
         return found
 
 
