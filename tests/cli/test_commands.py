@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from dra_operator import __version__
 from dra_operator.cli.commands import app

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 # The small cluster of the controller's tests, with the operator beside it.
 sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))

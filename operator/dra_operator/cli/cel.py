@@ -11,12 +11,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
 
-import orjson
-import typer
+import click
 
 from dra_operator.cel import (
     CelError,
@@ -26,36 +24,35 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
-from dra_operator.cel.cases import CaseError, differences, outcome
-from dra_operator.cel.diagnostics import advice, caret
-from dra_operator.cel.meter import COST_LIMIT
-from dra_operator.cel.parser import MAX_BYTES
-from dra_operator.cel.types import BOOL
+from dra_operator.cli.verdict import Refusal, Verdict, plain, refusal, show, verdict
 
 if TYPE_CHECKING:
     from dra_operator.api.types import Device, ResourceSlice
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Check and evaluate CEL selectors.")
+_FILE: Final = click.Path(path_type=Path)
+_FROM_FILE: Final = click.option(
+    "-f", "--file", type=_FILE, metavar="FILE", help="Read the expression here; - is stdin."
+)
+
+
+@click.group(no_args_is_help=True)
+def app() -> None:
+    """Check and evaluate CEL selectors."""
+
 
 _OBJECTS_A_COLLECTION = 100_000
 
 
-class Kubernetes(StrEnum):
-    """The versions whose rules are known."""
-
-    V1_36 = "1.36"
-    V1_37 = "1.37"
-
-
 @app.command()
-def cases(
-    file: Annotated[
-        Path, typer.Argument(help="Cases, one JSON object a line, or one object with `cases`; - is stdin.")
-    ],
-    *,
-    out: Annotated[Path | None, typer.Option(help="Write the JSON lines here; .gz is compressed.")] = None,
-) -> None:
-    """Evaluate recorded expressions and compare with the recorded answers."""
+@click.argument("file", type=_FILE)
+@click.option("--out", type=_FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
+def cases(file: Path, out: Path | None) -> None:
+    """Evaluate recorded expressions and compare with the recorded answers.
+
+    FILE has cases, one JSON object a line, or one object with `cases`; - is stdin.
+    """
+    import orjson  # noqa: PLC0415 - `check` needs no JSON
+
     counts: Counter[str] = Counter()
     # Expressions are trees, thousands of small objects each: the collector would take a fifth of the time.
     gc.freeze()
@@ -67,18 +64,22 @@ def cases(
                 counts[verdict] += 1
                 target.write(orjson.dumps({"name": name, **answer}, option=orjson.OPT_APPEND_NEWLINE))
     except OSError as error:
-        typer.echo(f"{file}: {error.strerror or error}", err=True)
-        raise typer.Exit(2) from None
+        click.echo(f"{file}: {error.strerror or error}", err=True)
+        raise click.exceptions.Exit(2) from None
     summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no cases"
-    typer.echo(summary, err=True)
+    click.echo(summary, err=True)
     if counts["unreadable"]:
-        raise typer.Exit(2)
+        raise click.exceptions.Exit(2)
     if counts["different"]:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _rows(content: bytes) -> Iterator[Any]:
     """Yield the rows of a file; an error stands for a row that is no JSON."""
+    import orjson  # noqa: PLC0415
+
+    from dra_operator.cel.cases import CaseError  # noqa: PLC0415
+
     try:
         whole = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -96,6 +97,8 @@ def _rows(content: bytes) -> Iterator[Any]:
 
 def _answered(row: Any, number: int) -> tuple[Any, dict[str, Any], str]:
     """Return a row's name, our outcome, and what came of the comparison."""
+    from dra_operator.cel.cases import CaseError, differences, outcome  # noqa: PLC0415
+
     name = row.get("name", number) if isinstance(row, Mapping) else number
     try:
         if isinstance(row, CaseError):
@@ -105,84 +108,71 @@ def _answered(row: Any, number: int) -> tuple[Any, dict[str, Any], str]:
         return name, {"error": str(error), "errorKind": "input"}, "unreadable"
     different = differences(row, ours)
     if different:
-        typer.echo(f"{name}: {', '.join(different)} differ: {row['expression']}", err=True)
+        click.echo(f"{name}: {', '.join(different)} differ: {row['expression']}", err=True)
     carries = "expected" in row or any(key in row for key in ("compileError", "error", "value"))
     return name, ours, "different" if different else "equal" if carries else "answered"
 
 
 @app.command()
+@click.argument("expression", required=False)
+@_FROM_FILE
+@click.option(
+    "--kubernetes",
+    type=click.Choice(["1.36", "1.37"]),
+    default="1.37",
+    show_default=True,
+    help="Whose rules.",
+)
+@click.option("--new", is_flag=True, help="The rules for new expressions, not for stored ones.")
 def check(
-    expression: Annotated[str | None, typer.Argument(help="The expression.")] = None,
-    *,
-    file: Annotated[
-        Path | None, typer.Option("-f", "--file", help="Read the expression here; - is stdin.")
-    ] = None,
-    kubernetes: Annotated[Kubernetes, typer.Option(help="Whose rules.")] = Kubernetes.V1_37,
-    new: Annotated[
-        bool, typer.Option("--new", help="The rules for new expressions, not for stored ones.")
-    ] = False,
+    expression: str | None, file: Path | None, kubernetes: Literal["1.36", "1.37"], *, new: bool
 ) -> None:
     """Say what an expression is: its type, what it can cost, or what is wrong with it and where."""
     text = _text(expression, file)
-    environment = Environment(kubernetes.value, "new" if new else "stored")
+    environment = Environment(kubernetes, "new" if new else "stored")
     try:
         program = compile_program(text, environment)
     except CelError as error:
-        _say_error(text, error, environment)
-        raise typer.Exit(1) from None
-    cost = program.estimate().high
-    problems = []
-    if len(text.encode()) > MAX_BYTES:
-        problems.append(
-            f"{len(text.encode())} bytes are more than the {MAX_BYTES} that the API server admits"
-        )
-    if cost > COST_LIMIT:
-        problems.append(f"the API server admits no cost above {COST_LIMIT:,}: too complex")
-    if program.type not in (BOOL, environment.attribute_type):
-        problems.append("a selector must be of type bool, or of the type of an attribute")
-    reads = program.reads()
-    typer.echo(f"type   {program.type}")
-    typer.echo(f"cost   {cost:,} at most")
-    typer.echo(
-        f"reads  {'any part of the device' if reads is None else ', '.join(sorted(reads)) or 'nothing'}"
-    )
-    for problem in problems:
-        typer.echo(problem)
-    if problems:
-        raise typer.Exit(1)
+        _refuse(text, error, environment)
+    found = verdict(text, program, environment)
+    _say(found)
+    if found.problems:
+        raise click.exceptions.Exit(1)
 
 
 @app.command("eval")
-def evaluate(
-    expression: Annotated[str | None, typer.Argument(help="The selector.")] = None,
-    *,
-    slices: Annotated[
-        list[Path], typer.Option(help="Manifests with ResourceSlices; may be given several times.")
-    ],
-    file: Annotated[
-        Path | None, typer.Option("-f", "--file", help="Read the expression here; - is stdin.")
-    ] = None,
-) -> None:
+@click.argument("expression", required=False)
+@click.option(
+    "--slices",
+    type=_FILE,
+    metavar="FILE",
+    multiple=True,
+    required=True,
+    help="Manifests with ResourceSlices; may be given several times.",
+)
+@_FROM_FILE
+def evaluate(expression: str | None, slices: tuple[Path, ...], file: Path | None) -> None:
     """Say which devices a selector takes, and on which it fails, and why."""
     text = _text(expression, file)
     try:
         selector = compile_selector(text)
     except CelError as error:
-        _say_error(text, error, Environment())
-        raise typer.Exit(1) from None
+        _refuse(text, error, Environment())
     counts: Counter[str] = Counter()
     for resource_slice in _slices(slices):
         spec = resource_slice.spec
         for device in spec.devices:
             verdict, why = _verdict(selector, spec.driver, device)
             counts[verdict] += 1
-            typer.echo(f"{verdict:8} {spec.driver}/{spec.pool.name}/{device.name}{why}")
-    typer.echo(", ".join(f"{counts[name]} {name}" for name in ("match", "no match", "error")), err=True)
+            click.echo(f"{verdict:8} {spec.driver}/{spec.pool.name}/{device.name}{why}")
+    click.echo(", ".join(f"{counts[name]} {name}" for name in ("match", "no match", "error")), err=True)
     if counts["error"]:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _verdict(selector: Selector, driver: str, device: "Device") -> tuple[str, str]:
+    from dra_operator.cel.diagnostics import advice  # noqa: PLC0415 - needed for errors only
+
     prepared = prepare_device(driver, device)
     try:
         return ("match" if selector.match(prepared) else "no match"), ""
@@ -207,29 +197,35 @@ def _slices(files: Iterable[Path]) -> "Iterator[ResourceSlice]":
                     if body and body.get("kind", "ResourceSlice") == "ResourceSlice":
                         yield read_object(body, "ResourceSlice")
         except (OSError, yaml.YAMLError, ObjectError, AttributeError) as error:
-            typer.echo(f"{file}: {error}", err=True)
-            raise typer.Exit(2) from None
+            click.echo(f"{file}: {error}", err=True)
+            raise click.exceptions.Exit(2) from None
 
 
 def _text(expression: str | None, file: Path | None) -> str:
     if (expression is None) == (file is None):
-        typer.echo("give an expression, or a file with -f", err=True)
-        raise typer.Exit(2)
+        click.echo("give an expression, or a file with -f", err=True)
+        raise click.exceptions.Exit(2)
     if file is None:
         return expression or ""
     try:
         with _opened(file, "rb") as source:
             return source.read().decode()
     except (OSError, UnicodeDecodeError) as error:
-        typer.echo(f"{file}: {error}", err=True)
-        raise typer.Exit(2) from None
+        click.echo(f"{file}: {error}", err=True)
+        raise click.exceptions.Exit(2) from None
 
 
-def _say_error(text: str, error: CelError, environment: Environment) -> None:
-    typer.echo(f"error  {caret(text, error)}")
-    hint = advice(error, environment=environment)
-    if hint:
-        typer.echo(hint)
+def _refuse(text: str, error: CelError, environment: Environment) -> NoReturn:
+    _say(refusal(text, error, environment))
+    raise click.exceptions.Exit(1) from None
+
+
+def _say(found: Verdict | Refusal) -> None:
+    if sys.stdout.isatty():
+        show(found)
+        return
+    for line in plain(found):
+        click.echo(line)
 
 
 @contextmanager

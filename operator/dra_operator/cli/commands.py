@@ -1,11 +1,16 @@
-"""The table of commands, each imported when it is asked for."""
+"""The table of commands, each imported when it is asked for.
+
+Commands are typed functions of Typer, but for those that have to start at once and do little: Typer imports pydantic,
+which takes longer than checking an expression. Those are of Click, and so is the group.
+"""
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from typer.core import TyperGroup
-from typer.main import get_command as build
+import click
+
+if TYPE_CHECKING:
+    from typer import Typer
 
 COMMANDS = {
     "run": "dra_operator.cli.run",
@@ -17,36 +22,44 @@ COMMANDS = {
     "snapshot": "dra_operator.cli.snapshot",
     "version": "dra_operator.cli.version",
 }
-"""Where each command lives. Such a module has an `app`, a Typer application."""
+"""Where each command lives. Such a module has an `app`: a Typer application or a command of Click."""
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(click.Group):
     """A group that imports a command when it is called, or when help is asked for."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all commands, in the order of the table."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Return a command, or None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        command = build(importlib.import_module(COMMANDS[cmd_name]).app)
-        command.name = cmd_name
-        return command
+        found = importlib.import_module(COMMANDS[cmd_name]).app
+        return found if isinstance(found, click.Command) else _handed_on(cmd_name, found)
 
 
-app = typer.Typer(
-    cls=LazyGroup,
-    name="dra-operator",
-    help="The control plane of Dynamic Resource Allocation, with a reason for every claim that waits.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+def _handed_on(name: str, typed: "Typer") -> click.Command:
+    """Return a command that hands all its arguments on to a Typer application."""
+    from typer.main import get_command  # noqa: PLC0415 - see above
+
+    command: Any = get_command(typed)
+
+    @click.command(
+        name,
+        short_help=command.get_short_help_str(limit=80),
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    @click.pass_context
+    def hand_on(ctx: click.Context, arguments: tuple[str, ...]) -> None:
+        command.main(args=list(arguments), prog_name=ctx.command_path)
+
+    return hand_on
 
 
-@app.callback()
-def _group() -> None:
-    """Make a group of the commands."""
+@click.group("dra-operator", cls=LazyGroup, no_args_is_help=True)
+def app() -> None:
+    """Run the control plane of Dynamic Resource Allocation, with a reason for every claim that waits."""

@@ -1,13 +1,11 @@
 """`dra-operator version`."""
 
-import typer
+import click
 
 from dra_operator._version import __version__
 
-app = typer.Typer()
 
-
-@app.command()
-def version() -> None:
+@click.command("version")
+def app() -> None:
     """Print the version."""
-    typer.echo(f"dra-operator {__version__}")
+    click.echo(f"dra-operator {__version__}")

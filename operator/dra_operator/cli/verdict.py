@@ -1,0 +1,122 @@
+"""What `dra-operator cel check` says of an expression: as plain lines, or in colour at a terminal.
+
+Plain lines are for pipes and scripts and stay as they are. At a terminal there is more for the eye: the share of the
+limit that an expression can cost, the part of the line that is wrong. Only then is Rich imported; it knows NO_COLOR.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from dra_operator.cel import CelError, Environment, Program
+from dra_operator.cel.meter import COST_LIMIT
+from dra_operator.cel.parser import MAX_BYTES
+from dra_operator.cel.types import BOOL
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_CHEAP: Final = COST_LIMIT // 10
+"""Up to this cost nobody has to think about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What there is to say of an expression that compiles."""
+
+    type: str
+    cost: int
+    reads: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What there is to say of one that does not: the message with its place, and advice or nothing."""
+
+    text: str
+    error: CelError
+    hint: str
+
+
+def verdict(text: str, program: Program, environment: Environment) -> Verdict:
+    """Return what there is to say of an expression that compiles."""
+    cost, reads = program.estimate().high, program.reads()
+    problems = []
+    length = len(text.encode())
+    if length > MAX_BYTES:
+        problems.append(f"{length} bytes are more than the {MAX_BYTES} that the API server admits")
+    if cost > COST_LIMIT:
+        problems.append(f"the API server admits no cost above {COST_LIMIT:,}: too complex")
+    if program.type not in (BOOL, environment.attribute_type):
+        problems.append("a selector must be of type bool, or of the type of an attribute")
+    parts = "any part of the device" if reads is None else ", ".join(sorted(reads)) or "nothing"
+    return Verdict(str(program.type), cost, parts, tuple(problems))
+
+
+def refusal(text: str, error: CelError, environment: Environment) -> Refusal:
+    """Return what there is to say of an expression that does not compile."""
+    from dra_operator.cel.diagnostics import advice  # noqa: PLC0415 - needed for errors only
+
+    return Refusal(text, error, advice(error, environment=environment))
+
+
+def plain(found: Verdict | Refusal) -> list[str]:
+    """Return it as lines without colour."""
+    if isinstance(found, Verdict):
+        lines = [f"type   {found.type}", f"cost   {found.cost:,} at most", f"reads  {found.reads}"]
+        return [*lines, *found.problems]
+    from dra_operator.cel.diagnostics import caret  # noqa: PLC0415
+
+    return [f"error  {caret(found.text, found.error)}", *([found.hint] if found.hint else ())]
+
+
+def show(found: Verdict | Refusal) -> None:
+    """Print it on a terminal."""
+    # Only a person at a terminal waits for it.
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(highlight=False)
+    for line in _described(found) if isinstance(found, Verdict) else _refused(found):
+        console.print(line, overflow="fold")
+
+
+def _described(found: Verdict) -> "list[Text]":
+    from rich.text import Text  # noqa: PLC0415
+
+    share = found.cost / COST_LIMIT
+    colour = "green" if found.cost <= _CHEAP else "yellow" if found.cost <= COST_LIMIT else "red"
+    told = f"{share:.1%}" if share < 10 else f"{share:,.0f} times"
+    return [
+        Text.assemble(("type   ", "dim"), (found.type, "bold cyan")),
+        Text.assemble(
+            ("cost   ", "dim"), (f"{found.cost:,}", f"bold {colour}"), f" at most, {told} of {COST_LIMIT:,}"
+        ),
+        Text.assemble(("reads  ", "dim"), found.reads),
+        *(Text(problem, "red") for problem in found.problems),
+    ]
+
+
+def _refused(found: Refusal) -> "list[Text]":
+    from rich.text import Text  # noqa: PLC0415
+
+    hint = [Text(found.hint, "yellow")] if found.hint else []
+    error = found.error
+    if error.position is None:
+        return [Text.assemble(("error  ", "bold red"), error.message), *hint]
+    before = found.text.encode()[: error.position].decode(errors="ignore")
+    row, start = before.count("\n"), before.rfind("\n") + 1
+    column = len(before) - start
+    line = Text(_printable(found.text[start:].split("\n", 1)[0]))
+    line.stylize("bold red underline", column, column + 1)
+    under = Text(" " * Text(_printable(before[start:])).cell_len)
+    return [
+        Text.assemble(("error  ", "bold red"), f"{row + 1}:{column + 1}: {_printable(error.message)}"),
+        Text.assemble((" | ", "dim"), line),
+        Text.assemble((" | ", "dim"), under, ("^", "bold red")),
+        *hint,
+    ]
+
+
+def _printable(text: str) -> str:
+    """Return a text that only writes: no tab, whose width nobody knows, and nothing that a terminal would obey."""
+    return "".join(character if character.isprintable() else " " for character in text)
