@@ -72,9 +72,9 @@ class Scene:
         """Decide for some claims together."""
         return self.allocator.allocate(claims, nodes)
 
-    def picks(self, *claims: Any) -> list[str] | None:
+    def picks(self, *claims: Any, nodes: list[str] | None = None) -> list[str] | None:
         """Return the devices that claims get, as `request=device`, or None if they get none."""
-        decision = self.decide(*claims)
+        decision = self.decide(*claims, nodes=nodes)
         if not isinstance(decision, Allocated):
             return None
         return [
@@ -88,6 +88,16 @@ class Scene:
         assert isinstance(decision, Allocated), decision
         self.ledger.assume("team", name, decision.results[0])
         return [item.device for item in decision.results[0].devices.results]
+
+    def hold(self, name: str, device: str, pool: str) -> None:
+        """Put a claim that has a device."""
+        result = {"request": "r", "driver": DRIVER, "pool": pool, "device": device}
+        body = {
+            "metadata": {"name": name, "namespace": "team"},
+            "spec": {"devices": {"requests": [request()]}},
+            "status": {"allocation": {"devices": {"results": [result]}}},
+        }
+        self.ledger.put(apply_defaults(read_object(body, "ResourceClaim")))
 
     def explain(self, *claims: Any) -> Explanation:
         """Decide, and return why the first claim is not allocated."""

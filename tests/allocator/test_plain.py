@@ -373,6 +373,34 @@ def test_devices_of_a_counter_set_share_a_group(scene: Any, ask: Any, groups: An
     assert (scene.picks(scene.claim(ask())) is not None) is fits
 
 
+@pytest.mark.parametrize(("node", "admitted"), [("n1", "grouped-1"), ("n2", "plain-2")])
+def test_devices_of_the_node_join_a_counter_set_first(scene: Any, ask: Any, node: str, admitted: str) -> None:
+    """Where devices in use contradict each other, those of slices for the node decide, whatever the slices' names."""
+    scene.nodes("n1", "n2")
+    where = {"pool": "p", "count": 3}
+    scene.slice("c", allNodes=True, sharedCounters=counters("40Gi"), **where)
+    grouped = [partition(f"grouped-{number}", "1Gi", "x") for number in range(2)]
+    plain = [partition(f"plain-{number}", "1Gi") for number in range(2)]
+    scene.slice("b", *grouped, partition("plain-3", "1Gi"), nodeName="n1", **where)
+    scene.slice("a", *plain, partition("plain-2", "1Gi"), nodeName="n2", **where)
+    for device, holder in (("grouped-0", "one"), ("plain-0", "two"), ("plain-1", "three")):
+        scene.hold(holder, device, pool="p")
+
+    assert scene.picks(scene.claim(ask()), nodes=[node]) == [f"r={admitted}"]
+
+
+def test_a_device_that_gives_to_a_counter_opens_its_pool(scene: Any, ask: Any) -> None:
+    """A negative counter closes its pool to all but a device whose negative amount settles it."""
+    scene.nodes("n1")
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
+    devices = [partition("taker", "1Gi"), partition("giver", "-8Gi"), partition("held", "10Gi")]
+    scene.slice("s", *devices, nodeName="n1", count=2)
+    scene.hold("owner", "held", pool="n1")
+
+    assert scene.picks(scene.claim(ask())) == ["r=giver"]
+    assert scene.picks(scene.claim(ask("x"), ask("y"))) == ["x=giver", "y=taker"]
+
+
 def test_pools_with_binding_conditions_come_last(scene: Any, ask: Any) -> None:
     """A device that is ready now beats one that must first be attached; the conditions go into the result."""
     scene.nodes("n1")

@@ -189,17 +189,20 @@ class NodeState:
 
     def _charge(self, pick: Pick) -> bool:
         """Take the device's counters, and a place in its counter sets; False if there is none."""
-        layout = self.view.pools[pick.pool].counters
+        view = self.view.pools[pick.pool]
+        layout = view.counters
         assert layout is not None
-        counters = self._counters_of(layout)
+        counters = self._counters_of(layout, view)
         draw = layout.draw(pick.content, pick.index)
         for number, groups in draw.groups:
             placed = counters.placed[number]
             if placed is not None and not placed.admits(groups):
                 return False
         left = counters.left
+        if any(left[position] < amount for position, amount in draw.amounts):
+            return False
         # One negative counter, whoever made it so, closes the pool to all that use counters.
-        if counters.overdrawn or any(left[position] < amount for position, amount in draw.amounts):
+        if counters.overdrawn and not _settles(left, draw):
             return False
         pick.draw = draw
         pick.placed = tuple(counters.placed[number] for number, _ in draw.groups)
@@ -209,11 +212,12 @@ class NodeState:
             counters.placed[number] = join(counters.placed[number], groups)
         return True
 
-    def _counters_of(self, layout: CounterLayout) -> _Counters:
+    def _counters_of(self, layout: CounterLayout, view: PoolView) -> _Counters:
         found = self._counters.get(layout)
         if found is None:
             committed = self.availability.counters(layout)
-            found = _Counters(list(committed.left), committed.overdrawn, list(committed.placed()))
+            concerned = frozenset(item.serial for item in view.slices if layout.has_groups)
+            found = _Counters(list(committed.left), committed.overdrawn, list(committed.placed(concerned)))
             self._counters[layout] = found
         return found
 
@@ -286,6 +290,14 @@ def device_of(view: PoolView, position: int) -> str:
     """Return a device as texts have it: driver, pool and name."""
     content, index = view.locate(position)
     return f"{content.driver}/{content.pool}/{content.names[index]}"
+
+
+def _settles(left: Sequence[int], draw: Draw) -> bool:
+    """True if taking a draw leaves no counter negative; only one that takes less than nothing can do that."""
+    after = list(left)
+    for position, amount in draw.amounts:
+        after[position] -= amount
+    return min(after) >= 0
 
 
 def _path(pick: Pick) -> str:

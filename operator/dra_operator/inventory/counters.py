@@ -31,13 +31,15 @@ class CounterLayout:
 
     `totals` holds the amounts by position; `names` the set and counter of each position; `draws` what the devices of
     that name take, in the order of their slices (a name can occur twice where slices concern different nodes);
-    `sets` is the number of counter sets; `has_groups` says whether any device names compatibility groups; `is_plain`
-    that none does and that no device takes a negative amount, so that taking a device never helps another.
+    `sets` is the number of counter sets; `has_groups` says whether any device names compatibility groups; `joining`
+    holds, if so, the slice (by serial number), the name and the draw of each device, in the same order; `is_plain`
+    says that none does and that no device takes a negative amount, so that taking a device never helps another.
     """
 
     totals: tuple[int, ...]
     names: tuple[tuple[str, str], ...]
     draws: Mapping[str, tuple[Draw, ...]]
+    joining: tuple[tuple[int, str, Draw], ...]
     sets: int
     has_groups: bool
     is_plain: bool
@@ -62,6 +64,7 @@ class CounterLayout:
                 totals.append(counter_set.counters[name].value.nano)
         positions = {name: position for position, name in enumerate(names)}
         draws: dict[str, tuple[Draw, ...]] = {}
+        joining: list[tuple[int, str, Draw]] = []
         of_device: dict[tuple[int, int], Draw] = {}
         for content in slices:
             for index in bits.each(content.counted):
@@ -69,12 +72,14 @@ class CounterLayout:
                 draw = _draw(device, content.traits[index].consumes, sets, positions)
                 of_device[content.serial, index] = draw
                 draws[device] = (*draws.get(device, ()), draw)
+                joining.append((content.serial, device, draw))
         has_groups = any(content.has_groups for content in slices)
         gives = any(amount < 0 for draw in of_device.values() for _, amount in draw.amounts)
         return cls(
             totals=tuple(totals),
             names=tuple(names),
             draws=draws,
+            joining=tuple(joining) if has_groups else (),
             sets=len(sets),
             has_groups=has_groups,
             is_plain=not has_groups and not gives,

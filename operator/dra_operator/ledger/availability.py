@@ -195,7 +195,7 @@ class Availability:
         """Bring the counters up to date; return the nodes that this may help.
 
         What came back helps. So does taking: the first share of a device has paid its counters, and a device in place
-        can change which compatibility groups are admitted.
+        can change which compatibility groups are admitted, or take less than nothing.
         """
         helped = 0
         for layout in self._layouts.get(pool, ()):
@@ -203,7 +203,7 @@ class Availability:
                 continue
             self._counters[layout].mark(device, used=used)
             for view in self.views.of_pool[pool].values():
-                if view.counters is layout and (came_back or view.shareable or layout.has_groups):
+                if view.counters is layout and (came_back or view.shareable or not layout.is_plain):
                     helped |= view.nodes
         return helped
 

@@ -1,8 +1,9 @@
 """What is left of a pool's counters, and which compatibility groups still have a place.
 
 A device pays its counters once, however many claims share it, and whether or not its slice concerns the node that is
-searched. Compatibility groups of the devices in place are folded in the order of the slices; where they contradict each
-other (a driver changed its slices) the first one decides and the rest narrows it down.
+searched. Compatibility groups of the devices in place are folded in the order of the slices, those that concern the
+node first; where they contradict each other (a driver changed its slices) the first one decides and the rest narrows it
+down.
 Source: docs/dra-semantics 4.3.
 """
 
@@ -41,14 +42,14 @@ def join(placed: Placed | None, groups: frozenset[str]) -> Placed:
 class CounterState:
     """What is left of a layout's counters: `left` by position in nano-units, `overdrawn` how many are negative.
 
-    `placed` holds, by set, what committed devices occupy; it is computed when it is asked for.
+    What committed devices occupy is computed when it is asked for.
     """
 
     layout: CounterLayout
     left: list[int] = field(init=False)
     overdrawn: int = field(init=False)
     _used: set[str] = field(default_factory=set)
-    _placed: tuple[Placed | None, ...] | None = None
+    _placed: dict[frozenset[int], tuple[Placed | None, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.left = list(self.layout.totals)
@@ -74,19 +75,20 @@ class CounterState:
                 before = self.left[position]
                 after = self.left[position] = before + sign * amount
                 self.overdrawn += (after < 0) - (before < 0)
-        self._placed = None
+        self._placed.clear()
         return True
 
-    def placed(self) -> tuple[Placed | None, ...]:
-        """Return what committed devices occupy, by set."""
-        if self._placed is None:
+    def placed(self, concerned: frozenset[int] = frozenset()) -> tuple[Placed | None, ...]:
+        """Return what committed devices occupy, by set, on a node that these slices concern (by serial number)."""
+        found = self._placed.get(concerned)
+        if found is None:
             table: list[Placed | None] = [None] * self.layout.sets
-            for device, draws in self.layout.draws.items():
+            joining = sorted(self.layout.joining, key=lambda entry: entry[0] not in concerned)
+            for _, device, draw in joining:
                 if device in self._used:
-                    for draw in draws:
-                        _place(table, draw)
-            self._placed = tuple(table)
-        return self._placed
+                    _place(table, draw)
+            found = self._placed[concerned] = tuple(table)
+        return found
 
 
 def _place(table: list[Placed | None], draw: Draw) -> None:
