@@ -102,8 +102,16 @@ class Cluster:
         self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
 
     def decide(self, claims: Sequence[Thing]) -> list[Outcome]:
-        """Decide some claims one after the other, the oldest first, and return them by namespace and name."""
-        outcomes = [self._decide(thing) for thing in sorted(claims, key=by_age)]
+        """Decide some claims one after the other, the oldest first, and return them by namespace and name.
+
+        As in the operator, those that wait are explained when all are decided: what an older claim waits for may have
+        gone to a younger one that asks for less.
+        """
+        decided = [(thing, self._decide(thing)) for thing in sorted(claims, key=by_age)]
+        outcomes = [
+            outcome if isinstance(outcome, Outcome) else self._pending(thing, outcome)
+            for thing, outcome in decided
+        ]
         return sorted(outcomes, key=by_name)
 
     def decide_first(self, options: Sequence[Option]) -> Outcome:
@@ -119,7 +127,8 @@ class Cluster:
         text = f"it fits on node {decision.node}, but the pod can only run on {_listed(nodes) or 'no node'}"
         return Outcome(thing, State.PENDING, reason=Reason.REQUESTS_DO_NOT_FIT_TOGETHER.value, message=text)
 
-    def _decide(self, thing: Thing) -> Outcome:
+    def _decide(self, thing: Thing) -> Outcome | Decision:
+        """Return what a claim comes to, or the decision to explain if it waits."""
         claim: ResourceClaim = thing.obj
         metadata = claim.metadata
         if claim.status.allocation is not None:
@@ -131,7 +140,7 @@ class Cluster:
         decision = self._allocator.allocate((claim,))
         if isinstance(decision, Allocated):
             return self._allocated(thing, decision)
-        return self._pending(thing, decision)
+        return decision
 
     def _allocated(self, thing: Thing, decision: Allocated) -> Outcome:
         metadata = thing.obj.metadata
