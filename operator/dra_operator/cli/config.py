@@ -9,7 +9,7 @@ import yaml
 from dra_operator.cli.flags import load_or_exit, with_settings
 from dra_operator.controller.settings import markdown
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

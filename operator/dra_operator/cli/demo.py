@@ -27,7 +27,7 @@ CLAIMS = ("all-gpus", "best-gpu", "big-gpu")
 PATIENCE = 30.0
 """Seconds after which the demo gives up."""
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

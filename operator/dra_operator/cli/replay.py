@@ -28,7 +28,7 @@ Write = Callable[[Mapping[str, Any]], None]
 
 _OBJECTS_A_COLLECTION = 500_000
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

@@ -7,7 +7,7 @@ import typer
 
 from dra_operator.cli.flags import load_or_exit, refuse, with_settings
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
