@@ -1,5 +1,8 @@
 """Programs: selectors on devices, in generated code and in the interpreter."""
 
+import gc
+import weakref
+
 import pytest
 
 from dra_operator.api.attributes import AttributeValue
@@ -129,3 +132,25 @@ def test_a_dyn_derived_attribute_is_looked_at_when_it_is_there(device, text):
     """A value that no attribute can have is an error of the evaluation."""
     with pytest.raises(CelError):
         compile_derived_attribute(text).evaluate(device)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{DRA}.model == 'h100'",
+        f"{DRA}.links.all(l, l != 'z')",
+        f"{DRA}.links.all(l, {DRA}.links.all(m, l != 'z'))",
+    ],
+)
+def test_a_selector_goes_with_its_last_user(device, text):
+    """No circle of references keeps it for the collector, whichever way it is evaluated."""
+    gc.disable()
+    try:
+        selector = compile_selector.__wrapped__(text)
+        for _ in range(20):
+            assert selector.match(device)
+        match = weakref.ref(selector.match)
+        del selector
+        assert match() is None
+    finally:
+        gc.enable()

@@ -5,7 +5,7 @@ ask.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from dra_operator.api.attributes import AttributeValue
@@ -177,15 +177,18 @@ class Selector:
         self.program = program
         self.expression = program.expression
         self.reads: frozenset[str] | None = program.reads()
-        self.match: Callable[[PreparedDevice], bool] = program.compiled(self.answer, BOOL) or self.answer
-
-    def answer(self, device: PreparedDevice) -> bool:
-        """Return the answer where the plain function has none: something fails, or its cost must be counted."""
-        return _bool(self.program.answer(device))
+        # Of the program, not of the selector: that would be a circle, which only the collector undoes.
+        answer = partial(_answer, program)
+        self.match: Callable[[PreparedDevice], bool] = program.compiled(answer, BOOL) or answer
 
     def interpreted(self, device: PreparedDevice) -> bool:
         """Return the answer of the interpreter, for a second opinion."""
         return _bool(self.program.evaluate(device, Meter(COST_LIMIT)))
+
+
+def _answer(program: Program, device: PreparedDevice) -> bool:
+    """Return the answer where the plain function has none: something fails, or its cost must be counted."""
+    return _bool(program.answer(device))
 
 
 def _bool(value: Any) -> bool:

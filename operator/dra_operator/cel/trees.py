@@ -247,5 +247,6 @@ def made(definition: ast.stmt, title: str, scope: Mapping[str, Any]) -> Callable
     everything = {"__builtins__": {}, **scope}
     code = compile(ast.Module([definition], []), "<cel>", "exec", dont_inherit=True)
     exec(code, everything)  # noqa: S102 - the tree above is all there is in it
-    result: Callable[..., Any] = everything[title]
+    # Taken out of what it may use, which would refer to it in a circle: it goes with whoever has it.
+    result: Callable[..., Any] = everything.pop(title)
     return result
