@@ -75,7 +75,7 @@ def test_slices_that_differ_in_what_is_not_read_are_alike() -> None:
     first, second = (reads(MODEL).part(slice_with(device)) for device in (DEVICE, other))
 
     assert first.key == second.key
-    assert list(first.rows()) == list(second.rows())
+    assert first.row(0) == second.row(0)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_slices_that_differ_in_what_is_read_are_told_apart(
     second = reads(expression).part(slice_with({"attributes": attributes}))
 
     assert first.key != second.key
-    assert (first.names, *first.rows()) != (second.names, *second.rows())
+    assert (first.names, first.row(0)) != (second.names, second.row(0))
 
 
 def test_one_and_true_are_told_apart() -> None:
@@ -104,7 +104,7 @@ def test_one_and_true_are_told_apart() -> None:
         for value in ({"int": 1}, {"bool": True})
     ]
 
-    assert list(parts[0].rows()) != list(parts[1].rows())
+    assert parts[0].row(0) != parts[1].row(0)
 
 
 def test_the_part_that_is_read_decides() -> None:

@@ -1,8 +1,10 @@
 """Shared columns."""
 
+import pytest
+
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import parse_quantity
-from dra_operator.api.types import DeviceCapacity
+from dra_operator.api.types import CapacityRequestPolicy, DeviceCapacity
 from dra_operator.inventory.columns import Columns
 
 
@@ -32,6 +34,38 @@ def test_capacities_written_differently_are_different_columns() -> None:
 
     assert one is not other
     assert one.values == other.values
+
+
+def test_devices_with_equal_values_are_one_set() -> None:
+    """One and true are two; devices without a value are a set, too; equal values need not be the same object."""
+    values = [AttributeValue("int", 1), None, AttributeValue("bool", True), AttributeValue("int", 1), None]
+
+    assert Columns().attributes(tuple(values)).sets == (0b01001, 0b10010, 0b00100)
+    assert Columns().attributes((values[0],) * 3).sets == (0b111,)
+
+
+@pytest.mark.parametrize(
+    ("capacities", "whole"),
+    [
+        pytest.param([DeviceCapacity(parse_quantity("1Gi")), None], True, id="amounts alone"),
+        pytest.param([DeviceCapacity(parse_quantity("-1"))], False, id="a negative amount is an error"),
+        pytest.param(
+            [
+                DeviceCapacity(parse_quantity("1Gi")),
+                DeviceCapacity(parse_quantity("1Gi"), CapacityRequestPolicy(parse_quantity("2Gi"))),
+            ],
+            False,
+            id="a policy decides what is given",
+        ),
+    ],
+)
+def test_capacity_without_policies_is_given_whole(
+    capacities: list[DeviceCapacity | None],
+    *,
+    whole: bool,
+) -> None:
+    """To whoever asks for no amount, so that nothing has to be computed for it."""
+    assert Columns().capacities(tuple(capacities)).given_whole is whole
 
 
 def test_a_column_goes_with_its_last_slice() -> None:

@@ -198,6 +198,8 @@ class Candidates:
             return devices, 0
         if not content.capacity:
             return 0, 0
+        if not key.requests and all(column.given_whole for column in content.capacity.values()):
+            return devices, 0
         amounts = self._amounts_of(key, content)
         return devices & amounts.fit, devices & amounts.impossible
 

@@ -44,22 +44,17 @@ class Kinds:
     def _find(self, part: Part) -> Iterator[Kind]:
         content = part.content
         unreadable, shareable = content.unreadable, content.shareable
-        devices: dict[object, int] = {}
-        bit = 1
-        for row in part.rows():
-            devices[row] = devices.get(row, 0) | bit
-            bit <<= 1
         for index in bits.each(unreadable):
             # Each selector fails on it, whatever it reads.
             yield prepare_device(content.driver, content.device(index)), 1 << index
         names = part.names
-        for read, those in devices.items():
+        for those in part.sets():
             readable = those & ~unreadable
             for is_shareable, alike in ((False, readable & ~shareable), (True, readable & shareable)):
                 if alike:
-                    kind = (content.driver, is_shareable, names, read)
+                    first = bits.lowest(alike)
+                    kind = (content.driver, is_shareable, names, part.row(first))
                     ready = self._ready.get(kind)
                     if ready is None:
-                        device = part.device(bits.lowest(alike))
-                        ready = self._ready[kind] = prepare_device(content.driver, device)
+                        ready = self._ready[kind] = prepare_device(content.driver, part.device(first))
                     yield ready, alike

@@ -7,12 +7,11 @@ ready for an evaluation takes longer than the evaluation.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any
 
 from dra_operator.api.types import Device
 from dra_operator.cel import Selector
-from dra_operator.inventory import Slice
+from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.columns import Column
 
 _Named = tuple[tuple[str, Column[Any]], ...]
@@ -55,17 +54,26 @@ class Part:
         """The names of what is read, as something hashable."""
         return (tuple([name for name, _ in self.attributes]), tuple([name for name, _ in self.capacity]))
 
-    def rows(self) -> Iterable[tuple[object, ...]]:
-        """Return what is read of each device, without the names, as something hashable that keeps 1 and true apart."""
-        columns = [
-            # A pair is hashed in a fraction of the time of a record.
-            [value and (value.type, value.value) for value in column.values]
-            for _, column in self.attributes
-        ]
-        amounts = [column.keys for _, column in self.capacity]
-        if not columns and not amounts:
-            return repeat((), len(self.content.names))
-        return zip(*columns, *amounts, strict=True)
+    def sets(self) -> list[int]:
+        """Return the sets of devices that are equal in what is read."""
+        found = [bits.first(len(self.content.names))]
+        for _, column in (*self.attributes, *self.capacity):
+            sets = column.sets
+            if len(sets) > 1:
+                found = [both for those in found for equal in sets if (both := those & equal)]
+        return found
+
+    def row(self, index: int) -> object:
+        """Return what is read of a device, without the names, as something hashable that keeps 1 and true apart."""
+        return (
+            tuple(
+                [
+                    (value := column.values[index]) and (value.type, value.value)
+                    for _, column in self.attributes
+                ]
+            ),
+            tuple([column.keys[index] for _, column in self.capacity]),
+        )
 
     def device(self, index: int) -> Device:
         """Return what is read of a device, as an object of the API."""

@@ -5,7 +5,8 @@ garbage collection most of a second; as shared columns they cost 500 bytes a dev
 so that an answer about a column ("which of its devices does this selector match?") is looked up, not computed again.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Generic, TypeVar
@@ -14,21 +15,32 @@ from weakref import WeakValueDictionary
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import CapacityRequestPolicy, DeviceCapacity
+from dra_operator.inventory import bits
 
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Column(Generic[_T]):
     """The values of one name, a device each in published order; None where a device lacks it.
 
     Two columns with equal values are the same object; `serial` is never given out again. `keys` holds something for
-    each value that is hashable, and equal for equal values alone.
+    each value that is hashable, and equal for equal values alone. `given_whole`, of a capacity: who asks for no amount
+    is given all that a device has, which is never an error.
     """
 
     serial: int
     values: tuple[_T | None, ...]
     keys: tuple[object, ...]
+    given_whole: bool = False
+    _sets: tuple[int, ...] = ()
+
+    @property
+    def sets(self) -> tuple[int, ...]:
+        """The sets of devices with equal values, by their lowest; those without a value are one."""
+        if not self._sets:
+            self._sets = tuple(_sets(self.keys))
+        return self._sets
 
 
 AttributeColumn = Column[AttributeValue]
@@ -55,8 +67,32 @@ class Columns:
         key = tuple(None if value is None else capacity_key(value) for value in values)
         found = self._capacities.get(key)
         if found is None:
-            found = self._capacities[key] = Column(next(self._serials), values, key)
+            whole = all(value is None or _is_given_whole(value) for value in values)
+            found = self._capacities[key] = Column(next(self._serials), values, key, whole)
         return found
+
+
+def _sets(keys: tuple[object, ...]) -> Iterable[int]:
+    if keys.count(keys[0]) == len(keys):
+        return (bits.first(len(keys)),)
+    # Most equal values are the same object, which is found out without a look at them.
+    same: defaultdict[int, int] = defaultdict(int)
+    bit = 1
+    for key in keys:
+        same[id(key)] |= bit
+        bit <<= 1
+    equal: dict[object, int] = {}
+    for those in same.values():
+        key = keys[bits.lowest(those)]
+        if type(key) is AttributeValue:
+            # A pair is hashed in a fraction of the time of a record.
+            key = (key.type, key.value)
+        equal[key] = equal.get(key, 0) | those
+    return equal.values()
+
+
+def _is_given_whole(capacity: DeviceCapacity) -> bool:
+    return capacity.request_policy is None and capacity.value.nano >= 0
 
 
 def capacity_key(capacity: DeviceCapacity) -> object:
