@@ -128,3 +128,15 @@ def test_a_plan_goes_with_its_class(allocator: Allocator) -> None:
     (alternative,) = allocator.plan(claim("b")).requests[0].alternatives
     assert alternative.key.content.class_selectors == ("false",)
     assert allocator.plan(first) != before
+
+
+def test_a_plan_goes_with_its_claim(allocator: Allocator) -> None:
+    """A claim that waits keeps its plan for the next time, until it is gone or has got what it asked for."""
+    first = claim("a")
+    before = allocator.plan(first)
+    assert allocator.plan(first) is before
+
+    allocator.forget(("ns", "a"))
+
+    assert allocator.plan(first) is not before
+    assert allocator.plan(first) == before

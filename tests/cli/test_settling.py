@@ -27,6 +27,18 @@ def test_what_is_known_is_not_looked_at_again() -> None:
     assert any(each is later for each in gc.get_objects())
 
 
+def test_what_comes_later_is_collected() -> None:
+    """Collections of the oldest generation do not wait for as many objects as were known at the start."""
+    settle()
+    before = gc.get_stats()[2]["collections"]
+
+    gc.set_threshold(100, 1, 1)
+    later = [[] for _ in range(1000)]
+
+    assert len(later) < gc.get_freeze_count() / 100
+    assert gc.get_stats()[2]["collections"] > before
+
+
 def test_collections_are_rare() -> None:
     """The thresholds are those of a process that lives long and knows much."""
     collect_seldom()

@@ -400,6 +400,23 @@ async def test_memory_is_bounded(script, recording):
     await recorder.sent(script, 10)
 
     assert len(recorder.recorder._entries) == 3
+    assert sum(map(len, recorder.recorder._names.values())) == 3
+
+
+async def test_what_was_said_goes_with_its_object(script, recording):
+    """What was said of an object that is gone is forgotten, and what is still to be sent is sent."""
+    script.default = MADE
+    recorder = recording()
+
+    recorder.say("one")
+    recorder.say("two")
+    recorder.say("other", subject=Subject(name="d"))
+    recorder.recorder.forget("ResourceClaim", "ns", "c")
+    asked = await recorder.sent(script, 3)
+
+    assert {each.body["message"] for each in asked} == {"one", "two", "other"}
+    assert [entry.message for entry in recorder.recorder._entries.values()] == ["other"]
+    assert list(recorder.recorder._names) == [("ResourceClaim", "ns", "d")]
 
 
 async def test_name_is_short_enough(script, recording):

@@ -38,6 +38,9 @@ class Allocator:
             raise answer
         return answer
 
+    def forget(self, _key):
+        """Keep nothing anyway."""
+
     def explain(self, _claims, decision):
         """Return a reason that fits the decision."""
         reason = decision.reason if isinstance(decision, Failed) else Reason.DEVICE_IN_USE

@@ -42,9 +42,11 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED_137, Environment
 from dra_operator.inventory import Changes, Features, Inventory, Views, bits
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
-from dra_operator.ledger import Availability, Ledger
+from dra_operator.ledger import Availability, ClaimKey, Ledger
 
 _MAX_PLANS = 8192
+_MAX_ASKED = 2048
+"""As many as there are selectors: what claims ask for that nobody else asked for is kept no longer than those."""
 
 
 class AdminAccess(Enum):
@@ -87,7 +89,7 @@ class Allocator:
     _window: WindowSearch = field(init=False)
     _problems: Problems = field(init=False)
     _class_changes: Changes = field(init=False)
-    _planned: dict[int, ClaimPlan] = field(default_factory=dict)
+    _planned: dict[ClaimKey, ClaimPlan] = field(default_factory=dict)
     _plans: dict[object, ClaimPlan] = field(default_factory=dict)
     _explainer: Explainer | None = None
 
@@ -111,7 +113,11 @@ class Allocator:
         try:
             plans = [self.plan(claim) for claim in claims]
             found = self._walk(plans, self._set_of(nodes), budget)
-            return Unsatisfied() if found is None else self._allocated(plans, *found)
+            if found is None:
+                return Unsatisfied()
+            for plan in plans:
+                self.forget(plan.key)
+            return self._allocated(plans, *found)
         except FatalError as error:
             return error.failed()
         except AbortedError as error:
@@ -141,6 +147,10 @@ class Allocator:
         explainer = self._explainer
         return tuple(explainer.explain(plans, number, budget) for number in range(len(plans)))
 
+    def forget(self, key: ClaimKey) -> None:
+        """Let go of what is kept about a claim, which has got its devices, or is gone."""
+        self._planned.pop(key, None)
+
     def refresh(self) -> None:
         """Take in what has changed in inventory and ledger."""
         changes = self.availability.refresh()
@@ -157,14 +167,15 @@ class Allocator:
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
-        known = self._planned.get(id(claim.spec))
-        if known is not None and known.claim.spec is claim.spec and known.key == claim_key(claim):
+        key = claim_key(claim)
+        known = self._planned.get(key)
+        if known is not None and known.claim.spec is claim.spec:
             plan = known
         else:
             plan = self._plan(claim)
             if len(self._planned) >= _MAX_PLANS:
                 self._planned.clear()
-            self._planned[id(claim.spec)] = plan
+            self._planned[key] = plan
         self._check_admin_access(plan)
         return plan
 
@@ -173,8 +184,9 @@ class Allocator:
         alike = self._plans.get(asked)
         if alike is not None:
             return plan_for(claim, alike)
-        if len(self._plans) >= _MAX_PLANS:
-            self._plans.clear()
+        if len(self._plans) >= _MAX_ASKED:
+            for old in list(self._plans)[: _MAX_ASKED // 2]:
+                del self._plans[old]
         plan = self._plans[asked] = plan_claim(claim, self.inventory.classes, self.candidates, self.features)
         return plan
 

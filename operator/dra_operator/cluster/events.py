@@ -8,8 +8,8 @@ Whoever finds something out may say so as often as it likes: one object, reason 
 whose count and lastTimestamp move. Its name is made of these three, so that an operator that was restarted
 finds the Event of the one before it instead of adding another. The API server forgets Events an hour after
 their last change, so a repetition is sent although it says nothing new, and one that was forgotten is made
-anew. Source: core/v1 Event; client-go's recorder for what the fields mean; kubectl finds Events by
-involvedObject.
+anew. What was said of an object is remembered for as long as the object is there. Source: core/v1 Event;
+client-go's recorder for what the fields mean; kubectl finds Events by involvedObject.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import random as system_random
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import structlog
 
@@ -70,6 +70,10 @@ class Regarding(Protocol):
         """Its uid; empty if unknown."""
 
 
+About: TypeAlias = tuple[str, str, str]
+"""Kind, namespace and name of the object that an Event is about."""
+
+
 @dataclass(slots=True)
 class _Entry:
     """One Event: what it says, how often it was said, and whether that is on its way."""
@@ -90,6 +94,10 @@ class _Entry:
     @property
     def namespace(self) -> str:
         return self.regarding.namespace or CLUSTER_NAMESPACE
+
+    @property
+    def about(self) -> About:
+        return self.regarding.kind, self.regarding.namespace, self.regarding.name
 
 
 class EventRecorder:
@@ -135,6 +143,8 @@ class EventRecorder:
         self._queue = queue
         self._remembered = remembered
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._names: dict[About, set[str]] = {}
+        """The names of the Events that are remembered, by their object."""
         self._news: deque[_Entry] = deque()
         self._refreshes: deque[_Entry] = deque()
         self._wake = asyncio.Event()
@@ -158,6 +168,11 @@ class EventRecorder:
             entry.count += 1
             entry.last = self._now()
         self._send(entry, REPEAT_SECONDS)
+
+    def forget(self, kind: str, namespace: str, name: str) -> None:
+        """Remember no more what was said of an object, which is gone; what is still to be sent is sent."""
+        for event in self._names.pop((kind, namespace, name), ()):
+            del self._entries[event]
 
     def try_again(self) -> None:
         """Send the Event once more that was denied last, to learn whether Events are permitted now."""
@@ -189,9 +204,20 @@ class EventRecorder:
         now = self._now()
         entry = _Entry(regarding, type_, reason, message, name, 1, now, now)
         self._entries[name] = entry
+        self._names.setdefault(entry.about, set()).add(name)
         if len(self._entries) > self._remembered:
-            self._entries.popitem(last=False)
+            self._let_go(next(iter(self._entries.values())))
         return entry, False
+
+    def _let_go(self, entry: _Entry) -> None:
+        """Remember an Event no more."""
+        if self._entries.get(entry.name) is not entry:
+            return
+        del self._entries[entry.name]
+        names = self._names[entry.about]
+        names.discard(entry.name)
+        if not names:
+            del self._names[entry.about]
 
     def _send(self, entry: _Entry, pause: float) -> None:
         """Queue an Event, unless it is queued, or was sent less than `pause` seconds ago.
@@ -211,8 +237,8 @@ class EventRecorder:
         """Give an Event up; the next time it is recorded it is tried again."""
         entry.queued = False
         entry.attempts = 0
-        if not entry.exists and self._entries.get(entry.name) is entry:
-            del self._entries[entry.name]
+        if not entry.exists:
+            self._let_go(entry)
         self.counts["dropped"] += 1
 
     def _next(self) -> _Entry | None:
@@ -258,7 +284,7 @@ class EventRecorder:
             self.forbidden = self._denied = None
             if entry.type == "Normal":
                 # What went well is said once; only what is wrong is said again and again.
-                self._entries.pop(entry.name, None)
+                self._let_go(entry)
 
     async def _create(self, entry: _Entry) -> None:
         path = _EVENTS.path(entry.namespace)
@@ -303,7 +329,7 @@ class EventRecorder:
         self.counts["refused"] += 1
         entry.queued = False
         entry.attempts = 0
-        self._entries.pop(entry.name, None)
+        self._let_go(entry)
         # Whatever else is wrong, the authorizer comes first and said yes.
         known, self.forbidden = self.forbidden, error if error.is_missing_right else None
         if self.forbidden is None or known is None:

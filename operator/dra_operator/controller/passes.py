@@ -128,6 +128,7 @@ class Passes:
             tidy(desk, key)
             if not desk.book.is_waiting(key):
                 self._problems.excuse(key)
+                self._allocator.forget(key)
         self._touched.clear()
         self._problems.report_inventory()
         self._flush(emit)

@@ -248,7 +248,7 @@ class Runtime:
         for name, kind in found.items():
             if name in self._reflectors:
                 continue
-            deliver = self._deliver_pod if name == "Pod" else self._loop.put
+            deliver = self._deliver_pod if name == "Pod" else self._deliver
             self._reflectors[name] = Reflector(
                 self._session, kind, deliver, room=self._loop.room, clock=self._clock
             )
@@ -256,6 +256,11 @@ class Runtime:
 
     # --- what goes through
     # ------------------------------------------------------------------------------------------
+
+    def _deliver(self, delta: Delta) -> None:
+        self._loop.put(delta)
+        if delta.body is None and self._recorder is not None:
+            self._recorder.forget(delta.kind, delta.namespace, delta.name)
 
     def _deliver_pod(self, delta: Delta) -> None:
         """Keep of a pod the names of its claims, and of most pods nothing."""

@@ -1,0 +1,177 @@
+"""What is kept of claims that come and go: nothing, once they are gone."""
+
+import itertools
+from collections import deque
+from collections.abc import Iterator
+
+from cluster import CLASS, claim, node, resource_slice
+from dra_operator.allocator import Allocator
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.writer import AllocateWrite, Conflict, Refused, Written
+from dra_operator.cluster.writes import steps
+from dra_operator.controller.claims import PodUse
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.passes import Passes
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+
+CYCLES = 2000
+AT_ONCE = 40
+BOUNDED = {"Log._entries": 4096}
+"""What fills up to a bound, and is no book of claims: what came back, for problems asked about long ago."""
+DEFAULTS = {"allocationMode": "ExactCount", "count": 1}
+REQUESTS = (
+    {},
+    {"selectors": [{"cel": {"expression": "device.driver == 'none'"}}]},
+    {"count": 2},
+    {"selectors": [{"cel": {"expression": "device.attributes['a.io'].none == 1"}}]},
+    {"deviceClassName": "none"},
+    {"deviceClassName": "failing"},
+)
+
+
+class World:
+    """Claims, what becomes of them, and the passes that decide."""
+
+    def __init__(self, clock) -> None:
+        self.clock = clock
+        inventory, ledger = Inventory(), Ledger()
+        allocator = Allocator(inventory, ledger, clock=clock, share_ids=lambda: "id")
+        self.passes = Passes(inventory, ledger, allocator, metrics=Metrics(), event_refresh=1200, clock=clock)
+        self.versions = itertools.count(1)
+        self.made = itertools.count(1)
+        self.bodies = {}
+        failing = {"selectors": [{"cel": {"expression": "device.attributes['a.io'].none == 1"}}]}
+        self.items = [
+            Delta("DeviceClass", "", name, {**CLASS, "metadata": {"name": name, "uid": name}, **more})
+            for name, more in (("gpu", {}), ("failing", {"spec": failing}))
+        ]
+        for number in range(10):
+            name = f"node-{number}"
+            there = resource_slice(*(f"gpu-{i}" for i in range(8)), name=name, pool=name, on=name)
+            self.items += [
+                Delta("Node", "", name, node(name)),
+                Delta("ResourceSlice", "", name, there),
+            ]
+
+    def run(self) -> None:
+        """Run passes until nothing is to be taken in; each write is answered, some say no."""
+        while self.items:
+            items, self.items = self.items, []
+            effects = []
+            self.passes.run(items, effects.extend, lambda: False)
+            self.clock.now += 1
+            for number, effect in enumerate(effects):
+                if hasattr(effect, "resource_version"):
+                    self.answer(effect, number)
+
+    def answer(self, write, number) -> None:
+        """Do what a write says, or say that the claim has changed, or that it may not be written, ever."""
+        key = write.namespace, write.name
+        if isinstance(write, AllocateWrite) and write.name.endswith("7"):
+            self.items.append(Refused(write, "no"))
+            return
+        if isinstance(write, AllocateWrite) and number % 9 == 8:
+            self.put(key, self.bodies[key])
+            self.items.append(Conflict(write, self.bodies[key], "changed"))
+            return
+        for step in steps(write):
+            patch = step.patch()
+            body = self.bodies[key]
+            body = {
+                **body,
+                "metadata": {**body["metadata"], **patch.get("metadata", {})},
+                "status": {**body["status"], **patch.get("status", {})},
+            }
+            self.put(key, body)
+        self.items.append(Written(write, self.bodies[key]))
+        metadata = self.bodies[key]["metadata"]
+        if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
+            self.remove(key)
+
+    def put(self, key, body) -> None:
+        """Store a claim in a newer version."""
+        metadata = {**body["metadata"], "resourceVersion": str(next(self.versions))}
+        self.bodies[key] = {**body, "metadata": metadata}
+        self.items.append(Delta("ResourceClaim", *key, self.bodies[key]))
+
+    def remove(self, key) -> None:
+        """Let a claim be gone."""
+        del self.bodies[key]
+        self.items.append(Delta("ResourceClaim", *key, None))
+
+    def cycle(self, count: int) -> None:
+        """Make so many claims of all kinds, let them be decided, and delete them."""
+        for number in range(count):
+            request = DEFAULTS | REQUESTS[number % len(REQUESTS)]
+            name = f"claim-{next(self.made)}"
+            body = {**claim(name, request=request, uid=f"uid of {name}"), "status": {}}
+            self.put(("default", name), body)
+            if number % 13 == 7:
+                self.items.append(PodUse("default", f"pod-of-{name}", frozenset({name})))
+        self.run()
+        for key, body in tuple(self.bodies.items()):
+            self.items.append(PodUse("default", f"pod-of-{key[1]}", frozenset()))
+            if body["metadata"].get("finalizers"):
+                self.put(
+                    key,
+                    {**body, "metadata": {**body["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+                )
+            else:
+                self.remove(key)
+        self.run()
+        self.clock.now += 3600
+        self.run()
+        assert not self.bodies
+
+
+def books(root: object) -> dict[str, int]:
+    """Return the number of entries of all containers that an object refers to, by the attribute they are in."""
+    found: dict[str, int] = {}
+    seen: set[int] = set()
+
+    def walk(thing: object, place: str) -> None:
+        if id(thing) in seen or isinstance(thing, (str, bytes, int, float, type)) or thing is None:
+            return
+        seen.add(id(thing))
+        if isinstance(thing, (dict, set, frozenset, list, tuple, deque)):
+            if not isinstance(thing, (tuple, frozenset)):
+                found[place] = found.get(place, 0) + len(thing)
+            parts = itertools.chain(thing, thing.values()) if isinstance(thing, dict) else thing
+            for part in tuple(parts):
+                walk(part, f"{place}[]")
+        elif type(thing).__module__.startswith("dra_operator."):
+            for name in attributes(thing):
+                walk(getattr(thing, name, None), f"{type(thing).__name__}.{name}")
+
+    walk(root, "")
+    return found
+
+
+def attributes(thing: object) -> Iterator[str]:
+    """Yield the names of what an object refers to."""
+    for kind in type(thing).__mro__:
+        yield from getattr(kind, "__slots__", ())
+    yield from getattr(thing, "__dict__", ())
+
+
+def test_nothing_is_kept_of_claims_that_are_gone(clock):
+    """After some thousand claims of all kinds every book of the operator is as long as after the first few."""
+    world = World(clock)
+    world.run()
+    for _ in range(3):
+        world.cycle(AT_ONCE)
+    before = books(world.passes)
+
+    for _ in range(CYCLES // AT_ONCE):
+        world.cycle(AT_ONCE)
+
+    after = books(world.passes)
+    metrics = world.passes.desk.metrics
+    assert {
+        metrics.registry.get_sample_value("dra_operator_decisions_total", {"result": result}) > CYCLES / 5
+        for result in ("allocated", "failed", "unsatisfied")
+    } == {True}
+    assert all(after.pop(place, 0) <= most for place, most in BOUNDED.items())
+    assert len(after) > 50
+    assert {place: count for place, count in after.items() if count > before.get(place, 0)} == {}
