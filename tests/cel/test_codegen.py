@@ -1,0 +1,106 @@
+"""Code: plans as Python functions, and what is left to the interpreter."""
+
+import pytest
+
+from dra_operator.cel.codegen import generate
+from dra_operator.cel.environment import STORED_137
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.planner import plan
+from dra_operator.cel.types import BOOL
+
+
+class _Handed(Exception):
+    """The function has asked for another opinion."""
+
+
+def _otherwise(_device):
+    raise _Handed
+
+
+@pytest.fixture
+def function(check):
+    """Return a function that makes a selector's code, which raises where it knows no answer."""
+
+    def made(text):
+        checked = check(text)
+        return generate(plan(checked, STORED_137), checked.types, _otherwise, answer=BOOL)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "device.driver == 'dra.example.com'",
+        "device.attributes['dra.example.com'].model == 'h100'",
+        "device.attributes['dra.example.com'].index in [1, 2, 3]",
+        "device.attributes['dra.example.com'].links.exists(link, link == 'b')",
+        "device.capacity['dra.example.com'].memory.compareTo(quantity('40Gi')) > 0",
+        "device.capacity['dra.example.com'].memory.isGreaterThan(quantity('40Gi'))",
+        "device.attributes['dra.example.com'].version.isLessThan(semver('1.10.0'))",
+        "device.attributes['dra.example.com'].?model.orValue('') == 'h100'",
+        "device.attributes[?'no.such'][?'model'].orValue('none') == 'none'",
+        "device.attributes['dra.example.com'].model.matches('^h1')",
+        "cel.bind(dra, device.attributes['dra.example.com'], dra.healthy && dra.index == 3)",
+        "device.attributes['no.such'] == {}",
+        "['a', 'b', 'c'].all(part, part in device.attributes['dra.example.com'].links || part == 'c')",
+        "device.allowMultipleAllocations ? false : true",
+    ],
+)
+def test_the_code_answers_by_itself(function, device, text):
+    """What selectors are made of needs no interpreter."""
+    assert function(text)(device) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "device.attributes['dra.example.com'].modle == 'h100'",
+        "device.attributes['dra.example.com'].links[2] == 'c'",
+        "device.attributes['dra.example.com'].index / 0 == 1",
+        "device.attributes['dra.example.com'].modle == 'h100' || device.driver == 'dra.example.com'",
+    ],
+)
+def test_what_fails_is_handed_on(function, device, text):
+    """The code does not say what an error is, nor whether it is absorbed."""
+    with pytest.raises(_Handed):
+        function(text)(device)
+
+
+def test_one_is_not_true(function, device):
+    """Python's equality between numbers and bools does not get into an answer."""
+    assert function("dyn(device.attributes['dra.example.com'].index - 2) == true")(device) is False
+
+
+def test_a_value_that_is_no_bool_is_handed_on(function, device):
+    """A selector of unknown type may give anything; only a bool is an answer."""
+    with pytest.raises(_Handed):
+        function("device.attributes['dra.example.com'].model")(device)
+
+
+def test_a_broken_device_ends_it_at_once(function, make_device):
+    """A device that could not be prepared is an error for every expression, without asking again."""
+    broken = make_device(attributes={"a": {}})
+
+    with pytest.raises(CelError):
+        function("true")(broken)
+
+
+@pytest.mark.parametrize(
+    "text", ['"""\'); raise SystemExit #""" == device.driver', "'\\n\\\\' == device.driver"]
+)
+def test_what_a_user_wrote_is_a_constant(function, device, text):
+    """Text of an expression never becomes code."""
+    assert function(text)(device) is False
+
+
+def test_messages_are_left_to_the_interpreter(function):
+    """What selectors hardly ever have gives no code at all."""
+    assert function("google.protobuf.Int64Value{value: 1} == 1") is None
+
+
+def test_a_long_conjunction_nests_no_deeper_than_python_can(function, device):
+    """Hundreds of terms are answered, by code or by the interpreter."""
+    code = function(" && ".join(["device.driver == 'dra.example.com'"] * 150))
+
+    assert code(device) is True

@@ -1,0 +1,86 @@
+"""Interpreter: values, errors as values, and what is counted on the way."""
+
+import pytest
+
+from dra_operator.cel import CelError, compile_program
+from dra_operator.cel.meter import Meter
+
+
+@pytest.fixture
+def failing(device):
+    """Return a function that evaluates an expression and returns its error and the cost until then."""
+
+    def error(text):
+        meter = Meter()
+        with pytest.raises(CelError) as caught:
+            compile_program(text).evaluate(device, meter)
+        return caught.value, meter.cost
+
+    return error
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1 / 0 == 1 || true", True),
+        ("true || 1 / 0 == 1", True),
+        ("1 / 0 == 1 && false", False),
+        ("[1, 0].exists(i, 1 / i == 1)", True),
+        ("[0, 1].exists(i, 1 / i == 1)", True),
+        ("[0, 1].all(i, 1 / i == 2)", False),
+        ("true ? 1 : 1 / 0", 1),
+    ],
+)
+def test_an_error_beside_an_answer_is_absorbed(evaluate, text, value):
+    """Logic and loops of logic give their answer whatever else has failed; a branch not taken is not looked at."""
+    assert evaluate(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked"),
+    [
+        ("1 / 0 == 1 && true", "division by zero", "/"),
+        ("1 / 0 == 1 || 1 % 0 == 1", "division by zero", "/"),
+        ("device.attributes['dra.example.com'].modle", "no such key: modle", ".modle"),
+        ("[1, 2][2]", "index out of bounds: 2", "[2]"),
+        ("dyn('a') + dyn(1)", "no such overload", "+"),
+    ],
+)
+def test_an_error_has_its_place(failing, text, message, marked):
+    """The first error that counts is reported, where it came to be."""
+    error, _ = failing(text)
+
+    assert (error.message, error.position) == (message, text.index(marked))
+
+
+def test_an_error_costs_what_was_evaluated_before_it(failing):
+    """A list ends with its first element that fails; what stands behind it costs nothing."""
+    _, alone = failing("[1 / 0]")
+    _, followed = failing("[1 / 0, size('a' + 'b')]")
+    _, preceded = failing("[size('a' + 'b'), 1 / 0]")
+
+    assert alone == followed < preceded
+
+
+def test_a_binding_is_evaluated_when_it_is_asked_for(evaluate, cost):
+    """What is bound and not used neither fails nor costs."""
+    assert evaluate("cel.bind(x, 1 / 0, true || x == 1)") is True
+    assert cost("cel.bind(x, 'a' + 'b', true)") < cost("cel.bind(x, 'a' + 'b', x == 'ab')")
+
+
+def test_a_binding_is_evaluated_once(cost):
+    """Asking again costs the name, not the value."""
+    once = cost("cel.bind(x, lists.range(100).map(i, i), x == x)")
+    twice = cost("cel.bind(x, lists.range(100).map(i, i), x == x && x == x)")
+
+    assert twice - once < 100
+
+
+def test_a_limit_on_the_cost_ends_it(device):
+    """The meter's limit is an error that nothing absorbs."""
+    meter = Meter(limit=100)
+
+    with pytest.raises(CelError, match="actual cost limit exceeded"):
+        compile_program("lists.range(1000).all(i, i >= 0) || true").evaluate(device, meter)
+
+    assert meter.cost > 100
