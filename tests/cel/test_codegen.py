@@ -9,12 +9,12 @@ from dra_operator.cel.planner import plan
 from dra_operator.cel.types import BOOL
 
 
-class _Handed(Exception):
+class _HandedError(Exception):
     """The function has asked for another opinion."""
 
 
 def _otherwise(_device):
-    raise _Handed
+    raise _HandedError
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_code_answers_by_itself(function, device, text):
 )
 def test_what_fails_is_handed_on(function, device, text):
     """The code does not say what an error is, nor whether it is absorbed."""
-    with pytest.raises(_Handed):
+    with pytest.raises(_HandedError):
         function(text)(device)
 
 
@@ -74,7 +74,7 @@ def test_one_is_not_true(function, device):
 
 def test_a_value_that_is_no_bool_is_handed_on(function, device):
     """A selector of unknown type may give anything; only a bool is an answer."""
-    with pytest.raises(_Handed):
+    with pytest.raises(_HandedError):
         function("device.attributes['dra.example.com'].model")(device)
 
 

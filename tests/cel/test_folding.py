@@ -85,7 +85,7 @@ def test_a_pattern_is_read_before_there_is_a_device(check):
 def test_a_map_that_fails_does_so_in_each_evaluation(step, evaluate):
     """A key that Go cannot hash ends the evaluation, and not the compilation."""
     assert isinstance(step("{dyn(b'a'): 1}"), MakeMap)
-    with pytest.raises(CelError, match="hash of unhashable type types.Bytes"):
+    with pytest.raises(CelError, match="hash of unhashable type"):
         evaluate("{dyn(b'a'): 1} == {}")
 
 

@@ -2,6 +2,19 @@
 
 `prepare_device` makes a device ready once, `compile_selector` an expression; then `selector.match(device)`
 answers. What goes wrong is a `CelError`, and nothing else.
+
+An expression goes through the stages in this order, each a module with the helpers named behind it:
+
+1. `parser`: text to syntax tree (`nodes`), by `lexer`, `grammar` and `tables`, `builder`, `literals`, `macros`
+2. `checker`: a type for every node (`types`, `unify`), by the `declarations` of an `environment`
+3. `validators`: what is wrong although all types fit
+4. `cost`: the most it can cost (`sizes`, `trails`, `call_estimates`), for those who ask
+5. `planner`: the steps of its evaluation (`plan`), with constants folded (`folding`) and calls resolved (`dispatch`)
+6. `codegen`: a Python function (`trees`, `assembly`, `fast`), which knows neither costs nor errors;
+   `counted`: a function that counts costs (`counted_*`, `call_costs`); `interpreter`: the exact and slow one (`meter`)
+
+`program` takes it through them. `values`, `operators` and `library` are what all evaluation is made of; `device` is
+what it is about; `diagnostics` and `wording` are for people.
 """
 
 from dra_operator.cel.device import PreparedDevice, prepare_device
