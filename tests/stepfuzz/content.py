@@ -1,0 +1,240 @@
+"""Slices, claims and rules at random: small, so that they meet, and of every kind that a search tells apart."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.read import read_object
+
+NODES = ("n0", "n1", "n2", "n3")
+POOLS = ("n1", "n2", "n3", "all", "each", "zone", "apiece")
+"""Pools of one node, for all nodes, with a node for each device, for a zone, and with a slice for each node."""
+SELECTORS = (
+    'device.attributes["d"].?kind.orValue("") == "x"',
+    'device.attributes["d"].?rail.orValue(0) < 2',
+    'device.capacity["d"].memory.isGreaterThan(quantity("3"))',
+    'device.driver == "e"',
+)
+FAILING = 'device.attributes["d"].kind == "x"'
+"""A selector that fails on devices which lack the attribute, or have it with another type."""
+TAINTS = ({"key": "k", "effect": "NoSchedule"}, {"key": "k2", "effect": "NoExecute", "value": "v"})
+FEATURES = (
+    "admin_access",
+    "compatibility_groups",
+    "consumable_capacity",
+    "device_binding_and_status",
+    "device_taints",
+    "list_type_attributes",
+    "optional_node_operations",
+    "partitionable_devices",
+    "prioritized_list",
+)
+"""The features that a run may have switched off."""
+
+Body = dict[str, Any]
+
+
+def sometimes(random: Random, chance: float) -> bool:
+    """Say yes with this probability."""
+    return random.random() < chance
+
+
+@dataclass(frozen=True)
+class Style:
+    """How odd a cluster is: most runs leave out what only the plain search can answer, so that the others are asked."""
+
+    counters: bool
+    shares: bool
+    odd: bool
+
+    @classmethod
+    def of(cls, random: Random) -> "Style":
+        """Return a style."""
+        return cls(sometimes(random, 0.4), sometimes(random, 0.4), sometimes(random, 0.3))
+
+
+def driver_of(pool: str) -> str:
+    """Return the driver of a pool."""
+    return "e" if pool == "all" else "d"
+
+
+def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
+    """Return a device of the API."""
+    kinds: list[Any] = [{"string": "x"}, {"string": "x"}, {"string": "y"}, {"string": "z"}, None]
+    if style.odd:
+        kinds += [{"strings": ["x", "y"]}, {"version": "1.0.0"}, {"bool": True}, {"int": 1}]
+    kind = random.choice(kinds)
+    attributes: Body = {} if kind is None else {"kind": kind}
+    attributes |= {"rail": {"int": random.randrange(3)}} if sometimes(random, 0.8) else {}
+    attributes |= {"other.io/root": {"string": random.choice("ab")}} if sometimes(random, 0.8) else {}
+    memory: Body = {"value": str(random.randint(2, 6))}
+    if style.shares and sometimes(random, 0.3):
+        memory["requestPolicy"] = {"default": "1", "validRange": {"min": "1", "step": "1"}}
+    device: Body = {"name": name, "attributes": attributes, "capacity": {"memory": memory}}
+    if style.shares and sometimes(random, 0.5):
+        device["allowMultipleAllocations"] = True
+    if style.counters and sometimes(random, 0.6) and (style.odd or "allowMultipleAllocations" not in device):
+        device["consumesCounters"] = [
+            _use(random, style, item) for item in random.sample(("s0", "s1"), random.choice([1, 1, 2]))
+        ]
+    if sometimes(random, 0.1):
+        device["taints"] = [random.choice(TAINTS)]
+    if pool == "each":
+        device |= _device_nodes(random, style)
+    if sometimes(random, 0.05):
+        device |= {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+    return device
+
+
+def _use(random: Random, style: Style, counter_set: str) -> Body:
+    # A driver that gives back with a device is outside what the API server admits, and a search must bear it.
+    least = -1 if style.odd and sometimes(random, 0.1) else 0
+    groups = {"compatibilityGroups": random.sample("pq", 1)} if style.odd and sometimes(random, 0.2) else {}
+    cores = {"value": str(random.randint(least, 2))}
+    return {"counterSet": counter_set, "counters": {"cores": cores, "memory": {"value": "1"}}, **groups}
+
+
+def _device_nodes(random: Random, style: Style) -> Body:
+    if sometimes(random, 0.2):
+        return {"allNodes": True}
+    if sometimes(random, 0.2):
+        return {"nodeSelector": _zone(random, style)}
+    return {"nodeName": random.choice(NODES)}
+
+
+def _zone(random: Random, style: Style) -> Body:
+    operator = "Bogus" if style.odd and sometimes(random, 0.05) else "In"
+    expression = {"key": "zone", "operator": operator, "values": [random.choice("ab")]}
+    return {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+
+
+def _where(random: Random, style: Style, pool: str, part: int) -> Body:
+    match pool:
+        case "all":
+            return {"allNodes": True}
+        case "each":
+            return {"perDeviceNodeSelection": True}
+        case "zone":
+            return {"nodeSelector": _zone(random, style)}
+        case "apiece":
+            return {"nodeName": NODES[part]}
+        case _:
+            return {"nodeName": pool}
+
+
+def counters(random: Random, style: Style) -> list[Body]:
+    """Return the counter sets of a pool."""
+    least = -1 if style.odd else 0
+    return [
+        {
+            "name": name,
+            "counters": {
+                "cores": {"value": str(random.choice([4, 4, 4, 2, random.randint(least, 6)]))},
+                "memory": {"value": str(random.choice([2, 2, 2, 1, 3]))},
+            },
+        }
+        for name in ("s0", "s1")
+    ]
+
+
+def devices(random: Random, style: Style, pool: str, part: int) -> list[Body]:
+    """Return the devices of a slice. Slices for different nodes may have devices of the same name."""
+    prefix = 0 if pool == "apiece" and sometimes(random, 0.3) else part
+    return [
+        a_device(random, style, f"{prefix}{number}", pool)
+        for number in range(random.choice([0, 1, 2, 3, 4, 5]))
+    ]
+
+
+def pool_slices(random: Random, style: Style, pool: str, generation: int) -> list[Body]:
+    """Return the slices of a pool as one generation has them: counters, and devices in one slice or several."""
+    parts = len(NODES) if pool == "apiece" else random.choice([1, 1, 2])
+    where = _where(random, style, pool, 0)
+    contents: list[Body] = [{**where, "sharedCounters": counters(random, style)}]
+    for part in range(parts):
+        where = _where(random, style, pool, part) if pool == "apiece" else where
+        contents.append({**where, "devices": devices(random, style, pool, part)})
+        if style.odd and sometimes(random, 0.1):
+            contents[-1]["skipNodeOperations"] = ["NodePrepareResources"]
+    if not style.counters and sometimes(random, 0.5):
+        # Without counters a slice for one node is nobody else's business.
+        del contents[0]
+    count = len(contents) + sometimes(random, 0.05)
+    head = {"name": pool, "generation": generation, "resourceSliceCount": count}
+    return [
+        {
+            "metadata": {"name": f"{pool}-{number}"},
+            "spec": {"driver": driver_of(pool), "pool": head, **content},
+        }
+        for number, content in enumerate(contents)
+    ]
+
+
+def a_rule(random: Random) -> Body:
+    """Return what a taint rule says: of one device, a pool, a driver, all there is, or nothing."""
+    selector: Body | None = {}
+    if sometimes(random, 0.05):
+        selector = None
+    elif sometimes(random, 0.9):
+        choices = {"driver": random.choice("de"), "pool": random.choice(POOLS)}
+        choices["device"] = f"{random.randrange(2)}{random.randrange(3)}"
+        names = random.choice([["pool", "device"], ["pool", "device"], ["device"], ["pool"], ["driver"]])
+        selector = {name: choices[name] for name in names}
+    return {"deviceSelector": selector, "taint": random.choice(TAINTS)}
+
+
+def a_request(random: Random, style: Style, name: str) -> Body:
+    """Return a request of the API."""
+
+    def alternative() -> Body:
+        expressions = random.sample(SELECTORS, random.choice([0, 0, 1, 1, 2]))
+        expressions += [FAILING] if style.odd and sometimes(random, 0.2) else []
+        fields: Body = {
+            "deviceClassName": "c" if sometimes(random, 0.9) else "e",
+            "count": random.choice([1, 1, 1, 2, 2, 3]),
+            "selectors": [{"cel": {"expression": item}} for item in expressions],
+        }
+        if sometimes(random, 0.3):
+            fields["capacity"] = {"requests": {"memory": str(random.randint(1, 3))}}
+        if sometimes(random, 0.4):
+            fields["tolerations"] = [
+                random.choice([{"operator": "Exists"}, {"key": "k2", "operator": "Equal", "value": "v"}])
+            ]
+        return fields
+
+    if sometimes(random, 0.25):
+        options = [{"name": f"s{number}", **alternative()} for number in range(random.randint(1, 3))]
+        return {"name": name, "firstAvailable": options}
+    fields = alternative()
+    if sometimes(random, 0.1 if style.odd else 0.03):
+        del fields["count"]
+        fields["allocationMode"] = "All"
+    elif sometimes(random, 0.1 if style.odd else 0.03):
+        fields["adminAccess"] = True
+    return {"name": name, "exactly": fields}
+
+
+def a_claim(random: Random, style: Style, name: str) -> Any:
+    """Return a claim of the API."""
+    requests = [
+        a_request(random, style, f"r{number}") for number in range(random.choice([1, 1, 1, 2, 2, 3, 4]))
+    ]
+    names = [item["name"] for item in requests]
+    constraints = [
+        {
+            random.choice(["matchAttribute", "distinctAttribute"]): random.choice(
+                ["d/kind", "d/rail", "other.io/root"]
+            ),
+            "requests": random.choice([[], [], names[:2], names[-1:]]),
+        }
+        for _ in range(random.choice([0, 0, 1, 1, 2]))
+    ]
+    spec = {"devices": {"requests": requests, "constraints": constraints}}
+    metadata = {"name": name, "namespace": random.choice(["ns", "ns", "other"])}
+    return read("ResourceClaim", {"metadata": metadata, "spec": spec})
+
+
+def read(kind: str, body: Body) -> Any:
+    """Return an object of the API as the operator reads it."""
+    return apply_defaults(read_object(body, kind))

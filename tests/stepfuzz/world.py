@@ -1,0 +1,362 @@
+"""A world in which things happen, and the allocators that follow it."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from dra_operator.allocator import (
+    AdminAccess,
+    Allocated,
+    Allocator,
+    Decision,
+    Failed,
+    Features,
+    Limits,
+    Reason,
+    Searching,
+)
+from dra_operator.inventory import Inventory
+from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
+from dra_operator.ledger import Ledger
+from stepfuzz.content import (
+    FEATURES,
+    NODES,
+    POOLS,
+    SELECTORS,
+    Body,
+    Style,
+    a_claim,
+    a_rule,
+    counters,
+    devices,
+    driver_of,
+    pool_slices,
+    read,
+    sometimes,
+)
+
+_STEPS = 20_000
+_MOST_WAITING = 6
+_STEPS_TO_FRESH = 8
+
+
+class WrongError(AssertionError):
+    """Two allocators that must decide the same did not."""
+
+
+@dataclass
+class World:
+    """One inventory and ledger, the two allocators that follow them, and the claims that were ever asked for.
+
+    `objects` and `held` are what the inventory and the ledger were told, for those who begin anew; `asked` counts
+    decisions, `compared` those held against an allocator without a past.
+    """
+
+    random: Random
+    style: Style = field(init=False)
+    features: Features = field(init=False)
+    admin_access: AdminAccess = field(init=False)
+    objects: dict[tuple[str, str], Any] = field(default_factory=dict)
+    written: dict[tuple[str, str], Any] = field(default_factory=dict)
+    assumed: dict[tuple[str, str], Any] = field(default_factory=dict)
+    published: dict[str, list[Body]] = field(default_factory=dict)
+    waiting: list[tuple[Any, ...]] = field(default_factory=list)
+    generation: int = 1
+    number: int = 0
+    asked: int = 0
+    compared: int = 0
+    given_up: int = 0
+
+    def __post_init__(self) -> None:
+        random = self.random
+        self.style = Style.of(random)
+        off = random.sample(FEATURES, random.choice([1, 1, 2])) if sometimes(random, 0.15) else []
+        self.features = Features(**dict.fromkeys(off, False))
+        self.admin_access = random.choice([AdminAccess.ANY_NAMESPACE, AdminAccess.LABELLED_NAMESPACES])
+        self.inventory = Inventory()
+        self.ledger = Ledger(shares=self.features.consumable_capacity)
+        self.plain, self.counting = (
+            self.allocator(self.inventory, self.ledger, searching)
+            for searching in (Searching.PLAIN, Searching.COUNTING)
+        )
+        for name in NODES:
+            if sometimes(random, 0.8):
+                self.node(name)
+        self.namespace()
+        self.put("DeviceClass", "c", spec={})
+        self.put("DeviceClass", "e", spec={"selectors": [{"cel": {"expression": SELECTORS[0]}}]})
+        for pool in POOLS:
+            if sometimes(random, 0.6):
+                self.publish(pool)
+
+    def allocator(self, inventory: Inventory, ledger: Ledger, searching: Searching) -> Allocator:
+        """Return an allocator."""
+        return Allocator(
+            inventory,
+            ledger,
+            features=self.features,
+            limits=Limits(_STEPS, None),
+            clock=lambda: 0.0,
+            share_ids=lambda: "id",
+            admin_access=self.admin_access,
+            searching=searching,
+        )
+
+    def without_a_past(self) -> Allocator:
+        """Return an allocator that has just been told everything, in any order."""
+        inventory, ledger = Inventory(), Ledger(shares=self.features.consumable_capacity)
+        for item in self.random.sample([*self.objects.values()], len(self.objects)):
+            inventory.put(item)
+        for claim in self.random.sample([*self.written.values()], len(self.written)):
+            ledger.put(claim)
+        for key, result in self.assumed.items():
+            ledger.assume(*key, result)
+        return self.allocator(inventory, ledger, self.random.choice([*Searching]))
+
+    # --- telling
+
+    def put(self, kind: str, name: str, **fields: Any) -> None:
+        """Put an object."""
+        self.put_body(kind, {"metadata": {"name": name}, **fields})
+
+    def put_body(self, kind: str, body: Body) -> None:
+        """Put an object in wire form."""
+        item = read(kind, body)
+        self.objects[kind, item.metadata.name] = item
+        self.inventory.put(item)
+
+    def remove(self, kind: str, name: str) -> None:
+        """Remove an object, if it is there."""
+        self.objects.pop((kind, name), None)
+        self.inventory.remove(kind, name)
+
+    def node(self, name: str) -> None:
+        """Put a node, in a zone or another, cordoned or not."""
+        features = ["DRAOptionalNodeOperations"] if sometimes(self.random, 0.5) else []
+        body = {
+            "metadata": {"name": name, "labels": {"zone": self.random.choice("ab")}},
+            "spec": {"unschedulable": sometimes(self.random, 0.1)},
+            "status": {"declaredFeatures": features},
+        }
+        self.put_body("Node", body)
+
+    def namespace(self) -> None:
+        """Put a namespace, whose claims may ask for admin access or not."""
+        labels = {ADMIN_ACCESS_LABEL: "true"} if sometimes(self.random, 0.7) else {}
+        name = self.random.choice(["ns", "other"])
+        self.put_body("Namespace", {"metadata": {"name": name, "labels": labels}})
+
+    def publish(self, pool: str) -> None:
+        """Publish a pool anew, in the same generation or the next."""
+        self.generation += sometimes(self.random, 0.2)
+        bodies = self.published[pool] = pool_slices(self.random, self.style, pool, self.generation)
+        for body in self.random.sample(bodies, len(bodies)):
+            self.put_body("ResourceSlice", body)
+
+    # --- what can happen
+
+    def ask(self) -> None:
+        """Let one claim, or two together, be asked for from now on, and take what they get."""
+        names = [f"c{self.number}", f"d{self.number}"][: 1 + sometimes(self.random, 0.2)]
+        claims = tuple(a_claim(self.random, self.style, name) for name in names)
+        self.waiting = [*self.waiting[1 - _MOST_WAITING :], claims]
+        self.take(claims, names)
+
+    def ask_again(self) -> None:
+        """Take what claims that were asked for before get under another name."""
+        if self.waiting:
+            claims = self.random.choice(self.waiting)
+            self.take(claims, [f"c{self.number}", f"d{self.number}"])
+
+    def take(self, claims: tuple[Any, ...], names: list[str]) -> None:
+        """Decide and carry it out."""
+        decision = self.decide(claims)
+        if isinstance(decision, Allocated):
+            for name, result in zip(names, decision.results, strict=False):
+                self.assumed["ns", name] = result
+                self.ledger.assume("ns", name, result)
+
+    def free(self) -> None:
+        """Let a claim go."""
+        key = self.some_claim()
+        self.written.pop(key, None)
+        self.assumed.pop(key, None)
+        self.ledger.remove(*key)
+
+    def withdraw(self) -> None:
+        """Give up a decision that was not written."""
+        key = self.some_claim()
+        self.assumed.pop(key, None)
+        self.ledger.withdraw(*key)
+
+    def confirm(self) -> None:
+        """Let the API server tell of a decision that was written, or of a claim that has lost its own."""
+        key = self.some_claim()
+        result = self.assumed.get(key) if sometimes(self.random, 0.9) else None
+        claim = read("ResourceClaim", {"metadata": {"namespace": key[0], "name": key[1]}, "spec": {}})
+        claim = replace(claim, status=replace(claim.status, allocation=result))
+        self.written.pop(key, None)
+        if result is not None:
+            del self.assumed[key]
+            self.written[key] = claim
+        self.ledger.put(claim)
+
+    def some_claim(self) -> tuple[str, str]:
+        """Return the name of a claim, mostly of one that holds something."""
+        held = sorted({*self.assumed, *self.written})
+        if held and sometimes(self.random, 0.9):
+            return self.random.choice(held)
+        return "ns", f"c{self.random.randrange(self.number + 1)}"
+
+    def pool_changes(self) -> None:
+        """Let a driver publish a pool anew."""
+        self.publish(self.random.choice(POOLS))
+
+    def pool_begins_to_change(self) -> None:
+        """Let a driver publish the first slices of the next generation; the rest may follow."""
+        pool = self.random.choice(POOLS)
+        self.generation += 1
+        bodies = self.published[pool] = pool_slices(self.random, self.style, pool, self.generation)
+        for body in self.random.sample(bodies, self.random.randrange(len(bodies))):
+            self.put_body("ResourceSlice", body)
+
+    def slice_follows(self) -> None:
+        """Let a driver publish what is missing of a pool, or some of it."""
+        bodies = self.published.get(self.random.choice(POOLS), [])
+        for body in self.random.sample(bodies, self.random.randint(0, len(bodies))):
+            self.put_body("ResourceSlice", body)
+
+    def slice_changes(self) -> None:
+        """Let one slice have other devices, or other totals, in the same generation."""
+        pool = self.random.choice(sorted(self.published) or [POOLS[0]])
+        for body in self.random.sample(self.published.get(pool, []), 1 if pool in self.published else 0):
+            changed = deepcopy(body)
+            spec = changed["spec"]
+            if "sharedCounters" in spec:
+                spec["sharedCounters"] = counters(self.random, self.style)
+            else:
+                part = int(body["metadata"]["name"].rpartition("-")[2])
+                spec["devices"] = devices(self.random, self.style, pool, part)
+            head = spec["pool"] = {**spec["pool"]}
+            head["resourceSliceCount"] += self.random.choice([0] * 18 + [-1, 1])
+            self.published[pool][self.published[pool].index(body)] = changed
+            self.put_body("ResourceSlice", changed)
+
+    def slice_goes(self) -> None:
+        """Let a driver take back a slice."""
+        self.remove("ResourceSlice", f"{self.random.choice(POOLS)}-{self.random.randrange(3)}")
+
+    def slice_moves(self) -> None:
+        """Let a slice of one pool become one of another."""
+        moved, pool = self.random.sample(POOLS, 2)
+        bodies = self.published.get(pool)
+        if bodies:
+            body = deepcopy(self.random.choice(bodies))
+            body["metadata"]["name"] = f"{moved}-{self.random.randrange(3)}"
+            self.put_body("ResourceSlice", body)
+
+    def node_changes(self) -> None:
+        """Let a node get another label, be cordoned, or come back."""
+        self.node(self.random.choice(NODES))
+
+    def node_goes(self) -> None:
+        """Let a node go."""
+        self.remove("Node", self.random.choice(NODES))
+
+    def rule_changes(self) -> None:
+        """Let an administrator taint some devices, or others."""
+        self.put("DeviceTaintRule", self.random.choice("ab"), spec=a_rule(self.random))
+
+    def rule_goes(self) -> None:
+        """Let an administrator take back a rule."""
+        self.remove("DeviceTaintRule", self.random.choice("ab"))
+
+    def class_changes(self) -> None:
+        """Let a class select other devices, or come with configuration."""
+        expression = self.random.choice((*SELECTORS[:3], "true", "true", "true"))
+        config = [{"opaque": {"driver": "d", "parameters": {"a": 1}}}] if sometimes(self.random, 0.5) else []
+        spec = {"selectors": [{"cel": {"expression": expression}}], "config": config}
+        self.put("DeviceClass", self.random.choice("ce"), spec=spec)
+
+    def class_goes(self) -> None:
+        """Let a class go; it comes back by `class_changes`."""
+        self.remove("DeviceClass", self.random.choice("ceeeeeee"))
+
+    def foreign(self) -> None:
+        """Let another writer, who need not keep our rules, give a device away."""
+        pool = self.random.choice(POOLS)
+        result: Body = {"driver": driver_of(pool), "pool": pool, "device": f"{self.random.randrange(2)}0"}
+        if sometimes(self.random, 0.5):
+            result |= {"shareID": "f", "consumedCapacity": {"memory": "2"}}
+        body = {
+            "metadata": {"name": f"c{self.number}", "namespace": "ns"},
+            "status": {"allocation": {"devices": {"results": [result]}}},
+        }
+        claim = read("ResourceClaim", body)
+        self.assumed.pop(("ns", f"c{self.number}"), None)
+        self.written["ns", f"c{self.number}"] = claim
+        self.ledger.put(claim)
+
+    # --- a step
+
+    def step(self) -> None:
+        """Let something happen, or several things at once, then ask for every claim again."""
+        events: list[Callable[[], None]] = [self.ask] * 8 + [self.ask_again] * 3 + [self.free] * 7
+        events += [self.pool_changes, self.slice_changes] * 2
+        events += [self.withdraw, self.confirm, self.pool_begins_to_change, self.slice_follows]
+        events += [self.slice_goes, self.slice_moves, self.rule_changes]
+        events += [self.node_changes, self.node_changes, self.node_goes]
+        events += [self.rule_goes, self.class_changes, self.class_changes, self.class_goes, self.foreign]
+        events += [self.namespace]
+        for _ in range(self.random.choice([1, 1, 1, 2, 4])):
+            self.number += 1
+            self.random.choice(events)()
+        nodes = self.some_nodes()
+        for claims in self.waiting:
+            self.decide(claims, nodes)
+        if self.random.randrange(_STEPS_TO_FRESH) == 0:
+            self.begin_anew()
+
+    def some_nodes(self) -> tuple[str, ...] | None:
+        """Return which nodes are asked: mostly all."""
+        if sometimes(self.random, 0.7):
+            return None
+        names = (*NODES, "unknown")
+        return tuple(self.random.sample(names, self.random.randint(0, len(names))))
+
+    def decide(self, claims: tuple[Any, ...], nodes: Sequence[str] | None = None) -> Decision:
+        """Ask both allocators, and compare. Raises WrongError."""
+        plain, counting = self.plain.allocate(claims, nodes), self.counting.allocate(claims, nodes)
+        self.asked += 1
+        if _gave_up(plain):
+            self.given_up += 1
+            return counting
+        self.same(claims, plain, counting)
+        return plain
+
+    def begin_anew(self) -> None:
+        """Ask an allocator without a past for every claim; compare decisions and explanations. Raises WrongError."""
+        fresh = self.without_a_past()
+        for claims in self.waiting:
+            mine: Any = self.counting.allocate(claims)
+            other: Any = fresh.allocate(claims)
+            if _gave_up(mine) or _gave_up(other):
+                continue
+            self.compared += 1
+            self.same(claims, other, mine)
+            mine, other = self.counting.explain(claims, mine), fresh.explain(claims, other)
+            if not any(item.reason is Reason.SEARCH_ABORTED for item in (*mine, *other)):
+                self.same(claims, other, mine)
+
+    def same(self, claims: tuple[Any, ...], expected: Any, found: Any) -> None:
+        """Compare. Raises WrongError."""
+        if expected != found:
+            raise WrongError(
+                f"step {self.number}, {self.style}, {self.features}:\n{claims}\nexpected {expected}\nfound    {found}"
+            )
+
+
+def _gave_up(decision: Decision) -> bool:
+    return isinstance(decision, Failed) and decision.kind == "aborted"
