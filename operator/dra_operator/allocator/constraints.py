@@ -27,11 +27,6 @@ class Constraint(Protocol):
         """Take the last device out again."""
         ...
 
-    @property
-    def state(self) -> object:
-        """What the answers for devices to come depend on."""
-        ...
-
 
 @dataclass(slots=True)
 class _Stack(Generic[_T]):
@@ -55,11 +50,6 @@ class MatchScalar(_Stack[AttributeValue]):
         self._stack.append(value)
         return True
 
-    @property
-    def state(self) -> object:
-        """The value that is fixed, or None."""
-        return self._stack[0] if self._stack else None
-
 
 @dataclass(slots=True)
 class MatchSets(_Stack[ValueSet]):
@@ -78,11 +68,6 @@ class MatchSets(_Stack[ValueSet]):
         self._stack.append(own)
         return True
 
-    @property
-    def state(self) -> object:
-        """What all have in common, or None."""
-        return self._stack[-1] if self._stack else None
-
 
 @dataclass(slots=True)
 class DistinctScalar(_Stack[AttributeValue]):
@@ -94,11 +79,6 @@ class DistinctScalar(_Stack[AttributeValue]):
             return False
         self._stack.append(value)
         return True
-
-    @property
-    def state(self) -> object:
-        """The values that are taken."""
-        return frozenset(self._stack)
 
 
 @dataclass(slots=True)
@@ -112,11 +92,6 @@ class DistinctSets(_Stack[ValueSet]):
             return False
         self._stack.append(own)
         return True
-
-    @property
-    def state(self) -> object:
-        """The values that are taken."""
-        return frozenset(self._stack)
 
 
 def as_set(value: AttributeValue) -> ValueSet | None:

@@ -12,7 +12,7 @@ from dra_operator.api.semver import Semver
 from dra_operator.cel.errors import Abort
 from dra_operator.cel.library.named_formats import Format
 from dra_operator.cel.library.network import CIDR, IP
-from dra_operator.cel.values import MISSING, CelMap, Opaque, Optional_
+from dra_operator.cel.values import MISSING, CelMap, Duration, Opaque, Optional_, Timestamp, Uint
 
 CHARACTER: Final = 0.1
 """The cost of passing over one character."""
@@ -116,11 +116,16 @@ def traversal_cost(value: Any) -> int:
     return _inner_cost(value, {}) if isinstance(value, CelMap) else 1
 
 
+_OF_SIZE_ONE: Final = frozenset((bool, int, float, Uint, Duration, Timestamp, type(None)))
+
+
 def _inner_cost(value: Any, known: dict[int, int]) -> int:
     """Return the cost of passing over a list or map; one that stands in it many times is looked at once."""
     cost = known.get(id(value))
     if cost is None:
         parts = value if type(value) is tuple else [part for entry in value.items() for part in entry]
+        if _OF_SIZE_ONE.issuperset(map(type, parts)):
+            return len(parts)
         cost = known[id(value)] = sum(
             _inner_cost(part, known)
             if type(part) is tuple or isinstance(part, CelMap)

@@ -33,11 +33,16 @@ _ARITHMETIC: Final = frozenset(("_+_", "_-_", "_*_", "_/_", "_%_", "-_"))
 
 
 def certain_type(
-    step: Step, types: Mapping[int, Type], aliases: Aliases, variables: Mapping[int, Type]
+    step: Step,
+    types: Mapping[int, Type],
+    aliases: Aliases,
+    variables: Mapping[int, Type],
+    known: dict[int, Type],
 ) -> Type:
     """Return the type that the value of a step is certain to have; dyn if there is none.
 
-    `types` are those of the checker by node, `variables` those that are certain by slot.
+    `types` are those of the checker by node, `variables` those that are certain by slot; `known` keeps what was found
+    of arithmetic, by node, so that a long sum is looked through once.
     """
 
     def certain(step: Step) -> Type:
@@ -55,8 +60,11 @@ def certain_type(
             case Invoke() if step.function.name in _UNSURE:
                 return DYN
             case Invoke() if step.function.name in _ARITHMETIC:
-                sure = all(certain(part) is not DYN for part in step.arguments)
-                return types.get(step.id, DYN) if sure else DYN
+                found = known.get(step.id)
+                if found is None:
+                    sure = all(certain(part) is not DYN for part in step.arguments)
+                    found = known[step.id] = types.get(step.id, DYN) if sure else DYN
+                return found
             case _:
                 return types.get(step.id, DYN)
 

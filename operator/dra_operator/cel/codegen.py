@@ -101,6 +101,8 @@ class _Generator:
     """The types of variables that run over constants."""
     unrolled: dict[int, Const] = field(default_factory=dict)
     """The constants that variables stand for at the moment, where a fold is written out."""
+    sums: dict[int, Type] = field(default_factory=dict)
+    """The types of arithmetic, by node."""
     names: int = 0
     nested: int = 0
     """How many folds we are inside of; there, names must not be assigned in expressions."""
@@ -112,7 +114,7 @@ class _Generator:
 
     def type_of(self, step: Step) -> Type:
         """Return the type that the value of a step is certain to have; dyn if there is none."""
-        return certain_type(step, self.types, self.aliases, self.sure)
+        return certain_type(step, self.types, self.aliases, self.sure, self.sums)
 
     def known(self, step: Step) -> Step:
         """Return the constant that a step stands for, or the step."""
@@ -408,8 +410,10 @@ class _Generator:
         conditions = []
         for element in elements:
             self.unrolled = {step.first: Const(step.range.id, element)}
+            self.sums.clear()
             conditions.append(self.condition(pieces.element))
         self.unrolled = {}
+        self.sums.clear()
         return trees.BoolOp(trees.AND if pieces.kind == "all" else trees.OR, conditions)
 
     def _binding(self, step: Fold) -> ast.expr:

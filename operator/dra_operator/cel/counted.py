@@ -8,8 +8,8 @@ are exceptions, caught at the operand where CEL absorbs or keeps them.
 Upstream keeps a stack of observed values and charges a call if all its arguments are on it. For a plan that means:
 a call is charged if its last argument was evaluated, whether to a value or to an error.
 
-Some of what costs upstream next to nothing takes long in any language: `work` counts that beside the cost, and ends
-an evaluation in a tenth of a second at most.
+Some of what costs upstream next to nothing takes long in any language: that is counted beside the cost (work.py), and
+ends an evaluation in a tenth of a second at most.
 
 Like the code of selectors (codegen.py) it is put together from nodes (trees.py). That is expressions within each other,
 which know neither costs nor errors; this is one statement a step, so that each has its cost and its error.
@@ -69,18 +69,21 @@ from dra_operator.cel.trees import (
     tuple_of,
     when,
 )
-from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, STRING, Kind, Type
+from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, STRING, Type
+from dra_operator.cel.work import LONG, least
 
 Counted: TypeAlias = Callable[[Any, Meter], Any]
 
-_CALL_WORK: Final = 20
-"""What a call takes, in steps; below, those that take a text apart."""
-_WORK: Final = {
-    "duration": 120, "timestamp": 120, "format": 120, "matches": 120, "find": 120, "findAll": 120, "cidr": 120,
-    "isCIDR": 120, "validate": 150, "url": 400, "isURL": 400,
-}  # fmt: skip
+_OPERATOR: Final = 150
+"""What an operator takes that is a function here; below, what it takes to count by sizes."""
+_COUNTING: Final = 400
+_SMALL: Final = frozenset(("bool", "int", "uint", "double", "kubernetes.Semver", "net.IP", "net.CIDR"))
+"""Types whose values are all of about one size."""
 _SCALARS: Final = frozenset(("bool", "int", "uint", "double"))
-_TELL_COST: Final = trees.Assign([trees.Attribute(load("m"), "cost", trees.STORE)], load("c"))
+_TELL: Final = [
+    trees.Assign([trees.Attribute(load("m"), attribute, trees.STORE)], load(counted))
+    for attribute, counted in (("cost", "c"), ("spent", "w"))
+]
 _TOO_MUCH: Final = compare(load("c"), COMPARISONS["_>_"], trees.Constant(COST_LIMIT))
 _END: Final = when(_TOO_MUCH, trees.Raise(call("cost_exceeded"), None))
 _END_FROM_NOTHING: Final = when(_TOO_MUCH, trees.Raise(call("cost_exceeded"), trees.Constant(None)))
@@ -89,7 +92,8 @@ _END_FROM_NOTHING: Final = when(_TOO_MUCH, trees.Raise(call("cost_exceeded"), tr
 def generate_counted(plan: Plan, types: Mapping[int, Type]) -> Counted | None:
     """Return a function from a device and a meter to the value, or None if only the interpreter can do it.
 
-    It raises CelError without a position; the meter holds the cost afterwards. `types` are those of the checker.
+    It raises CelError without a position; the meter holds the cost and the work afterwards. `types` are those of
+    the checker.
     """
     writer = _Writer(writers=_WRITERS, types=types)
     try:
@@ -106,7 +110,7 @@ class _Writer(Folds):
     def function(self, step: Step) -> ast.stmt:
         """Return the whole function."""
         nothing = trees.Constant(0)
-        attempt = trees.Try([], [trees.handler([_END_FROM_NOTHING, AGAIN])], [], [_TELL_COST])
+        attempt = trees.Try([], [trees.handler([_END_FROM_NOTHING, AGAIN])], [], list(_TELL))
         with self._within(attempt.body):
             self._let("r", self.value(step))
         body = [set_to("c", nothing), set_to("w", nothing), attempt, _END, trees.Return(load("r"))]
@@ -247,15 +251,23 @@ class _Writer(Folds):
             self._write(when(failed, trees.Raise(load(error), None)))
         return result
 
-    def _arguments(self, steps: tuple[Step, ...], *, eager: bool) -> tuple[list[str], str | None]:
-        """Write the evaluation of arguments.
+    def _arguments(
+        self, steps: tuple[Step, ...], *, eager: bool, fixed: int | None
+    ) -> tuple[list[str], str | None]:
+        """Write the evaluation of arguments, and the cost of the call if that is `fixed`.
 
-        Return their names, and that of the first error among those which do not keep the call from being charged.
+        Return their names, and that of the first error among those which do not keep the call from being charged. An
+        error that nothing follows, neither a cost nor an argument that could cost something, needs no name.
         """
         values = []
         error: str | None = None
+        last = len(steps) - 1
         for index, step in enumerate(steps):
-            if not (eager or index == len(steps) - 1) or not self._can_fail(step):
+            if fixed and index == (0 if eager else last):
+                self.cost += fixed
+            followed = fixed is None or not all(isinstance(other, Const) for other in steps[index + 1 :])
+            kept = (eager or index == last) and (followed or error is not None)
+            if not kept or not self._can_fail(step):
                 values.append(self.value(step))
                 continue
             error = error or self._set(trees.Constant(None))
@@ -263,8 +275,9 @@ class _Writer(Folds):
             with self._try() as attempt:
                 self._let(value, self.value(step))
             with self._caught(attempt):
-                self._let(value, "x")
-                self._write(when(holds(error, None), set_to(error, load("x"))))
+                if fixed is None:
+                    self._let(value, "x")
+                self._write(set_to(error, trees.BoolOp(trees.OR, [load(error), load("x")])))
             values.append(value)
         return values, error
 
@@ -274,20 +287,21 @@ class _Writer(Folds):
             self._write(when(differs(error, None), trees.Raise(load(error), None)))
 
     def _equality(self, step: Equality) -> str:
-        values, error = self._arguments(step.arguments, eager=True)
         kinds = [self._type(argument) for argument in step.arguments]
         scalar = any(kind.name in _SCALARS for kind in kinds)
+        fixed = 1 if kinds[0].name in _SCALARS and kinds[1].name in _SCALARS else None
+        values, error = self._arguments(step.arguments, eager=True, fixed=fixed)
         left, right = map(value_of, values)
-        if kinds[0].name in _SCALARS and kinds[1].name in _SCALARS:
-            self.cost += 1
-        else:
+        if fixed is None:
             counts = "inequality_cost" if step.negated else "equality_cost"
+            self.work += _COUNTING
             self._write(add_to("c", call(counts, left, right)))
         if not scalar and STRING not in kinds:
-            self._write(add_to("w", call("work_of", left)))
+            self._count_work("compare", left, right)
         self._raise(error)
         if kinds[0] == kinds[1] and kinds[0] in (INT, BOOL, STRING):
             return self._set(compare(left, trees.NOT_EQUAL if step.negated else trees.EQUAL, right))
+        self.work += _OPERATOR * 2
         return self._set(call("not_equal" if step.negated else "equal", left, right))
 
     def _invoke(self, step: Invoke) -> str:
@@ -299,8 +313,7 @@ class _Writer(Folds):
         if known is not None:
             return known
         fixed = fixed_cost(name, overload)
-        values, error = self._arguments(step.arguments, eager=function.eager)
-        self.cost += fixed or 0
+        values, error = self._arguments(step.arguments, eager=function.eager, fixed=fixed)
         late = needs_result(name, overload)
 
         def charge(result: str) -> ast.stmt:
@@ -308,6 +321,8 @@ class _Writer(Folds):
             constants = trees.Constant(name), trees.Constant(overload)
             return add_to("c", call("call_cost", *constants, sized, value_of(result)))
 
+        if fixed is None:
+            self.work += _COUNTING
         if fixed is None and not late:
             self._write(charge("None"))
         if error is not None and late:
@@ -329,13 +344,18 @@ class _Writer(Folds):
     def _work(self, step: Invoke, values: list[str]) -> None:
         """Write what a call takes beside its cost."""
         name = step.function.name
-        if name not in SINGLETONS:
-            self.steps += _WORK.get(name, _CALL_WORK)
-            for part, value in zip(step.arguments, values, strict=True):
-                if self._type(part).kind not in (Kind.STRING, Kind.OPAQUE) and not isinstance(part, Const):
-                    self._write(add_to("w", call("work_of", value_of(value))))
-        elif name == "@in" and self._type(step.arguments[0]) != STRING:
-            self._write(add_to("w", call("work_of", value_of(values[1]))))
+        if name in SINGLETONS and name not in LONG:
+            return
+        self.work += least(step)
+        kinds = [self._type(part) for part in step.arguments]
+        if all(kind.name in _SMALL for kind in kinds):
+            return
+        self._count_work("start", trees.Constant(name), tuple_of(*map(value_of, values)))
+
+    def _count_work(self, helper: str, *arguments: ast.expr) -> None:
+        """Write that work is going to be done, unless it is too much."""
+        self.work += _COUNTING
+        self._write(set_to("w", call(helper, load("w"), *arguments)))
 
     def _known(self, step: Invoke) -> str | None:
         """Return the value of a call with constants alone, with its cost added; None if it has other arguments."""
@@ -360,6 +380,7 @@ class _Writer(Folds):
             return self._set(compare(arguments[0], COMPARISONS[function.name], arguments[1]))
         if function.name == "!_" and kinds[0] == BOOL:
             return self._set(trees.UnaryOp(trees.NOT, arguments[0]))
+        self.work += _OPERATOR
         return self._set(call(self._constant(function.callee(kinds)), *arguments))
 
     def _is_built(self, step: Step) -> bool:

@@ -7,18 +7,15 @@ from dataclasses import dataclass
 
 from dra_operator.cel import trees
 from dra_operator.cel.certainty import TYPES_OF_CONSTANTS
-from dra_operator.cel.counted_help import WORK_LIMIT
-from dra_operator.cel.counted_lines import Lines, UnsupportedError, holds, value_of
+from dra_operator.cel.counted_lines import STOP, Lines, UnsupportedError, holds, value_of
 from dra_operator.cel.folds import Pieces, pieces_of
-from dra_operator.cel.meter import COST_LIMIT, LIST_COST
+from dra_operator.cel.meter import LIST_COST
 from dra_operator.cel.paths import is_binding
-from dra_operator.cel.plan import Const, Fold, Invoke
+from dra_operator.cel.plan import Const, Fold, Invoke, Step
 from dra_operator.cel.trees import (
-    COMPARISONS,
     add_to,
     call,
     call_of,
-    compare,
     is_a,
     load,
     part_of,
@@ -28,14 +25,11 @@ from dra_operator.cel.trees import (
 from dra_operator.cel.types import DYN, INT
 
 _FAILURE = call("Failure", load("x"))
-_TOO_MUCH = trees.BoolOp(
-    trees.OR,
-    [
-        compare(load("c"), COMPARISONS["_>_"], trees.Constant(COST_LIMIT)),
-        compare(load("w"), COMPARISONS["_>_"], trees.Constant(WORK_LIMIT)),
-    ],
-)
-_STOP = when(_TOO_MUCH, trees.Raise(call("cost_exceeded"), None))
+
+_ROUND = 100
+"""What a round of a loop takes beside the steps in it."""
+_KEPT = 40
+"""What the test of an element takes, beside its steps."""
 
 
 @dataclass(slots=True)
@@ -51,6 +45,8 @@ class Folds(Lines):
             self._quantify(step, pieces, over)
         elif pieces is not None and pieces.kind == "tuple":
             self._collect(step, pieces, over)
+        elif pieces is not None and pieces.kind == "sum":
+            self._count(step, pieces, over)
         else:
             self._fold_anything(step, over)
         self.failing.add(step.accumulator)
@@ -64,13 +60,13 @@ class Folds(Lines):
         if step.second is not None:
             helper = "pairs"
             target = trees.Tuple([target, trees.Name(f"s{step.second}", trees.STORE)], trees.STORE)
-        before = self.steps
+        before = self.work
         taken = trees.Constant(0)
-        loop = trees.For(target, call(helper, value_of(over)), [add_to("w", taken), _STOP], [], None)
+        loop = trees.For(target, call(helper, value_of(over)), [add_to("w", taken), STOP], [], None)
         self._write(loop)
         with self._within(loop.body):
             yield
-        taken.value = self.steps - before + 2
+        taken.value = self.work - before + _ROUND
 
     def _run_over(self, step: Fold) -> None:
         """Note the types of variables that run over constants or whole numbers."""
@@ -104,25 +100,47 @@ class Folds(Lines):
             if not pieces.tests:
                 self._append(pieces, accumulator, failure)
             else:
-                kept = self._name("v")
-                with self._try() as attempt:
-                    self._let(kept, self.condition(pieces.tests[0]))
-                with self._caught(attempt):
-                    self._write(set_to(failure, _FAILURE))
-                    self._let(kept, "False")
-                with self._if(load(kept)):
+                with self._if(load(self._kept(pieces.tests[0], failure))):
                     self._append(pieces, accumulator, failure)
         built = call("tuple", load(accumulator))
         self._write(set_to(accumulator, trees.IfExp(holds(failure, None), built, load(failure))))
 
+    def _count(self, step: Fold, pieces: Pieces, over: str) -> None:
+        accumulator, failure = f"s{step.accumulator}", self._set(trees.Constant(None))
+        self._write(set_to(accumulator, trees.Constant(0)))
+        with self._loop(step, over):
+            kept = self._kept(pieces.tests[0], failure)
+            with self._if(load(kept)):
+                self.cost += 2
+                self._write(add_to(accumulator, trees.Constant(1)))
+        counted = trees.IfExp(holds(failure, None), load(accumulator), load(failure))
+        self._write(set_to(accumulator, counted))
+        self.sure[step.accumulator] = INT
+
+    def _kept(self, test: Step, failure: str) -> str:
+        """Write the test of an element; one that fails is a failure of the fold."""
+        kept = self._name("v")
+        self.work += _KEPT
+        with self._try() as attempt:
+            self._let(kept, self.condition(test))
+        with self._caught(attempt):
+            self._write(set_to(failure, _FAILURE))
+            self._let(kept, "False")
+        return kept
+
     def _append(self, pieces: Pieces, accumulator: str, failure: str) -> None:
         """Write what `accumulator + [element]` costs, and an append in its place."""
         self.cost += 2 if isinstance(pieces.element, Const) else 2 + LIST_COST
+        if not self._can_fail(pieces.element):
+            self._put(accumulator, self.value(pieces.element))
+            return
         with self._try() as attempt:
-            element = value_of(self.value(pieces.element))
-            self._write(trees.Expr(call_of(part_of(load(accumulator), "append"), element)))
+            self._put(accumulator, self.value(pieces.element))
         with self._caught(attempt):
             self._write(when(holds(failure, None), set_to(failure, _FAILURE)))
+
+    def _put(self, accumulator: str, element: str) -> None:
+        self._write(trees.Expr(call_of(part_of(load(accumulator), "append"), value_of(element))))
 
     def _fold_anything(self, step: Fold, over: str) -> None:
         condition = step.condition

@@ -10,11 +10,10 @@ from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.operators import contained, inserted
 from dra_operator.cel.qualify import check_key, look_up, no_such_key, qualify
 from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, hashed_key
+from dra_operator.cel.work import WORK_LIMIT, calling, comparing
 
-WORK_LIMIT: Final = 1_500_000
-"""The most steps of one evaluation, each about 40 ns: it ends within 100 ms, whatever it costs upstream."""
-_COMPARED: Final = 3
-"""What comparing one element takes, in steps."""
+_ERROR: Final = 1_000
+"""What catching an error takes, in work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +23,27 @@ class Failure:
     error: CelError
 
 
-def work_of(value: Any) -> int:
-    """Return how many steps it takes to pass over a value."""
-    return len(value) * _COMPARED if type(value) is tuple or isinstance(value, CelMap) else 1
+def start(work: int, name: str, values: tuple[Any, ...]) -> int:
+    """Return the work with that of a call added; raises CelError if that is too much."""
+    work += calling(name, values)
+    if work > WORK_LIMIT:
+        raise cost_exceeded()
+    return work
+
+
+def compare(work: int, left: Any, right: Any) -> int:
+    """Return the work with that of a comparison added; raises CelError if that is too much."""
+    work += comparing(left, right)
+    if work > WORK_LIMIT:
+        raise cost_exceeded()
+    return work
+
+
+def absorb(work: int, error: CelError) -> int:
+    """Return the work with that of catching an error added; one that ends the evaluation is raised again."""
+    if type(error) is Abort:
+        raise error
+    return work + _ERROR
 
 
 def own(value: Any) -> Any:
@@ -58,7 +75,7 @@ SCOPE: Final[dict[str, Any]] = {
     "check_key": check_key, "no_such_key": no_such_key, "no_overload": operators.no_overload,
     "cost_exceeded": cost_exceeded, "call_cost": call_cost, "equality_cost": equality_cost,
     "inequality_cost": inequality_cost,
-    "work_of": work_of,
+    "start": start, "compare": compare, "absorb": absorb,
     "equal": operators.equal, "not_equal": operators.not_equal, "elements": fast.elements, "pairs": fast.pairs,
     "hashed_key": hashed_key, "CelMap": CelMap, "built": built, "made_map": fast.made_map, "own": own,
     "contained_text": contained_text,

@@ -11,18 +11,27 @@ from typing import Any, Final
 
 from dra_operator.cel import trees
 from dra_operator.cel.certainty import certain_type
+from dra_operator.cel.meter import COST_LIMIT
 from dra_operator.cel.paths import named
 from dra_operator.cel.plan import Attribute, Const, Step, Variable
-from dra_operator.cel.trees import Constants, add_to, call, compare, is_a, load, set_to, when
+from dra_operator.cel.trees import COMPARISONS, Constants, add_to, call, compare, load, set_to, when
 from dra_operator.cel.types import BOOL, Type
+from dra_operator.cel.work import STEP, WORK_LIMIT
 
-_ERROR_WORK: Final = 25
-"""What catching an error takes, in steps."""
 _DEEPEST: Final = 12
 """So many blocks nest in one function; Python allows twenty."""
 _WORDS: Final = {"True": True, "False": False, "None": None}
 AGAIN: Final = trees.Raise(None, None)
 """`raise` of the error at hand."""
+_TOO_MUCH: Final = trees.BoolOp(
+    trees.OR,
+    [
+        compare(load("c"), COMPARISONS["_>_"], trees.Constant(COST_LIMIT)),
+        compare(load("w"), COMPARISONS["_>_"], trees.Constant(WORK_LIMIT)),
+    ],
+)
+STOP: Final = when(_TOO_MUCH, trees.Raise(call("cost_exceeded"), None))
+"""The end of an evaluation that costs or takes too much."""
 
 
 class UnsupportedError(Exception):
@@ -61,8 +70,10 @@ class Lines:
     writers: Mapping[type, Any] = field(default_factory=dict)
     """What writes a step, by its type."""
     types: Mapping[int, Type] = field(default_factory=dict)
-    steps: int = 0
-    """How many steps are written, weighed by the time they take."""
+    work: int = 0
+    """What the steps written so far take, whatever they are given."""
+    sums: dict[int, Type] = field(default_factory=dict)
+    """The types of arithmetic, by node."""
     sure: dict[int, Type] = field(default_factory=dict)
     """The types of variables that run over constants."""
     failing: set[int] = field(default_factory=set)
@@ -82,7 +93,9 @@ class Lines:
 
     def value(self, step: Step) -> str:
         """Write the evaluation of a step; return the name of its value."""
-        self.steps += 1
+        # A constant or a variable is there already.
+        if not isinstance(step, Const) and not (isinstance(step, Attribute) and not step.qualifiers):
+            self.work += STEP
         write = self.writers.get(type(step))
         if write is None:
             raise UnsupportedError
@@ -103,7 +116,7 @@ class Lines:
 
     def _type(self, step: Step) -> Type:
         """Return the type that a value is certain to have, dyn if that is not known."""
-        return certain_type(step, self.types, {}, self.sure)
+        return certain_type(step, self.types, {}, self.sure, self.sums)
 
     def _can_fail(self, step: Step) -> bool:
         """Return whether a step may raise, as far as that is plain."""
@@ -169,8 +182,7 @@ class Lines:
     def _caught(self, block: ast.Try) -> Iterator[None]:
         """Write what is done with an error `x` that does not end the evaluation."""
         with self._except(block):
-            self._write(when(is_a("Abort", load("x")), AGAIN))
-            self._write(add_to("w", trees.Constant(_ERROR_WORK)))
+            self._write(set_to("w", call("absorb", load("w"), load("x"))))
             yield
 
     @contextmanager

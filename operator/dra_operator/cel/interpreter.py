@@ -16,7 +16,7 @@ from typing import Any, Final
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.messages import make_message
 from dra_operator.cel.meter import Meter
-from dra_operator.cel.operators import not_equal
+from dra_operator.cel.operators import SINGLETONS, not_equal
 from dra_operator.cel.plan import (
     Attribute,
     Choice,
@@ -37,6 +37,7 @@ from dra_operator.cel.plan import (
 )
 from dra_operator.cel.qualify import check_key, key_text, look_up, qualify
 from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, cel_equal, hashed_key
+from dra_operator.cel.work import LONG, calling, comparing, least
 
 
 class _Unset:
@@ -178,6 +179,7 @@ class _Evaluation:
         for value in (left, right):
             if isinstance(value, CelError):
                 return value
+        self.meter.work(comparing(left, right))
         try:
             return not_equal(left, right) if step.negated else cel_equal(left, right)
         except Abort:
@@ -201,6 +203,9 @@ class _Evaluation:
             values.append(value)
         if failed is not None:
             return failed
+        name = step.function.name
+        if name not in SINGLETONS or name in LONG:
+            self.meter.work(least(step) + calling(name, values))
         try:
             return step.function.call(*values)
         except Abort:

@@ -25,7 +25,7 @@ from dra_operator.cel.plan import (
     Qualifier,
     Step,
 )
-from dra_operator.cel.values import MISSING, CelMap
+from dra_operator.cel.values import MISSING
 
 COST_LIMIT: Final = 1_000_000
 """The most that one evaluation may cost (`CELSelectorExpressionMaxCost`)."""
@@ -33,10 +33,8 @@ STEP_LIMIT: Final = 5_000
 """The most steps that the interpreter takes in one evaluation, before counted code takes over: a few hundredths of a
 second. Upstream has no such limit, but needs less time to reach that of the cost.
 """
-_ELEMENTS_A_STEP: Final = 8
-"""How many elements of a list or map count as a step when a call is given it."""
-_COPIED_A_STEP: Final = 128
-"""The same for lists that are only copied, to make one of two."""
+_WORK_A_STEP: Final = 2_000
+"""How much work (work.py) a step of the interpreter is."""
 LIST_COST: Final = 10
 MAP_COST: Final = 30
 MESSAGE_COST: Final = 40
@@ -45,17 +43,24 @@ MESSAGE_COST: Final = 40
 class Meter:
     """The cost of one evaluation, in upstream's units."""
 
-    __slots__ = ("_found", "_ids", "_values", "cost", "limit", "most_steps", "steps")
+    __slots__ = ("_found", "_ids", "_values", "cost", "limit", "most_steps", "spent", "steps")
 
     def __init__(self, limit: int = COST_LIMIT, most_steps: int = STEP_LIMIT) -> None:
         self.cost = 0
         self.steps = 0
+        self.spent = 0
+        """The work (work.py) that code which counts has done."""
         self.limit = limit
         self.most_steps = most_steps
         # The stack of observed values, and how often each id is on it: most that is looked for is not there.
         self._ids: list[int] = []
         self._values: list[Any] = []
         self._found: dict[int, int] = {}
+
+    @property
+    def out_of_steps(self) -> bool:
+        """Whether it was the time of the interpreter that was up, and not the cost that was too high."""
+        return self.steps > self.most_steps and self.cost <= self.limit
 
     def observe(self, step: Step, value: Any) -> None:
         """Charge for a step that has given `value`; raises CelError once the limit is exceeded."""
@@ -70,6 +75,12 @@ class Meter:
             self._drop(qualifier.id)
         self.cost += 1
         self._push(qualifier.id, value)
+
+    def work(self, amount: int) -> None:
+        """Count work that is going to be done; raises CelError where it is too much for the interpreter."""
+        self.steps += amount // _WORK_A_STEP
+        if self.steps > self.most_steps:
+            raise Abort("runtime", "operation cancelled: actual cost limit exceeded")
 
     def _attribute(self, attribute: Attribute, _value: Any) -> None:
         root = attribute.root
@@ -113,10 +124,6 @@ class Meter:
         values = self._take(arguments)
         if values is not None:
             self.cost += call_cost(name, overload, values, result)
-            elements = sum(
-                len(value) for value in values if type(value) is tuple or isinstance(value, CelMap)
-            )
-            self.steps += elements // (_COPIED_A_STEP if name == "_+_" else _ELEMENTS_A_STEP)
 
     def _push(self, identity: int, value: Any) -> None:
         self._ids.append(identity)

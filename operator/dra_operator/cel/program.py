@@ -31,8 +31,8 @@ from dra_operator.cel.values import type_name
 
 _MOST_PROGRAMS: Final = 4096
 """How many selectors, and how many derived attributes, are kept for whoever asks again."""
-_UNMETERED: Final = COST_LIMIT // 4
-"""Up to this estimate nothing is counted: upstream's estimates are never exceeded by so much."""
+_UNMETERED: Final = COST_LIMIT // 50
+"""Up to this estimate nothing is counted: not even the slowest function takes long at so little cost."""
 _FIRST_ASKED: Final = 16
 """How often the interpreter answers before counted code is made, which takes as long as so many answers."""
 _REPEATED: Final = 3_000
@@ -42,13 +42,14 @@ _REPEATED: Final = 3_000
 class Program:
     """An expression of any type."""
 
-    __slots__ = ("_asked", "_checked", "_counted", "_estimated", "_plan", "expression", "type")
+    __slots__ = ("_asked", "_checked", "_counted", "_estimated", "_made", "_plan", "expression", "type")
 
     def __init__(self, expression: str, checked: Checked, environment: Environment) -> None:
         self.expression = expression
         self.type: Type = checked.result_type
         self._checked = checked
         self._asked = 0
+        self._made = False
         self._counted: Counted | None = None
         self._estimated: Range | None = None
         try:
@@ -74,28 +75,30 @@ class Program:
         """Return the value on a device, whatever it costs up to the limit; raises CelError."""
         if device.broken is not None:
             raise device.broken
-        if self._asked == 0 and self.estimate().high > _UNMETERED:
-            self._asked = _FIRST_ASKED
         if self._asked < _FIRST_ASKED:
             self._asked += 1
             meter = Meter()
             try:
                 return self._interpreted(device.root, meter)
             except Abort:
-                if meter.cost > meter.limit:
+                if not meter.out_of_steps:
                     raise
                 # The interpreter was too slow to find out whether it costs too much.
                 self._asked = _FIRST_ASKED
-        if self._asked == _FIRST_ASKED:
-            self._asked += 1
-            self._counted = self.counted()
         return self._by_count(device)
 
+    def _code(self) -> Counted | None:
+        """Return what `counted` gives, made once."""
+        if not self._made:
+            self._made, self._counted = True, self.counted()
+        return self._counted
+
     def _by_count(self, device: PreparedDevice) -> Any:
-        if self._counted is not None:
+        counted = self._code()
+        if counted is not None:
             meter = Meter()
             try:
-                return self._counted(device, meter)
+                return counted(device, meter)
             except CelError as error:
                 if isinstance(error, Abort) or meter.cost > _REPEATED:
                     raise
@@ -106,6 +109,9 @@ class Program:
     def compiled(self, otherwise: Callable[[PreparedDevice], Any], answer: Type) -> Compiled | None:
         """Return it as a Python function that asks `otherwise` where it fails; None if its cost must be counted."""
         if self.estimate().high > _UNMETERED:
+            # Code that counts is made now, and not while a device waits for its answer.
+            self._asked = _FIRST_ASKED
+            self._code()
             return None
         return generate(self._plan, self._checked.types, otherwise, answer=answer)
 
@@ -120,7 +126,7 @@ class Program:
         try:
             return self._interpreted(runtime_error("no such attribute(s): device"), meter)
         except Abort:
-            counted = self.counted() if meter.cost <= meter.limit and self.reads() == frozenset() else None
+            counted = self._code() if meter.out_of_steps and self.reads() == frozenset() else None
             if counted is None:
                 raise
         return counted(None, meter)

@@ -97,8 +97,7 @@ def _draw(
     sets: Mapping[str, int],
     positions: Mapping[tuple[str, str], int],
 ) -> Draw:
-    # A set named twice, which no API server admits, counts twice.
-    amounts: dict[int, int] = {}
+    amounts: list[tuple[int, int]] = []
     for use in consumes:
         if use.counter_set not in sets:
             raise CounterError(f"device {device} uses counter set {use.counter_set}, which the pool has not")
@@ -108,5 +107,5 @@ def _draw(
                 raise CounterError(
                     f"device {device} uses counter {name}, which counter set {use.counter_set} has not"
                 )
-            amounts[position] = amounts.get(position, 0) + nano
-    return Draw(tuple(amounts.items()), tuple((sets[use.counter_set], use.groups) for use in consumes))
+            amounts.append((position, nano))
+    return Draw(tuple(amounts), tuple((sets[use.counter_set], use.groups) for use in consumes))

@@ -5,7 +5,7 @@ import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dra_operator.cel.library.plain_patterns import plain_search
+from dra_operator.cel.library.plain_patterns import plain_pattern
 from dra_operator.cel.library.regex import _OPTIONS
 
 PARTS = st.sampled_from(
@@ -41,9 +41,10 @@ TEXTS = st.text(st.sampled_from("ab1h0.\n\r- \\é٤"), max_size=10)
 @given(st.lists(PARTS, max_size=8).map("".join), st.lists(TEXTS, max_size=8))
 def test_a_plain_pattern_matches_where_re2_matches(pattern, texts):
     """What counts as plain is a pattern for RE2 as well, and both agree on every text."""
-    search = plain_search(pattern)
-    if search is None:
+    plain = plain_pattern(pattern)
+    if plain is None:
         return
+    search = plain.search
 
     compiled = re2.compile(pattern, _OPTIONS)
 
@@ -55,7 +56,7 @@ def test_a_plain_pattern_matches_where_re2_matches(pattern, texts):
 @pytest.mark.parametrize("pattern", ["^NVIDIA (H100|A100)", "^h[0-9]+$", "80GB$", "L40S?", r"^v\d\.\d+$"])
 def test_what_people_write_is_plain(pattern):
     """Anchors, letters, classes and a choice need no RE2."""
-    assert plain_search(pattern) is not None
+    assert plain_pattern(pattern) is not None
 
 
 @pytest.mark.parametrize(
@@ -75,4 +76,4 @@ def test_what_people_write_is_plain(pattern):
 )
 def test_what_differs_or_may_take_long_is_left_to_re2(pattern):
     """Repetitions of groups, many choices, flags, and whatever the two read differently are not plain."""
-    assert plain_search(pattern) is None
+    assert plain_pattern(pattern) is None

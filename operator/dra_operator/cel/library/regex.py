@@ -15,7 +15,7 @@ import re2
 
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
-from dra_operator.cel.library.plain_patterns import LONGEST, plain_search
+from dra_operator.cel.library.plain_patterns import LONGEST, plain_pattern
 
 _LONGEST_PATTERN: Final = 10_240
 _MOST_ANSWERS: Final = 4096
@@ -24,6 +24,9 @@ _MOST_WORK: Final = 10_000_000
 """Length of the text times instructions of the program: the most steps that RE2 can take."""
 _MOST_WORK_FOR_ALL: Final = 2_000_000
 """The same for all occurrences, where RE2 starts again behind each."""
+_LEAST_WORK: Final = 4_000
+_INSTRUCTION: Final = 2
+"""The nanoseconds for each instruction of the program at each character, where RE2 is slowest."""
 _MOST_MATCHES: Final = 10_000
 _WORDS: Final = (
     # RE2's words, Go's words, whether Go shows the offending part
@@ -53,18 +56,19 @@ _OPTIONS: Final = _options()
 class Pattern:
     """A compiled pattern with the answers it gave lately."""
 
-    __slots__ = ("_answers", "_compiled", "_plain")
+    __slots__ = ("_answers", "_compiled", "_plain", "_search_plainly")
 
     def __init__(self, text: str) -> None:
         self._compiled = _compile(text)
-        self._plain = plain_search(text)
+        self._plain = plain_pattern(text)
+        self._search_plainly = None if self._plain is None else self._plain.search
         self._answers: dict[str, bool] = {}
 
     def matches(self, text: str) -> bool:
         """Return whether the pattern occurs in `text`."""
-        plain = self._plain
-        if plain is not None and len(text) <= LONGEST:
-            return plain(text) is not None
+        search = self._search_plainly
+        if search is not None and len(text) <= LONGEST:
+            return search(text) is not None
         answer = self._answers.get(text)
         if answer is not None:
             return answer
@@ -74,6 +78,12 @@ class Pattern:
                 self._answers.clear()
             self._answers[text] = answer
         return answer
+
+    def work(self, length: int) -> int:
+        """Return how many nanoseconds it takes at most to look for it in a text of this length."""
+        if self._plain is not None and length <= LONGEST:
+            return self._plain.work(length)
+        return _LEAST_WORK + length * int(self._compiled.programsize) * _INSTRUCTION
 
     def find(self, text: str) -> str:
         """Return the first occurrence in `text`, or nothing."""

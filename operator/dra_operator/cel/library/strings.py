@@ -11,6 +11,8 @@ from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.limits import check_length
 from dra_operator.cel.qualify import key_text
 
+_SHORT: Final = 10_000
+"""Up to this product of their lengths a text may be looked for in another in any way."""
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -59,7 +61,7 @@ def index_of_from(text: str, part: str, start: int) -> int:
 
 def last_index_of(text: str, part: str) -> int:
     """Return where `part` last occurs, or -1."""
-    return text.rfind(part)
+    return _found_last(text, part)
 
 
 def last_index_of_until(text: str, part: str, last: int) -> int:
@@ -70,7 +72,17 @@ def last_index_of_until(text: str, part: str, last: int) -> int:
         return min(last, len(text))
     if last >= len(text):
         return -1
-    return text.rfind(part, 0, last + len(part))
+    return _found_last(text[: last + len(part)], part)
+
+
+def _found_last(text: str, part: str) -> int:
+    """Return where `part` last occurs; Python looks for texts in linear time only from the left."""
+    if len(part) > len(text):
+        return -1
+    if len(text) * len(part) < _SHORT:
+        return text.rfind(part)
+    position = text[::-1].find(part[::-1])
+    return position if position < 0 else len(text) - position - len(part)
 
 
 def join(parts: tuple[Any, ...], separator: str = "") -> str:

@@ -1,0 +1,223 @@
+"""Work: how many nanoseconds things take, whatever they cost upstream.
+
+Upstream's costs are not times. `isURL` costs a tenth for each character and takes a quarter of a microsecond for it
+here; adding two lists costs 1 and copies both. So whatever evaluates counts work beside the cost, by the sizes of what
+it works on, before it starts on it, and gives up where the operator would be held up. It looks at no clock: the same
+expression ends in the same way on every machine, however busy that is.
+
+The numbers are measured (`bench/slowest_cel.py`): the worst use of each function, errors included.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.library.network import CIDR, IP
+from dra_operator.cel.library.regex import pattern
+from dra_operator.cel.library.urls import URL
+from dra_operator.cel.plan import Const, Invoke
+from dra_operator.cel.values import CelMap, Duration, Optional_, Timestamp, Uint
+
+WORK_LIMIT: Final = 60_000_000
+"""The most work of one evaluation: with what is not counted, it ends within 100 ms, whatever it costs upstream."""
+STEP: Final = 25
+"""What a step of code takes."""
+LONG: Final = frozenset(("_+_", "@in", "cel.@mapInsert"))
+"""The operators whose time depends on what they are given."""
+_CALL: Final = 1_000
+"""What a call takes of which nothing else is known."""
+_ADDRESSES: Final = ("ip", "isIP", "ip.isCanonical", "cidr", "isCIDR", "containsIP", "containsCIDR")
+_URLS: Final = ("url", "isURL", "getQuery")
+_ACCESSORS: Final = (
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getFullYear",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
+    "getSeconds",
+)
+_CALLS: Final = {
+    "_+_": 150,
+    "@in": 250,
+    "size": 150,
+    "string": 400,
+    "cel.@mapInsert": 700,
+    **dict.fromkeys(("replace", "int", "uint", "double"), 2_000),
+    **dict.fromkeys(("sort", "distinct", "slice", "add", "sub", "join"), 4_000),
+    **dict.fromkeys(("timestamp", "duration", "quantity", "isQuantity", "semver", "isSemver"), 5_000),
+    **dict.fromkeys(("format", "validate", "find"), 8_000),
+    **dict.fromkeys(_ACCESSORS, 2_000),
+    **dict.fromkeys((*_URLS, *_ADDRESSES, "findAll"), 12_000),
+}
+"""What a call takes, at least."""
+_CHARACTER: Final = 3
+_CHARACTERS: Final = {
+    **dict.fromkeys(("quantity", "isQuantity", "split", "replace"), 10),
+    **dict.fromkeys(("upperAscii", "lowerAscii", "strings.quote", "duration", "format"), 60),
+    **dict.fromkeys(("validate",), 150),
+    **dict.fromkeys((*_URLS, *_ADDRESSES), 300),
+}
+"""What each character of a text adds."""
+_ELEMENTS: Final = {
+    **dict.fromkeys(("sum", "join"), 6),
+    **dict.fromkeys(("min", "max", "isSorted", "sort", "@sortByAssociatedKeys", "format"), 12),
+}
+"""What passing over a list or a map is to be multiplied by."""
+_PLAIN: Final = 25
+"""What an element takes in a list of one plain type, which Python passes over by itself."""
+_MIXED: Final = 200
+"""What another element takes."""
+_CONTAINER: Final = 1_500
+"""What a list or a map takes as an element."""
+_COPIED: Final = 10
+"""So many characters, or bytes, are copied or compared in a nanosecond."""
+_REGEX: Final = frozenset(("matches", "find", "findAll"))
+_COMPILING: Final = 30_000
+"""What a pattern takes that is known only with its text."""
+_OCCURRENCE: Final = 4_500
+"""What a match takes; there can be one at each character."""
+_SCALARS: Final = frozenset((bool, int, Uint, float, str, bytes, type(None), Duration, Timestamp))
+
+
+def passing(value: Any) -> int:
+    """Return what it takes to pass over a value; what stands in it many times is passed over once."""
+    return _passing(value, {}) if type(value) is tuple or isinstance(value, CelMap | Optional_) else 0
+
+
+def _passing(value: Any, known: dict[int, int]) -> int:
+    work = known.get(id(value))
+    if work is not None:
+        return 0
+    if isinstance(value, CelMap):
+        parts: Sequence[Any] = [part for entry in value.items() for part in entry]
+    else:
+        parts = value if type(value) is tuple else (value.value,)
+    kinds = set(map(type, parts))
+    if len(kinds) <= 1 and kinds <= _SCALARS:
+        work = len(parts) * _PLAIN
+    else:
+        work = len(parts) * _MIXED
+        known[id(value)] = work
+        for part in parts:
+            if type(part) is tuple or isinstance(part, CelMap | Optional_):
+                work += _CONTAINER + _passing(part, known)
+    if str in kinds or bytes in kinds:
+        work += sum(len(part) for part in parts if type(part) is str or type(part) is bytes) // _COPIED
+    known[id(value)] = work
+    return work
+
+
+def comparing(left: Any, right: Any) -> int:
+    """Return what it takes to find out whether two values are equal."""
+    if type(left) is tuple and type(right) is tuple and len(left) != len(right):
+        return 0
+    return _CONTAINER + passing(left) if type(left) in (tuple, Optional_) or isinstance(left, CelMap) else 0
+
+
+def least(call: Invoke) -> int:
+    """Return what a call takes whatever its arguments are."""
+    name = call.function.name
+    work = _CALLS.get(name, _CALL)
+    if name in _REGEX and not isinstance(call.arguments[-1], Const):
+        work += _COMPILING
+    return work
+
+
+def calling(name: str, values: Sequence[Any]) -> int:
+    """Return what a call takes more than `least`, by the sizes of its arguments; errors may stand among those."""
+    measured = _MEASURED.get(name)
+    if measured is not None:
+        return measured(values)
+    work = 0
+    for value in values:
+        kind = type(value)
+        if kind is str or kind is bytes:
+            work += len(value) * _CHARACTERS.get(name, _CHARACTER)
+        elif kind is tuple or isinstance(value, CelMap | Optional_):
+            work += passing(value) * _ELEMENTS.get(name, 1)
+        elif kind is URL:
+            work += len(value.query or "") * _CHARACTERS[name] if name in _CHARACTERS else 0
+    return work
+
+
+def _adding(values: Sequence[Any]) -> int:
+    return sum(
+        len(value) * 2 if type(value) is tuple else len(value) // _COPIED
+        for value in values
+        if type(value) in (tuple, str, bytes)
+    )
+
+
+def _inserting(values: Sequence[Any]) -> int:
+    """The map itself is built in place, or copied by Python's dict."""
+    return passing(values[1]) if len(values) == 2 else 0
+
+
+def _showing(values: Sequence[Any]) -> int:
+    value = values[0]
+    if type(value) in (str, bytes):
+        return len(value) // _COPIED
+    return {int: 0, bool: 0, IP: 12_000, CIDR: 14_000}.get(type(value), 2_500)
+
+
+def _in_a_zone(values: Sequence[Any]) -> int:
+    """The name of a zone is looked for among files."""
+    if len(values) < 2:
+        return 0
+    return 20_000 + (len(values[1]) * _CHARACTERS["validate"] if type(values[1]) is str else 0)
+
+
+def _each_with_each(values: Sequence[Any]) -> int:
+    """Elements of one plain type are looked up, all others compared in pairs."""
+    lists = [value for value in (values[0], values[-1]) if type(value) is tuple]
+    if len(lists) < 2:
+        return 0
+    kinds = {type(element) for value in lists for element in value}
+    if len(kinds) == 1 and kinds <= _SCALARS:
+        return sum(map(len, lists)) * _MIXED
+    least_each = _MIXED if kinds <= _SCALARS else _CONTAINER
+    return len(lists[0]) * len(lists[1]) * least_each + sum(map(passing, lists))
+
+
+def _looking_through(name: str) -> Callable[[Sequence[Any]], int]:
+    def work(values: Sequence[Any]) -> int:
+        collection, value = (values[1], values[0]) if name == "@in" else (values[0], values[1])
+        if type(collection) is str and type(value) is str:
+            return (len(collection) + len(value)) * _CHARACTER
+        if type(collection) is not tuple:
+            return passing(value)
+        each = _MIXED if type(value) in _SCALARS else _CONTAINER + passing(value)
+        return len(collection) * each
+
+    return work
+
+
+def _matching(values: Sequence[Any]) -> int:
+    text, expression = values[:2]
+    if type(text) is not str or type(expression) is not str:
+        return 0
+    try:
+        return pattern(expression).work(len(text))
+    except CelError:
+        return 0
+
+
+def _matching_all(values: Sequence[Any]) -> int:
+    return _matching(values) + len(values[0]) * _OCCURRENCE if type(values[0]) is str else 0
+
+
+_MEASURED: Final[dict[str, Callable[[Sequence[Any]], int]]] = {
+    "_+_": _adding,
+    "cel.@mapInsert": _inserting,
+    "string": _showing,
+    **dict.fromkeys(_ACCESSORS, _in_a_zone),
+    **dict.fromkeys(("sets.contains", "sets.intersects", "sets.equivalent", "distinct"), _each_with_each),
+    **{name: _looking_through(name) for name in ("@in", "includes", "indexOf", "lastIndexOf")},
+    "matches": _matching,
+    "find": _matching,
+    "findAll": _matching_all,
+}

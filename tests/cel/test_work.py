@@ -1,0 +1,90 @@
+"""Work: what takes long counts, by the sizes of what it is given, before it is begun."""
+
+import pytest
+
+from dra_operator.cel import CelError, compile_program
+from dra_operator.cel.meter import COST_LIMIT, Meter
+from dra_operator.cel.values import CelMap, Optional_
+from dra_operator.cel.work import WORK_LIMIT, calling, comparing, passing
+
+
+@pytest.mark.parametrize("value", [1, 1.5, "a" * 1000, None, b"a", True])
+def test_nothing_is_passed_over_in_a_plain_value(value):
+    """Only lists, maps and optional values hold others."""
+    assert passing(value) == 0
+
+
+def test_a_longer_list_takes_longer():
+    """Each element counts, and those of several types more than those of one."""
+    assert 0 < passing((1,) * 10) < passing((1,) * 100) < passing((1, "a") * 50)
+
+
+def test_what_stands_in_a_value_many_times_is_passed_over_once():
+    """A list that holds itself twice, thirty levels deep, is thirty lists and not a thousand million."""
+    once = value = (1,)
+    for _ in range(30):
+        value = (value, value)
+
+    assert passing(value) < 100 * passing((once, once))
+
+
+def test_maps_and_optional_values_are_passed_over_too():
+    """Keys and values of a map count, and what an optional value holds."""
+    assert passing(CelMap([("a", (1, 2))])) > passing((1, 2))
+    assert passing(Optional_((1, 2))) > passing((1, 2))
+
+
+def test_lists_of_different_lengths_are_not_compared():
+    """They differ without a look at their elements."""
+    assert comparing((1,) * 1000, (1,) * 999) == 0
+    assert comparing((1,) * 1000, (1,) * 1000) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "short", "long"),
+    [
+        ("_+_", ((1,), (2,)), ((1,) * 1000, (2,) * 1000)),
+        ("@in", (1, (1,)), (1, (1,) * 1000)),
+        ("isURL", ("a",), ("a" * 1000,)),
+        ("lastIndexOf", ("a", "b"), ("a" * 1000, "b")),
+        ("sets.contains", ((1,), (1,)), ((1,) * 1000, (1,) * 1000)),
+        ("distinct", (((1,), (2,)),), (((1,), (2,)) * 100,)),
+        ("matches", ("a", "^(a|b)*$"), ("a" * 1000, "^(a|b)*$")),
+        ("findAll", ("a", "a*"), ("a" * 1000, "a*")),
+        ("upperAscii", ("a",), ("a" * 1000,)),
+        ("sum", ((1,),), ((1,) * 1000,)),
+    ],
+)
+def test_a_call_with_larger_arguments_takes_longer(name, short, long):
+    """What is given counts, and not the call alone."""
+    assert calling(name, short) < calling(name, long)
+
+
+def test_an_error_among_the_arguments_takes_nothing():
+    """A call that is not made since an argument failed is no work."""
+    failed = CelError("runtime", "no such key: a")
+
+    for name in (
+        "_+_",
+        "@in",
+        "isURL",
+        "matches",
+        "findAll",
+        "sets.contains",
+        "string",
+        "getHours",
+        "format",
+    ):
+        assert calling(name, (failed, failed)) < WORK_LIMIT // 1000
+
+
+def test_what_takes_too_long_ends_below_the_limit_of_the_cost():
+    """Adding lists costs 1 each time; the evaluation ends all the same, and the meter says why."""
+    text = "cel.bind(l, lists.range(40000), lists.range(3000).all(x, (l + [x]).size() > 0))"
+    meter = Meter()
+
+    with pytest.raises(CelError, match="actual cost limit exceeded"):
+        compile_program(text).counted()(None, meter)
+
+    assert meter.cost < COST_LIMIT
+    assert meter.spent > WORK_LIMIT * 9 // 10
