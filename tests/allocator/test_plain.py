@@ -283,6 +283,16 @@ def test_counters_are_charged_once_a_device(scene: Any, ask: Any) -> None:
     assert scene.picks(scene.claim(ask("r", 1, "!device.allowMultipleAllocations"))) is None
 
 
+def test_a_counter_set_named_twice_is_charged_twice(scene: Any, ask: Any) -> None:
+    """No API server admits it, but what is not admitted must not overdraw either."""
+    scene.nodes("n1")
+    use = {"counterSet": "set", "counters": {"memory": {"value": "3Gi"}}}
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
+    scene.slice("s", {"name": "a", "consumesCounters": [use, use]}, "b", nodeName="n1", count=2)
+
+    assert scene.picks(scene.claim(ask())) == ["r=b"]
+
+
 def test_counters_come_back_when_a_candidate_is_refused(scene: Any, ask: Any) -> None:
     """A taint is looked at after the counters; what was charged is returned."""
     scene.nodes("n1")

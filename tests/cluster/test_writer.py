@@ -1,4 +1,4 @@
-"""The writer: many at once, each claim in order, and an end in time."""
+"""The writer: many at once, decisions first, and an end in time."""
 
 import asyncio
 
@@ -72,25 +72,6 @@ class TestOrder:
 
         assert gate.most == 3
 
-    async def test_writes_of_a_claim_keep_their_order(self, gate, desk):
-        """The second write of a claim is not sent before the first is answered."""
-        writing = desk()
-        writing.writer.submit(annotate("first", name="c"))
-        await gate.until("c")
-        writing.writer.submit(annotate("second", current="first", version="6", name="c"))
-        writing.writer.submit(allocate(name="d"))
-        await gate.until("c", "d")
-        assert writing.outcomes == []
-
-        gate.release("c")
-        await writing.results(1)
-        await gate.until("c", "d")
-        gate.release("c")
-        await writing.results(2)
-
-        assert [outcome.write.text for outcome in writing.outcomes] == ["first", "second"]
-        gate.release("d")
-
     async def test_decisions_precede_annotations(self, gate, desk):
         """A decision that comes later is sent before annotations that wait."""
         writing = desk(concurrency=1)
@@ -104,25 +85,6 @@ class TestOrder:
         gate.release("decision")
         await gate.until("late")
         gate.release("late")
-
-    async def test_newer_write_replaces_a_waiting_annotation(self, gate, desk):
-        """An annotation that has not been sent when something newer comes is dropped."""
-        writing = desk(concurrency=1)
-        writing.writer.submit(allocate(name="busy"))
-        await gate.until("busy")
-        old, new = annotate("old"), annotate("new")
-        writing.writer.submit(old)
-        writing.writer.submit(new)
-        decision = allocate()
-        writing.writer.submit(decision)
-        gate.release("busy")
-        await gate.until("c")
-        gate.release("c")
-
-        outcomes = await writing.results(4)
-
-        assert {type(outcome) for outcome in outcomes if outcome.write in (old, new)} == {Unsent}
-        assert outcomes[-1].write == decision
 
     async def test_claim_in_trouble_gives_its_slot_back(self, script, session):
         """While one claim waits out an error of its own, others are written."""

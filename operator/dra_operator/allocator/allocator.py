@@ -45,6 +45,7 @@ from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 from dra_operator.ledger import Availability, ClaimKey, Ledger
 
 _MAX_PLANS = 8192
+_FAILURES_BEFORE_PROSPECTS = 16
 _MAX_ASKED = 2048
 """As many as there are selectors: what claims ask for that nobody else asked for is kept no longer than those."""
 
@@ -209,7 +210,8 @@ class Allocator:
             candidates=self.candidates,
             derived=DerivedAttributes(self.environment, budget).value,
         )
-        search = PlainSearch(state, budget)
+        patience = _FAILURES_BEFORE_PROSPECTS if self.searching is Searching.COUNTING else None
+        search = PlainSearch(state, budget, patience)
         return search.found() if search.run() else None
 
     def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:

@@ -27,6 +27,11 @@ class Constraint(Protocol):
         """Take the last device out again."""
         ...
 
+    @property
+    def state(self) -> object:
+        """What the answers for devices to come depend on."""
+        ...
+
 
 @dataclass(slots=True)
 class _Stack(Generic[_T]):
@@ -50,6 +55,11 @@ class MatchScalar(_Stack[AttributeValue]):
         self._stack.append(value)
         return True
 
+    @property
+    def state(self) -> object:
+        """The value that is fixed, or None."""
+        return self._stack[0] if self._stack else None
+
 
 @dataclass(slots=True)
 class MatchSets(_Stack[ValueSet]):
@@ -68,6 +78,11 @@ class MatchSets(_Stack[ValueSet]):
         self._stack.append(own)
         return True
 
+    @property
+    def state(self) -> object:
+        """What all have in common, or None."""
+        return self._stack[-1] if self._stack else None
+
 
 @dataclass(slots=True)
 class DistinctScalar(_Stack[AttributeValue]):
@@ -79,6 +94,11 @@ class DistinctScalar(_Stack[AttributeValue]):
             return False
         self._stack.append(value)
         return True
+
+    @property
+    def state(self) -> object:
+        """The values that are taken."""
+        return frozenset(self._stack)
 
 
 @dataclass(slots=True)
@@ -92,6 +112,11 @@ class DistinctSets(_Stack[ValueSet]):
             return False
         self._stack.append(own)
         return True
+
+    @property
+    def state(self) -> object:
+        """The values that are taken."""
+        return frozenset(self._stack)
 
 
 def as_set(value: AttributeValue) -> ValueSet | None:

@@ -19,6 +19,7 @@ from dra_operator.allocator.capacity import CapacityError
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.found import Found, Given
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, too_many
+from dra_operator.allocator.prospects import Prospects
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.state import NodeState, Pick, device_of
 from dra_operator.inventory import Verdict, bits
@@ -57,10 +58,15 @@ class Choice:
 
 @dataclass(slots=True)
 class PlainSearch:
-    """One search in one node. After success the picks are those of `state`."""
+    """One search in one node. After success the picks are those of `state`.
+
+    After `patience` failures it looks at the prospects of what follows before it tries it; with None it tries all.
+    """
 
     state: NodeState
     budget: Budget
+    patience: int | None = None
+    prospects: Prospects | None = field(default=None, init=False)
     chosen: list[dict[int, int]] = field(init=False)
     _choices: list[list[list[Choice]]] = field(init=False)
 
@@ -180,6 +186,7 @@ class PlainSearch:
     def _solve(self) -> bool:
         frames: list[_Frame] = []
         step: Step = Descend(0, 0)
+        failures = 0
         while True:
             if isinstance(step, Descend):
                 frame = self._open(step)
@@ -191,6 +198,11 @@ class PlainSearch:
                 frames.pop()
                 if not frames:
                     return False
+                failures += 1
+                if failures == self.patience:
+                    self.prospects = Prospects.of(self.state, self.budget)
+                    if self.prospects.are_none():
+                        return False
                 step = frames[-1].next(step)
 
     def _open(self, step: Descend) -> "_Frame | None":
@@ -238,17 +250,29 @@ class _RequestFrame(_Frame):
     plan: RequestPlan
     tried: int = 0
     all_too_many: bool = True
+    at: object = None
 
     def next(self, failure: Failure | None) -> Step:
-        if failure is not None:
+        prospects = self.search.prospects
+        if failure is None:
+            if prospects is not None:
+                self.at = prospects.state_at(self.claim, self.request)
+                if prospects.is_hopeless(self.claim, self.request, self.at):
+                    return Failure.NO
+        else:
             if not self.plan.prioritized:
-                return failure
+                return self._failed(failure)
             self.all_too_many = self.all_too_many and failure is Failure.TOO_MANY
             if self.tried == len(self.plan.alternatives):
-                return Failure.TOO_MANY if self.all_too_many else Failure.NO
+                return self._failed(Failure.TOO_MANY if self.all_too_many else Failure.NO)
         self.search.chosen[self.claim][self.request] = self.tried
         self.tried += 1
         return Descend(self.claim, self.request, self.tried - 1)
+
+    def _failed(self, failure: Failure) -> Failure:
+        if self.at is not None and self.search.prospects is not None:
+            self.search.prospects.has_failed(self.at)
+        return failure
 
 
 @dataclass(slots=True)
@@ -277,7 +301,7 @@ class _DeviceFrame(_Frame):
                 return Descend(self.step.claim, self.step.request + 1)
             if len(state.picks[self.step.claim]) + self.choice.count - self.step.count > MAX_DEVICES:
                 return Failure.TOO_MANY
-            if not self._has_enough():
+            if not self._has_enough() or self._is_hopeless():
                 return Failure.NO
         elif self.step.count == self.choice.count:
             return failure
@@ -303,6 +327,12 @@ class _DeviceFrame(_Frame):
             if missing <= 0:
                 return True
         return False
+
+    def _is_hopeless(self) -> bool:
+        prospects = self.search.prospects
+        if prospects is None or self.step.count == 0:
+            return False
+        return prospects.lacks_devices(self.step.claim, self.step.request)
 
     def _advance(self) -> Step:
         state, choice, claim = self.search.state, self.choice, self.step.claim

@@ -33,7 +33,8 @@ _Request = ExactDeviceRequest | DeviceSubRequest
 class Alternative:
     """One way to serve a request: the only one, or a subrequest. `name` is what its results are called.
 
-    `count` is None for All. `constraints` are the positions of the claim's constraints that apply to it.
+    `count` is None for All. `constraints` are the positions of the claim's constraints that apply to it, and `derived`
+    the expressions of those derived attributes that one of them asks for: others are never evaluated.
     """
 
     name: str
@@ -182,6 +183,12 @@ class _Planner:
         admin_access = self._check(name, request)
         device_class = self._class(name, request.device_class_name)
         amounts = {} if request.capacity is None else request.capacity.requests
+        applicable = tuple(
+            number
+            for number, item in enumerate(constraints)
+            if not item.requests or parent in item.requests or name in item.requests
+        )
+        asked = {_attribute(constraints[number]) for number in applicable}
         content = KeyContent(
             class_selectors=_expressions(name, device_class.spec.selectors),
             request_selectors=_expressions(name, request.selectors),
@@ -196,12 +203,8 @@ class _Planner:
             admin_access=admin_access,
             tolerations=request.tolerations,
             # Of two entries with the same name the last one holds.
-            derived={item.name: item.expression for item in request.derived_attributes},
-            constraints=tuple(
-                number
-                for number, item in enumerate(constraints)
-                if not item.requests or parent in item.requests or name in item.requests
-            ),
+            derived={item.name: item.expression for item in request.derived_attributes if item.name in asked},
+            constraints=applicable,
         )
 
     def _check(self, name: str, request: _Request) -> bool:
@@ -262,6 +265,10 @@ def _expressions(request: str, selectors: Sequence[DeviceSelector]) -> tuple[str
             raise _unsupported(request, f"selector #{number} is not of a known kind; only cel is")
         expressions.append(selector.cel.expression)
     return tuple(expressions)
+
+
+def _attribute(constraint: DeviceConstraint) -> str | None:
+    return constraint.distinct_attribute if constraint.match_attribute is None else constraint.match_attribute
 
 
 def _count(name: str, request: _Request) -> int | None:

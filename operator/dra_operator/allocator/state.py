@@ -5,7 +5,7 @@ taken so far by the same code. Nothing outside is changed: ledger and views are 
 Source: docs/dra-semantics 3.5 and 3.6.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.candidates import Candidates
@@ -135,6 +135,22 @@ class NodeState:
         self.picks[pick.claim].pop()
         self._undo(pick)
 
+    def is_prepared(self, content: Slice) -> bool:
+        """True if the node can do without what a slice tells it to skip."""
+        return not content.skip_node_operations or (
+            self.features.optional_node_operations and self.node.skips_operations
+        )
+
+    def counters_at(self, layout: CounterLayout) -> object:
+        """Return what this attempt leaves of a pool's counters, or None where it has not touched them."""
+        found = self._counters.get(layout)
+        return None if found is None else (tuple(found.left), tuple(found.placed))
+
+    def shares(self) -> Iterator[tuple[tuple[int, int], object]]:
+        """Yield the devices, as (pool, position), of which this attempt has shares, in order, with their amounts."""
+        for key in sorted(key for key, picks in self._shares.items() if picks):
+            yield key, tuple(sorted(self._amounts[key].items()))
+
     def is_shareable(self, content: Slice, index: int) -> bool:
         """True if shares of the device are allocated rather than the device."""
         return self.features.consumable_capacity and bool(content.shareable >> index & 1)
@@ -177,9 +193,7 @@ class NodeState:
                 return False
         elif not self.view.pools[pick.pool].free & ~self.picked[pick.pool] & bit:
             return False
-        if pick.content.skip_node_operations:
-            return self.features.optional_node_operations and self.node.skips_operations
-        return True
+        return self.is_prepared(pick.content)
 
     def _has_share(self, pick: Pick) -> bool:
         if self._shares.get((pick.pool, pick.position)):
@@ -225,7 +239,7 @@ class NodeState:
         alternative = pick.alternative
         plan = self.plans[pick.claim]
         for number in alternative.constraints:
-            value = self._value(alternative, plan.constraints[number].attribute, pick.content, pick.index)
+            value = self.value(alternative, plan.constraints[number].attribute, pick.content, pick.index)
             if value is None or not self.constraints[pick.claim][number].add(value):
                 if strict:
                     raise FatalError(
@@ -238,9 +252,10 @@ class NodeState:
             pick.joined += 1
         return True
 
-    def _value(
+    def value(
         self, alternative: Alternative, attribute: str, content: Slice, index: int
     ) -> AttributeValue | None:
+        """Return an attribute of a device as a request sees it, or None if it has none. Raises FatalError."""
         if (expression := alternative.derived.get(attribute)) is not None:
             return self.derived(attribute, expression, content, index)
         return content.attribute(index, attribute)

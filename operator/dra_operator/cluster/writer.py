@@ -1,12 +1,12 @@
-"""The writer: decisions on their way to the API server, many at once, in order for each claim.
+"""The writer: decisions on their way to the API server, many at once.
 
 Writing is what bounds the operator: about eight to sixteen requests at once use the API server well, more
-only queue there (docs/kopf.md, 2.3). So a dozen slots serve two queues, decisions before annotations, and the
-writes of one claim never overtake each other. A write whose own claim is in trouble gives its slot back while
-it waits, so that one broken webhook does not hold up a cluster; one that waits for the API server keeps it,
-since the others would fare no better.
+only queue there (docs/kopf.md, 2.3). So a dozen slots serve two queues, decisions before annotations. A write
+whose own claim is in trouble gives its slot back while it waits, so that one broken webhook does not hold up
+a cluster; one that waits for the API server keeps it, since the others would fare no better.
 
-Each write that is submitted gets exactly one outcome.
+Each write that is submitted gets exactly one outcome. Whoever submits waits for it before the next write to
+the same claim, which depends on it (`controller.flights`); here all writes are of different claims.
 """
 
 import asyncio
@@ -60,8 +60,6 @@ TIMEOUT_SECONDS: Final = 60.0
 """For one request; the API server gives up on its side after at most that long."""
 BACKOFF = Backoff(base=0.2, cap=10.0)
 
-Key = tuple[str, str]
-
 
 class Writer:
     """Sends writes to claims and reports each outcome to `deliver_outcome`, on the event loop.
@@ -90,10 +88,9 @@ class Writer:
         self._delivery = Delivery(session, served, self._pause, random, backoff, timeout)
         self._free = concurrency
         self._returning: deque[asyncio.Future[None]] = deque()
-        self._decisions: deque[Key] = deque()
-        self._annotations: deque[Key] = deque()
-        self._waiting: dict[Key, deque[Write]] = {}
-        self._running: dict[Key, asyncio.Task[None]] = {}
+        self._decisions: deque[Write] = deque()
+        self._annotations: deque[Write] = deque()
+        self._running: set[asyncio.Task[None]] = set()
         self._stopping = False
 
     @property
@@ -104,30 +101,22 @@ class Writer:
     @property
     def queued(self) -> int:
         """How many writes were not begun yet."""
-        return sum(len(writes) for writes in self._waiting.values())
+        return len(self._decisions) + len(self._annotations)
 
     @property
     def busy(self) -> bool:
         """Whether requests of lesser weight should wait: writes are queued, or half of the slots are taken."""
-        return bool(self._waiting) or self._free * 2 < self._concurrency
+        return self.queued > 0 or self._free * 2 < self._concurrency
 
     def submit(self, write: Write) -> None:
-        """Send a write as soon as its claim and a slot are free.
+        """Send a write as soon as a slot is free.
 
         Its outcome arrives later, never within this call.
         """
         if self._stopping or not steps(write):
             self._unsent(write)
             return
-        key = (write.namespace, write.name)
-        queue = self._waiting.setdefault(key, deque())
-        # Whatever is newer says more: an annotation that has not been sent is out of date.
-        for stale in [other for other in queue if isinstance(other, AnnotateWrite)]:
-            queue.remove(stale)
-            self._unsent(stale)
-        queue.append(write)
-        if key not in self._running:
-            self._line_up(key)
+        (self._annotations if isinstance(write, AnnotateWrite) else self._decisions).append(write)
         self._fill()
 
     async def drain(self, seconds: float) -> int:
@@ -136,11 +125,11 @@ class Writer:
         Return how many were left unfinished; their outcome is Unknown.
         """
         self._stopping = True
-        for queue in self._waiting.values():
+        for queue in (self._decisions, self._annotations):
             for write in queue:
                 self._unsent(write)
-        self._waiting.clear()
-        tasks = set(self._running.values())
+            queue.clear()
+        tasks = set(self._running)
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=seconds)
             for task in late:
@@ -150,10 +139,6 @@ class Writer:
             return len(late)
         return 0
 
-    def _line_up(self, key: Key) -> None:
-        first = self._waiting[key][0]
-        (self._annotations if isinstance(first, AnnotateWrite) else self._decisions).append(key)
-
     def _fill(self) -> None:
         """Give free slots away: first to writes that come back from a pause, then to decisions."""
         while self._free:
@@ -162,19 +147,13 @@ class Writer:
                 if back.done():
                     continue
                 back.set_result(None)
-            elif self._decisions or self._annotations:
-                key = (self._decisions or self._annotations).popleft()
-                if key not in self._waiting or key in self._running:
-                    continue
-                write = self._waiting[key].popleft()
-                if not self._waiting[key]:
-                    del self._waiting[key]
-                self._running[key] = asyncio.create_task(self._run(key, write))
+            elif queue := self._decisions or self._annotations:
+                self._running.add(asyncio.create_task(self._run(queue.popleft())))
             else:
                 return
             self._free -= 1
 
-    async def _run(self, key: Key, write: Write) -> None:
+    async def _run(self, write: Write) -> None:
         outcome: WriteOutcome = Unknown(write)
         try:
             outcome = await self._delivery.deliver(write)
@@ -183,10 +162,10 @@ class Writer:
         except Exception:
             log.exception("write stopped by a defect", namespace=write.namespace, name=write.name)
         finally:
-            del self._running[key]
+            task = asyncio.current_task()
+            assert task is not None
+            self._running.discard(task)
             self._free += 1
-            if key in self._waiting:
-                self._line_up(key)
             self._report(outcome)
             self._fill()
 

@@ -97,7 +97,8 @@ def _draw(
     sets: Mapping[str, int],
     positions: Mapping[tuple[str, str], int],
 ) -> Draw:
-    amounts: list[tuple[int, int]] = []
+    # A set named twice, which no API server admits, counts twice.
+    amounts: dict[int, int] = {}
     for use in consumes:
         if use.counter_set not in sets:
             raise CounterError(f"device {device} uses counter set {use.counter_set}, which the pool has not")
@@ -107,5 +108,5 @@ def _draw(
                 raise CounterError(
                     f"device {device} uses counter {name}, which counter set {use.counter_set} has not"
                 )
-            amounts.append((position, nano))
-    return Draw(tuple(amounts), tuple((sets[use.counter_set], use.groups) for use in consumes))
+            amounts[position] = amounts.get(position, 0) + nano
+    return Draw(tuple(amounts.items()), tuple((sets[use.counter_set], use.groups) for use in consumes))
