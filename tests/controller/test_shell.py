@@ -76,6 +76,16 @@ async def test_kopf_runs_the_operator_and_stops_it_with_0(apart, shell):
         assert await asyncio.wait_for(task, 2) == 0
 
 
+async def test_nothing_is_waited_for_that_cannot_be_had(shell, unused_port):
+    """While nobody answers, neither at the start nor later, the operator ends with 0 and at once when told to."""
+    async with shell(f"http://127.0.0.1:{unused_port}") as (task, runtime, stop):
+        await asyncio.sleep(0.2)
+        assert runtime.unready()
+        stop.set()
+
+        assert await asyncio.wait_for(task, 2) == 0
+
+
 async def test_writes_on_their_way_are_finished_before_the_end(apart, shell):
     """SIGTERM: no new pass, but what is being written is written."""
     apart.put(node(), CLASS, resource_slice("gpu-0"), claim())
@@ -134,12 +144,13 @@ async def test_kopf_answers_its_own_probe(apart, shell, unused_port):
     assert answer["runtime"]["objects"]["Namespace"] == 4
 
 
-def test_kopf_is_a_shell_only():
+async def test_kopf_is_a_shell_only():
     """No peering, no scanning, no Events of its own, and back-offs that never end."""
-    settings = kopf.OperatorSettings()
-    tune(settings)
+    settings, backoff = kopf.OperatorSettings(), EndlessBackoff()
+    tune(settings, backoff)
 
     assert settings.peering.standalone
     assert settings.scanning.disabled
     assert not settings.posting.enabled
-    assert list(itertools.islice(EndlessBackoff(), 8)) == [1, 2, 4, 8, 16, 30, 30, 30]
+    assert settings.networking.error_backoffs is backoff
+    assert list(itertools.islice(backoff, 8)) == [1, 2, 4, 8, 16, 30, 30, 30]

@@ -24,22 +24,41 @@ log = get_logger()
 
 
 class EndlessBackoff:
-    """Back-offs in seconds that never end: a control plane that is away for an hour is no reason to exit."""
+    """Back-offs in seconds that never end: a control plane that is away for an hour is no reason to exit.
+
+    They know which of Kopf's tasks they keep going. Of these, Kopf leaves its first look at what is served
+    behind when it ends, and then waits five seconds for it in vain.
+    """
+
+    def __init__(self) -> None:
+        self._asking: set[asyncio.Task[Any]] = set()
 
     def __iter__(self) -> Iterator[float]:
-        """Return 1, 2, 4, ... up to 30, for ever."""
+        """Return 1, 2, 4, ... up to 30, for ever; each request of Kopf's begins here, in its task."""
+        if (task := asyncio.current_task()) is not None:
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+        return self._seconds()
+
+    def end(self) -> None:
+        """Cancel the tasks that still ask the API server for something."""
+        for task in self._asking:
+            task.cancel()
+
+    @staticmethod
+    def _seconds() -> Iterator[float]:
         seconds = 1.0
         while True:
             yield seconds
             seconds = min(seconds * 2, 30.0)
 
 
-def tune(settings: kopf.OperatorSettings) -> None:
+def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff) -> None:
     """Set Kopf up as a shell only. Source: docs/kopf.md, 1.7."""
     settings.peering.standalone = True
     settings.posting.enabled = False
     settings.scanning.disabled = True
-    settings.networking.error_backoffs = EndlessBackoff()
+    settings.networking.error_backoffs = backoff
     settings.networking.request_timeout = 60
     settings.networking.connect_timeout = 10
     settings.watching.server_timeout = 300
@@ -51,24 +70,27 @@ def build_registry(
     runtime: Runtime,
     access: Access,
     *,
+    backoff: EndlessBackoff,
     started: Callable[[Runtime], None],
     stopped: Callable[[], None],
 ) -> kopf.OperatorRegistry:
     """Return Kopf's handlers: start-up, clean-up, login and probe, and none for any resource.
 
-    `started` is called when everything has been spawned, `stopped` when the runtime has stopped.
+    `backoff` is that of Kopf's requests. `started` is called when everything has been spawned, `stopped` when
+    the runtime has stopped.
     """
     registry = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=registry, id="runtime")
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
-        tune(settings)
+        tune(settings, backoff)
         await runtime.start()
         started(runtime)
 
     @kopf.on.cleanup(registry=registry, id="runtime")
     async def stop(**_: Any) -> None:
         await runtime.close()
+        backoff.end()
         stopped()
 
     @kopf.on.login(registry=registry, id="access")
@@ -115,11 +137,11 @@ async def serve(
         log.critical(messages.CANNOT_LISTEN, address=settings.listen, why=str(error))
         await runtime.close()
         return 1
-    kopf_settings = kopf.OperatorSettings()
-    tune(kopf_settings)
+    kopf_settings, backoff = kopf.OperatorSettings(), EndlessBackoff()
+    tune(kopf_settings, backoff)
     # A task of Kopf's waits for the stop flag. After a signal nobody else raises it, and Kopf waits five
     # seconds for the end of that task.
-    registry = build_registry(runtime, access, started=started, stopped=stop.set)
+    registry = build_registry(runtime, access, backoff=backoff, started=started, stopped=stop.set)
     try:
         await kopf.operator(
             registry=registry,
