@@ -9,7 +9,7 @@ from dra_operator.allocator import bounds
 from dra_operator.allocator.bounds import Choice, Rule
 from dra_operator.allocator.groups import Groups
 
-PAIRS = Groups(groups=(0b0011, 0b1100), number_of=(0, 0, 1, 1), members=0b1111, odd=0)
+PAIRS = Groups(groups=(0b0011, 0b1100), members=0b1111, odd=0, size=4)
 
 
 @given(st.lists(st.integers(0, 31), max_size=5))
@@ -66,7 +66,7 @@ def test_requests_that_share_too_few_devices_cannot_be_apart() -> None:
 
 def test_a_group_of_three_has_room_for_one_pair() -> None:
     """Two claims for a pair each do not fit in one triple; a pair and the triple's shareable devices might."""
-    triple = Rule(matching=True, groups=Groups(groups=(0b111,), number_of=(0, 0, 0), members=0b111, odd=0))
+    triple = Rule(matching=True, groups=Groups(groups=(0b111,), members=0b111, odd=0, size=3))
     demands = [(Choice(0b111, 2, (0,)),), (Choice(0b111, 2, (1,)),)]
     allowed = (0b111, 0b111)
 
@@ -77,7 +77,7 @@ def test_a_group_of_three_has_room_for_one_pair() -> None:
 
 def test_two_rules_of_one_request_are_counted_once() -> None:
     """The same pair can satisfy both."""
-    triple = Rule(matching=True, groups=Groups(groups=(0b111,), number_of=(0, 0, 0), members=0b111, odd=0))
+    triple = Rule(matching=True, groups=Groups(groups=(0b111,), members=0b111, odd=0, size=3))
     demands = [(Choice(0b111, 2, (0, 1)),)]
 
     assert bounds.fit_in_groups([triple, triple], demands, 0b111, (0b111, 0b111), shareable=0)

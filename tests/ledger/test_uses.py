@@ -127,3 +127,15 @@ def test_changes_say_what_came_back(ledger: Ledger, holding: Any) -> None:
     ledger.remove("team", "a")
 
     assert touched.devices == {("gpu", "pool", "2"): False, ("gpu", "pool", "1"): True}
+
+
+def test_whoever_is_gone_is_told_nothing(ledger: Ledger, holding: Any) -> None:
+    """The ledger keeps none of those who once subscribed; the others go on being told."""
+    gone = ledger.subscribe()
+    kept = ledger.subscribe()
+    del gone
+    last = ledger.subscribe()
+    ledger.put(holding("a", "1"))
+
+    assert len(ledger._subscribers) == 2
+    assert kept.devices == last.devices == {("gpu", "pool", "1"): False}

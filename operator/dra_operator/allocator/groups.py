@@ -9,28 +9,39 @@ Source: docs/dra-semantics 3.7.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import cached_property
+from typing import Any
 
-from dra_operator.api.attributes import AttributeValue
-from dra_operator.inventory import NodeView
+from dra_operator.inventory import NodeView, bits
 from dra_operator.inventory.columns import AttributeColumn
 
 _MAX_KNOWN = 4096
 _SCALARS = frozenset(("int", "bool", "string", "version"))
+_Pair = tuple[AttributeColumn | None, AttributeColumn | None]
+"""The columns of an attribute: by its literal key, and by its bare id."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Groups:
     """Sets of positions of a node view, each of devices with equal values, by their lowest device.
 
-    `number_of` gives the group of each position, -1 for none; `members` is all groups together: the devices that have
-    all of the attributes. `odd` are those with a list or an unknown value.
+    `members` is all groups together: the devices that have all of the attributes. `odd` are those with a list or an
+    unknown value. `size` is the number of all devices.
     """
 
     groups: tuple[int, ...]
-    number_of: tuple[int, ...]
     members: int
     odd: int
+    size: int
+
+    @cached_property
+    def number_of(self) -> Sequence[int]:
+        """The number of the group of each position, -1 for none."""
+        numbers = [-1] * self.size
+        for number, those in enumerate(self.groups):
+            for position in bits.each(those):
+                numbers[position] = number
+        return numbers
 
 
 @dataclass(slots=True)
@@ -48,54 +59,60 @@ class Grouping:
         return found
 
     def _find(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
-        table = [
-            (len(content.names), [content.attribute_columns(name) for name in attributes])
-            for pool in view.pools
-            for content in pool.slices
-        ]
-        key = tuple(
-            (size, *(column and column.serial for pair in columns for column in pair))
-            for size, columns in table
-        )
+        table: list[tuple[int, list[_Pair]]] = []
+        serials: list[int | None] = [len(attributes)]
+        for pool in view.pools:
+            for content in pool.slices:
+                columns = [content.attribute_columns(name) for name in attributes]
+                table.append((len(content.names), columns))
+                serials.append(len(content.names))
+                for literal, bare in columns:
+                    serials.append(None if literal is None else literal.serial)
+                    serials.append(None if bare is None else bare.serial)
+        key = tuple(serials)
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            rows = chain.from_iterable(_rows(size, columns) for size, columns in table)
-            found = self._known[key] = _group(rows)
+            found = self._known[key] = _group(table)
         return found
 
 
-def _rows(
-    size: int, columns: Sequence[tuple[AttributeColumn | None, AttributeColumn | None]]
-) -> Iterable[tuple[AttributeValue | None, ...]]:
-    """Return the values of each device of a slice; what its literal key lacks may stand under the bare one."""
-    merged: list[Sequence[AttributeValue | None]] = []
-    for literal, bare in columns:
-        if literal is not None and bare is not None:
-            pairs = zip(literal.values, bare.values, strict=True)
-            merged.append([first if first is not None else second for first, second in pairs])
-        else:
+def _group(table: Sequence[tuple[int, Sequence[_Pair]]]) -> Groups:
+    """Return the groups of some slices, of each its number of devices, and the columns of each attribute."""
+    groups: dict[object, int] = {}
+    odd = members = start = 0
+    for size, columns in table:
+        for kind, those in _alike(size, columns):
+            here = those << start
+            for value in kind:
+                if value is not None and value[0] not in _SCALARS:
+                    odd |= here
+                    break
+            else:
+                if None not in kind:
+                    groups[kind] = groups.get(kind, 0) | here
+                    members |= here
+        start += size
+    return Groups(tuple(groups.values()), members, odd, start)
+
+
+def _alike(size: int, columns: Sequence[_Pair]) -> Iterable[tuple[tuple[Any, ...], int]]:
+    """Return types and values of the devices of a slice, each with those that have them, by their lowest."""
+    if len(columns) == 1:
+        literal, bare = columns[0]
+        if literal is None or bare is None:
             column = literal or bare
-            merged.append((None,) * size if column is None else column.values)
-    return zip(*merged, strict=True)
+            return [] if column is None else [((value,), those) for value, those in column.sets]
+    rows = zip(*[_values(size, literal, bare) for literal, bare in columns], strict=True)
+    return [(row, 1 << position) for position, row in enumerate(rows)]
 
 
-def _group(rows: Iterable[tuple[AttributeValue | None, ...]]) -> Groups:
-    numbers: dict[tuple[AttributeValue | None, ...], int] = {}
-    groups: list[int] = []
-    number_of: list[int] = []
-    odd = members = 0
-    for position, values in enumerate(rows):
-        bit = 1 << position
-        number = -1
-        if any(value is not None and value.type not in _SCALARS for value in values):
-            odd |= bit
-        elif None not in values:
-            members |= bit
-            number = numbers.setdefault(values, len(groups))
-            if number == len(groups):
-                groups.append(0)
-            groups[number] |= bit
-        number_of.append(number)
-    return Groups(tuple(groups), tuple(number_of), members, odd)
+def _values(size: int, literal: AttributeColumn | None, bare: AttributeColumn | None) -> Iterable[object]:
+    """Return type and value of each device of a slice; what its literal key lacks may stand under the bare one."""
+    nothing = (None,) * size
+    pairs = zip(
+        nothing if literal is None else literal.values, nothing if bare is None else bare.values, strict=True
+    )
+    values = [first if first is not None else second for first, second in pairs]
+    return [None if value is None else (value.type, value.value) for value in values]

@@ -47,13 +47,12 @@ class Kinds:
         for index in bits.each(unreadable):
             # Each selector fails on it, whatever it reads.
             yield prepare_device(content.driver, content.device(index)), 1 << index
-        names = part.names
         for those in part.sets():
             readable = those & ~unreadable
             for is_shareable, alike in ((False, readable & ~shareable), (True, readable & shareable)):
                 if alike:
                     first = bits.lowest(alike)
-                    kind = (content.driver, is_shareable, names, part.row(first))
+                    kind = (content.driver, is_shareable, part.row(first))
                     ready = self._ready.get(kind)
                     if ready is None:
                         ready = self._ready[kind] = prepare_device(content.driver, part.device(first))

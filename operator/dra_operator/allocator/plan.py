@@ -7,10 +7,13 @@ Source: docs/dra-semantics 3.1 and 3.7.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from dra_operator.allocator.candidates import CandidateKey, Candidates, KeyContent
 from dra_operator.allocator.decision import FatalError, claim_key
 from dra_operator.allocator.reasons import Reason
+from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import (
     DeviceClass,
     DeviceConstraint,
@@ -27,6 +30,7 @@ MAX_DEVICES = 32
 """How many devices one claim can have. Source: AllocationResultsMaxSize of resource.k8s.io."""
 
 _Request = ExactDeviceRequest | DeviceSubRequest
+_NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,29 +118,36 @@ def with_requests(
 def _claim_plan(
     claim: ResourceClaim, requests: tuple[RequestPlan, ...], constraints: tuple[ConstraintPlan, ...]
 ) -> ClaimPlan:
-    every = [item for request in requests for item in request.alternatives]
+    evaluates_used = needs_free = False
+    countable = True
+    most = 0
+    asked: list[object] = []
+    for request in requests:
+        largest, takes = 0, True
+        alternatives: list[object] = []
+        for item in request.alternatives:
+            count, derived = item.count or 0, item.derived
+            largest = max(largest, count)
+            takes = takes and count != 0
+            evaluates_used = evaluates_used or item.count is None or item.admin_access
+            countable = countable and count > 0 and not item.admin_access and not derived
+            alternatives.append(
+                (
+                    item.key.serial,
+                    item.count,
+                    item.admin_access,
+                    tuple(sorted(derived.items())) if derived else (),
+                    item.constraints,
+                )
+            )
+        asked.append((request.prioritized, tuple(alternatives)))
+        needs_free = needs_free or takes
+        most += largest
+    # All of it is texts and numbers: a record among them would be hashed by a call.
+    signature = (tuple(asked), tuple([(item.attribute, item.matching) for item in constraints]))
     return ClaimPlan(
-        claim=claim,
-        requests=requests,
-        constraints=constraints,
-        # All of it is texts and numbers: a record among them would be hashed by a call.
-        signature=(
-            tuple(_signature(request) for request in requests),
-            tuple((item.attribute, item.matching) for item in constraints),
-        ),
-        evaluates_used=any(item.count is None or item.admin_access for item in every),
-        needs_free=any(all(item.count for item in request.alternatives) for request in requests),
-        countable=all(map(_is_countable, every)) and _most(requests) <= MAX_DEVICES,
+        claim, requests, constraints, signature, evaluates_used, needs_free, countable and most <= MAX_DEVICES
     )
-
-
-def _is_countable(alternative: Alternative) -> bool:
-    count = alternative.count
-    return count is not None and count > 0 and not alternative.admin_access and not alternative.derived
-
-
-def _most(requests: Sequence[RequestPlan]) -> int:
-    return sum(max(item.count or 0 for item in request.alternatives) for request in requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +165,11 @@ class _Planner:
             planned = self._request(request, devices.constraints)
             requests.append(planned)
             # A request for all devices counts at least none; the search on a node knows its number.
-            least = min(0 if item.count is None else item.count for item in planned.alternatives)
+            least = min([item.count or 0 for item in planned.alternatives])
             if least > left:
                 raise too_many(planned.name, least, MAX_DEVICES - left)
             left -= least
-        constraints = tuple(self._constraint(item) for item in devices.constraints)
+        constraints = tuple([self._constraint(item) for item in devices.constraints])
         return _claim_plan(self.claim, tuple(requests), constraints)
 
     def _request(self, request: DeviceRequest, constraints: Sequence[DeviceConstraint]) -> RequestPlan:
@@ -172,43 +183,53 @@ class _Planner:
                 request.name, "has subrequests, but the feature DRAPrioritizedList is switched off"
             )
         alternatives = tuple(
-            self._alternative(request.name, f"{request.name}/{item.name}", item, constraints)
-            for item in request.first_available
+            [
+                self._alternative(request.name, f"{request.name}/{item.name}", item, constraints)
+                for item in request.first_available
+            ]
         )
         return RequestPlan(request.name, prioritized=True, alternatives=alternatives)
 
     def _alternative(
         self, parent: str, name: str, request: _Request, constraints: Sequence[DeviceConstraint]
     ) -> Alternative:
-        admin_access = self._check(name, request)
+        selectors, admin_access = self._check(name, request)
         device_class = self._class(name, request.device_class_name)
-        amounts = {} if request.capacity is None else request.capacity.requests
+        amounts: Mapping[str, Quantity] = _NOTHING if request.capacity is None else request.capacity.requests
         applicable = tuple(
-            number
-            for number, item in enumerate(constraints)
-            if not item.requests or parent in item.requests or name in item.requests
+            [
+                number
+                for number, item in enumerate(constraints)
+                if not item.requests or parent in item.requests or name in item.requests
+            ]
         )
-        asked = {_attribute(constraints[number]) for number in applicable}
-        content = KeyContent(
-            class_selectors=_expressions(name, device_class.spec.selectors),
-            request_selectors=_expressions(name, request.selectors),
-            tolerations=request.tolerations,
-            amounts=tuple(sorted((key, amount.nano, amount.text) for key, amount in amounts.items())),
-        )
-        return Alternative(
-            name=name,
-            device_class=device_class,
-            key=self.candidates.key(content, amounts),
-            count=_count(name, request),
-            admin_access=admin_access,
-            tolerations=request.tolerations,
+        derived: dict[str, str] = {}
+        if request.derived_attributes:
+            asked = {_attribute(constraints[number]) for number in applicable}
             # Of two entries with the same name the last one holds.
-            derived={item.name: item.expression for item in request.derived_attributes if item.name in asked},
-            constraints=applicable,
+            derived = {
+                item.name: item.expression for item in request.derived_attributes if item.name in asked
+            }
+        content = KeyContent(
+            _expressions(name, device_class.spec.selectors),
+            selectors,
+            request.tolerations,
+            tuple(sorted([(key, amount.nano, amount.text) for key, amount in amounts.items()])),
+        )
+        # By position, in the order of the fields: where each claim asks for something new, one is made for each.
+        return Alternative(
+            name,
+            device_class,
+            self.candidates.key(content, amounts),
+            _count(name, request),
+            admin_access,
+            request.tolerations,
+            derived,
+            applicable,
         )
 
-    def _check(self, name: str, request: _Request) -> bool:
-        """Refuse what is switched off; return whether admin access is asked for."""
+    def _check(self, name: str, request: _Request) -> tuple[tuple[str, ...], bool]:
+        """Refuse what is switched off; return the selectors, and whether admin access is asked for."""
         if request.capacity is not None and not self.features.consumable_capacity:
             raise _unsupported(
                 name, "has capacity requests, but the feature DRAConsumableCapacity is switched off"
@@ -217,12 +238,12 @@ class _Planner:
             raise _unsupported(
                 name, "has derived attributes, but the feature DRADerivedAttributes is switched off"
             )
-        _expressions(name, request.selectors)
+        selectors = _expressions(name, request.selectors)
         if not isinstance(request, ExactDeviceRequest) or request.admin_access is None:
-            return False
+            return selectors, False
         if not self.features.admin_access:
             raise _unsupported(name, "admin access is requested, but the feature is switched off")
-        return request.admin_access
+        return selectors, request.admin_access
 
     def _class(self, request: str, name: str) -> DeviceClass:
         if not name:
@@ -279,17 +300,3 @@ def _count(name: str, request: _Request) -> int | None:
             return None
         case mode:
             raise _unsupported(name, f"allocation mode {mode!r} is not known; ExactCount and All are")
-
-
-def _signature(request: RequestPlan) -> object:
-    alternatives = tuple(
-        (
-            item.key.serial,
-            item.count,
-            item.admin_access,
-            tuple(sorted(item.derived.items())),
-            item.constraints,
-        )
-        for item in request.alternatives
-    )
-    return (request.prioritized, alternatives)

@@ -39,20 +39,12 @@ class _Name:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a slice: some of its columns, in the slice's order.
-
-    `key` is equal for parts that no selector with these reads can tell apart, device by device.
-    """
+    """A part of a slice: some of its columns, and the key of what is read of it."""
 
     content: Slice
     attributes: _Named
     capacity: _Named
     key: object
-
-    @property
-    def names(self) -> object:
-        """The names of what is read, as something hashable."""
-        return (tuple([name for name, _ in self.attributes]), tuple([name for name, _ in self.capacity]))
 
     def sets(self) -> list[int]:
         """Return the sets of devices that are equal in what is read."""
@@ -60,19 +52,20 @@ class Part:
         for _, column in (*self.attributes, *self.capacity):
             sets = column.sets
             if len(sets) > 1:
-                found = [both for those in found for equal in sets if (both := those & equal)]
+                found = [both for those in found for _, equal in sets if (both := those & equal)]
         return found
 
     def row(self, index: int) -> object:
-        """Return what is read of a device, without the names, as something hashable that keeps 1 and true apart."""
+        """Return what is read of a device, with the names, as something hashable that keeps 1 and true apart."""
         return (
             tuple(
                 [
-                    (value := column.values[index]) and (value.type, value.value)
-                    for _, column in self.attributes
+                    (name, value.type, value.value)
+                    for name, column in self.attributes
+                    if (value := column.values[index]) is not None
                 ]
             ),
-            tuple([column.keys[index] for _, column in self.capacity]),
+            tuple([(name, column.keys[index]) for name, column in self.capacity]),
         )
 
     def device(self, index: int) -> Device:
@@ -117,29 +110,44 @@ class Reads:
             ),
         )
 
-    def part(self, content: Slice) -> Part:
-        """Return the part of a slice that is read."""
-        if self.whole:
-            attributes = tuple(content.attributes.items())
-            capacity = tuple(content.capacity.items())
-        else:
-            names = self._names.get(content.driver)
-            if names is None:
-                names = self._names[content.driver] = (
-                    tuple(name for item in self.attributes for name in item.of_driver(content.driver)),
-                    tuple(name for item in self.capacity for name in item.of_driver(content.driver)),
-                )
-            attributes = _found(names[0], content.attributes)
-            capacity = _found(names[1], content.capacity)
-        key = (
-            tuple([(name, column.serial) for name, column in attributes]),
-            tuple([(name, column.serial) for name, column in capacity]),
+    def key(self, content: Slice) -> object:
+        """Return something equal for slices that no selector with these reads can tell apart, device by device."""
+        attributes, capacity = self._names_of(content)
+        return (
+            # Most selectors of classes read the driver alone.
+            _serials(attributes, content.attributes) if attributes else (),
+            _serials(capacity, content.capacity) if capacity else (),
             content.driver if self.driver else None,
             content.shareable,
             content.unreadable,
             len(content.names),
         )
-        return Part(content, attributes, capacity, key)
+
+    def part(self, content: Slice) -> Part:
+        """Return the part of a slice that is read."""
+        attributes, capacity = self._names_of(content)
+        return Part(
+            content,
+            _found(attributes, content.attributes),
+            _found(capacity, content.capacity),
+            self.key(content),
+        )
+
+    def _names_of(self, content: Slice) -> tuple[Iterable[str], Iterable[str]]:
+        """Return the names of attributes and of amounts that are read, as devices of this slice may write them."""
+        if self.whole:
+            return content.attributes, content.capacity
+        names = self._names.get(content.driver)
+        if names is None:
+            names = self._names[content.driver] = (
+                tuple([name for item in self.attributes for name in item.of_driver(content.driver)]),
+                tuple([name for item in self.capacity for name in item.of_driver(content.driver)]),
+            )
+        return names
+
+
+def _serials(names: Iterable[str], table: Mapping[str, Column[Any]]) -> tuple[tuple[str, int], ...]:
+    return tuple([(name, column.serial) for name in names if (column := table.get(name)) is not None])
 
 
 def _found(names: Iterable[str], table: Mapping[str, Column[Any]]) -> _Named:

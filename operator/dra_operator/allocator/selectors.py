@@ -49,17 +49,16 @@ class SelectorAnswers:
         """
         if self.program is None:
             return 0, wanted
-        part = self.reads.part(content)
-        answer = self._answer(part)
+        answer = self._answer(self.reads.key(content))
         if missing := wanted & ~answer.known:
-            self._evaluate(self.program, part, missing, answer=answer, budget=budget)
+            self._evaluate(self.program, self.reads.part(content), missing, answer=answer, budget=budget)
         return answer.selected & wanted, answer.failed & wanted
 
     def errors(self, content: Slice, failed: int) -> Counter[str]:
         """Return the errors of the devices on which the selector fails, each with their number."""
         if self.program is None:
             return Counter({str(self.error): failed.bit_count()})
-        answer = self._answer(self.reads.part(content))
+        answer = self._answer(self.reads.key(content))
         if answer.told is None or answer.told[0] != failed:
             texts = Counter(str(self.failure(content, index)) for index in bits.each(failed))
             answer.told = (failed, texts)
@@ -76,13 +75,13 @@ class SelectorAnswers:
             return error
         raise AssertionError("the selector does not fail on this device")
 
-    def _answer(self, part: Part) -> _SliceAnswer:
+    def _answer(self, key: object) -> _SliceAnswer:
         """Return what is kept about slices that look the same to the selector."""
-        answer = self._by_columns.get(part.key)
+        answer = self._by_columns.get(key)
         if answer is None:
             if len(self._by_columns) >= _MAX_ANSWERS:
                 self._by_columns.clear()
-            answer = self._by_columns[part.key] = _SliceAnswer()
+            answer = self._by_columns[key] = _SliceAnswer()
         return answer
 
     def _evaluate(

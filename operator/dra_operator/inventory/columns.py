@@ -33,11 +33,15 @@ class Column(Generic[_T]):
     values: tuple[_T | None, ...]
     keys: tuple[object, ...]
     given_whole: bool = False
-    _sets: tuple[int, ...] = ()
+    _sets: tuple[tuple[object, int], ...] = ()
 
     @property
-    def sets(self) -> tuple[int, ...]:
-        """The sets of devices with equal values, by their lowest; those without a value are one."""
+    def sets(self) -> tuple[tuple[object, int], ...]:
+        """The different values, each with the set of devices that have it, by their lowest.
+
+        A value is something hashable, equal for equal values alone: of an attribute the pair of its type and its value,
+        None where a device has none.
+        """
         if not self._sets:
             self._sets = tuple(_sets(self.keys))
         return self._sets
@@ -72,23 +76,26 @@ class Columns:
         return found
 
 
-def _sets(keys: tuple[object, ...]) -> Iterable[int]:
+def _sets(keys: tuple[object, ...]) -> Iterable[tuple[object, int]]:
     if keys.count(keys[0]) == len(keys):
-        return (bits.first(len(keys)),)
+        return ((_hashable(keys[0]), bits.first(len(keys))),)
     # Most equal values are the same object, which is found out without a look at them.
     same: defaultdict[int, int] = defaultdict(int)
     bit = 1
     for key in keys:
         same[id(key)] |= bit
         bit <<= 1
+    objects = {id(key): key for key in keys}
     equal: dict[object, int] = {}
-    for those in same.values():
-        key = keys[bits.lowest(those)]
-        if type(key) is AttributeValue:
-            # A pair is hashed in a fraction of the time of a record.
-            key = (key.type, key.value)
-        equal[key] = equal.get(key, 0) | those
-    return equal.values()
+    for identity, those in same.items():
+        value = _hashable(objects[identity])
+        equal[value] = equal.get(value, 0) | those
+    return equal.items()
+
+
+def _hashable(key: object) -> object:
+    # A pair is hashed in a fraction of the time of a record.
+    return (key.type, key.value) if type(key) is AttributeValue else key
 
 
 def _is_given_whole(capacity: DeviceCapacity) -> bool:

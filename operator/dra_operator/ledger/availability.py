@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from dra_operator.inventory import PoolKey, PoolView, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
-from dra_operator.ledger.uses import Ledger, Touched
+from dra_operator.ledger.uses import DeviceKey, Ledger, Touched
 
 _Index = dict[str, dict[PoolView, None]]
 """The views of a pool by the devices they have."""
@@ -88,10 +88,10 @@ class Availability:
         opened = closed = 0
         if changes is not None:
             closed = bits.first(len(self.views.order)) if changes.renumbered else changes.nodes
-        for (driver, pool, device), came_back in touched.items():
-            opened_here, closed_here = self._touch((driver, pool), device, came_back=came_back)
-            opened |= opened_here
-            closed |= closed_here
+        if touched:
+            opened_by_use, closed_by_use = self._touch(touched)
+            opened |= opened_by_use
+            closed |= closed_by_use
         # A view can look open until the last of its devices is up to date, so what may be closed is counted last.
         self.nonempty |= opened
         if closed:
@@ -154,34 +154,38 @@ class Availability:
             if len(views) < _VIEWS_WORTH_AN_INDEX:
                 self._by_device.pop(key, None)
 
-    def _touch(self, pool: PoolKey, device: str, *, came_back: bool) -> tuple[int, int]:
-        """Bring a device up to date; return the nodes of views that gained, and of those that lost their last one."""
-        views = self._views_with(pool, device)
-        free = not self.ledger.is_exclusive(pool, device)
-        used = device in self.ledger.used(pool)
-        charged = bool(self.ledger.consumed(pool, device))
-        opened = closed = 0
-        helped = 0
-        for view in views:
-            position = view.position(device)
-            if position is not None:
+    def _touch(self, touched: Mapping[DeviceKey, bool]) -> tuple[int, int]:
+        """Bring devices up to date; return the nodes of views that gained, and of those that lost their last one."""
+        opened = closed = helped = 0
+        for (driver, name, device), came_back in touched.items():
+            pool = (driver, name)
+            holders = self.ledger.used(pool).get(device)
+            for view in self._views_with(pool, device):
+                position = view.position(device)
+                if position is None:
+                    continue
                 bit = 1 << position
-                view.free = view.free | bit if free else view.free & ~bit
-                view.charged = view.charged | bit if charged else view.charged & ~bit
+                view.free = view.free | bit if holders is None or not holders.exclusive else view.free & ~bit
+                view.charged = (
+                    view.charged & ~bit if holders is None or not holders.consume else view.charged | bit
+                )
                 if came_back:
                     helped |= view.nodes
                 if view.free:
                     opened |= view.nodes
                 else:
                     closed |= view.nodes
-        helped |= self._touch_counters(pool, device, used=used, came_back=came_back)
+            if pool in self._layouts:
+                helped |= self._touch_counters(pool, device, used=holders is not None, came_back=came_back)
         if helped:
             self.log.append(helped)
         return opened, closed
 
     def _views_with(self, pool: PoolKey, device: str) -> Iterable[PoolView]:
         """Return the views that can have a device. Most pools have one view; a pool of many slices has one a node."""
-        views = self.views.of_pool.get(pool, {})
+        views = self.views.of_pool.get(pool)
+        if views is None:
+            return ()
         if len(views) < _VIEWS_WORTH_AN_INDEX:
             return views.values()
         index = self._by_device.get(pool)
@@ -198,7 +202,7 @@ class Availability:
         can change which compatibility groups are admitted, or take less than nothing.
         """
         helped = 0
-        for layout in self._layouts.get(pool, ()):
+        for layout in self._layouts[pool]:
             if device not in layout.draws:
                 continue
             self._counters[layout].mark(device, used=used)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
-from weakref import WeakSet
+from weakref import ref
 
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.inventory import PoolKey
@@ -50,11 +50,19 @@ class _Shares:
 
 
 @dataclass(slots=True)
-class _Holders:
+class Holders:
     """Who holds a device: claims that have it alone, and shares, which few devices have."""
 
     exclusive: tuple[ClaimKey, ...] = ()
     shares: _Shares | None = None
+
+    @property
+    def consume(self) -> bool:
+        """True if shares consume capacity of the device."""
+        return self.shares is not None and bool(self.shares.amounts)
+
+
+_NOBODY: Final[Mapping[str, Holders]] = MappingProxyType({})
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -75,15 +83,17 @@ class Ledger:
     version: int = 0
     _written: dict[ClaimKey, tuple[Use, ...]] = field(default_factory=dict)
     _assumed: dict[ClaimKey, tuple[Use, ...]] = field(default_factory=dict)
-    _held: dict[PoolKey, dict[str, _Holders]] = field(default_factory=dict)
+    _held: dict[PoolKey, dict[str, Holders]] = field(default_factory=dict)
     _contested: set[DeviceKey] = field(default_factory=set)
     """The devices with more than one exclusive use; nearly always none."""
-    _subscribers: "WeakSet[Touched]" = field(default_factory=WeakSet)
+    _subscribers: "tuple[ref[Touched], ...]" = ()
 
     def subscribe(self) -> Touched:
         """Return an object that collects the devices touched from now on."""
         touched = Touched()
-        self._subscribers.add(touched)
+        # Whoever is gone goes now. A call when it goes would come at any time, also while they are walked over.
+        alive = [subscriber for subscriber in self._subscribers if subscriber() is not None]
+        self._subscribers = (*alive, ref(touched))
         return touched
 
     def put(self, claim: ResourceClaim) -> None:
@@ -154,9 +164,9 @@ class Ledger:
         ]
         return tuple(sorted(found, key=lambda item: item.device))
 
-    def used(self, pool: PoolKey) -> Mapping[str, object]:
+    def used(self, pool: PoolKey) -> Mapping[str, Holders]:
         """Return the devices of a pool that are in use in any way, by name."""
-        return self._held.get(pool, {})
+        return self._held.get(pool, _NOBODY)
 
     def is_exclusive(self, pool: PoolKey, device: str) -> bool:
         """True if a claim holds the device for itself alone."""
@@ -202,19 +212,20 @@ class Ledger:
             self._take(claim, use)
         for use in old:
             self._give_back(claim, use)
-        # Once a claim, not once a device: walking over weak references takes longer than all the rest.
-        for touched in self._subscribers:
-            for use in uses:
-                touched.devices.setdefault(use.device, False)
-            for use in old:
-                touched.devices[use.device] = True
+        for subscriber in self._subscribers:
+            if (touched := subscriber()) is not None:
+                devices = touched.devices
+                for use in uses:
+                    devices.setdefault(use.device, False)
+                for use in old:
+                    devices[use.device] = True
 
     def _take(self, claim: ClaimKey, use: Use) -> None:
         driver, pool, device = use.device
         if (devices := self._held.get((driver, pool))) is None:
             devices = self._held[driver, pool] = {}
         if (holders := devices.get(device)) is None:
-            holders = devices[device] = _Holders()
+            holders = devices[device] = Holders()
         if not use.share:
             holders.exclusive = (*holders.exclusive, claim)
             if len(holders.exclusive) > 1:
