@@ -6,9 +6,9 @@ Source: ResourceSlice v1, `devices[].attributes[]`, a union of one field per typ
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 AttributeType: TypeAlias = Literal[
     "int", "bool", "string", "version", "ints", "bools", "strings", "versions", "unknown"
@@ -20,12 +20,13 @@ _LISTS: dict[AttributeType, type[Scalar]] = {"ints": int, "bools": bool, "string
 _WORDS: dict[type, str] = {int: "a whole number of 64 bits", bool: "true or false", str: "text"}
 
 
-@dataclass(frozen=True, slots=True)
-class AttributeValue:
+class AttributeValue(NamedTuple):
     """One attribute: `value` is an int, bool or str for a scalar type, a tuple of those for a list type.
 
     A union without a known field has type `unknown` and the value None: every selector evaluated on its
     device is an error, as upstream has it.
+
+    A tuple rather than a dataclass: values are keys of many tables, and a tuple is hashed without a call.
     """
 
     type: AttributeType
@@ -59,6 +60,25 @@ def read_attribute(wire: Any) -> AttributeValue:
                 raise ValueError(f'{_shown(values)} is not a list ("{name}")')
             return AttributeValue(name, tuple(_checked(name, kind, value) for value in values))
     return UNKNOWN
+
+
+def read_attributes(wire: Any, each_by_itself: Callable[[Any], Any]) -> Any:
+    """Return a map of attributes by name, at once if each is what nearly every one is.
+
+    If not, they are read `each_by_itself`, so that an error tells which one it is about.
+    """
+    if type(wire) is not dict:
+        return each_by_itself({} if wire is None else wire)
+    found: dict[str, AttributeValue] = {}
+    for key, union in wire.items():
+        if type(key) is not str or type(union) is not dict or len(union) != 1:
+            return each_by_itself(wire)
+        ((name, value),) = union.items()
+        kind = type(value)
+        if kind is not _SCALARS.get(name) or (kind is int and not -(2**63) <= value < 2**63):
+            return each_by_itself(wire)
+        found[key] = _scalar(name, value)
+    return found
 
 
 @lru_cache(maxsize=8192)

@@ -30,12 +30,12 @@ from dra_operator.api.core import (
     PodStatus,
     ResourceRequirements,
 )
-from dra_operator.api.wire import Amount, Attribute, Flag, Items, Json, Table, Whole, Wire
+from dra_operator.api.wire import Amount, Attributes, Flag, Items, Json, Table, Whole, Wire
 
 __all__ = [
     "AllocationResult",
     "Amount",
-    "Attribute",
+    "Attributes",
     "CELSelector",
     "CapacityRequestPolicy",
     "CapacityRequestPolicyRange",
@@ -400,7 +400,7 @@ class Device(Wire):
     """One device of a slice."""
 
     name: str = ""
-    attributes: Table[Attribute] = field(default_factory=dict)
+    attributes: Attributes = field(default_factory=dict)
     capacity: Table[DeviceCapacity] = field(default_factory=dict)
     consumes_counters: Items[DeviceCounterConsumption] = ()
     node_name: str | None = None

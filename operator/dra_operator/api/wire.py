@@ -11,10 +11,10 @@ for the API server: `"2"` is not 2 and 1 is not true.
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Strict
+from pydantic import BeforeValidator, ConfigDict, PlainValidator, Strict, WrapValidator
 from pydantic.alias_generators import to_camel
 
-from dra_operator.api.attributes import AttributeValue, read_attribute
+from dra_operator.api.attributes import AttributeValue, read_attribute, read_attributes
 from dra_operator.api.quantity import Quantity, read_quantity
 
 Json: TypeAlias = Any
@@ -30,7 +30,10 @@ Whole = Annotated[int, Strict()]
 Flag = Annotated[bool, Strict()]
 """True or false."""
 Amount = Annotated[Quantity, BeforeValidator(read_quantity)]
-Attribute = Annotated[AttributeValue, BeforeValidator(read_attribute)]
+Attributes = Annotated[
+    Mapping[str, Annotated[AttributeValue, PlainValidator(read_attribute)]], WrapValidator(read_attributes)
+]
+"""The attributes of a device by name; null and absent are empty."""
 
 
 class Wire:

@@ -16,6 +16,8 @@ _INT64: Final = 2**63 * NANO
 
 def is_equal(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
     """True if an outcome is the expected one; both forms of the reference answers are understood."""
+    if answer == expected:
+        return True
     if "errorContains" in expected or (
         isinstance(expected.get("unsatisfiable"), bool) and "results" in expected
     ):

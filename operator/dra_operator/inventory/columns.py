@@ -78,7 +78,7 @@ class Columns:
 
 def _sets(keys: tuple[object, ...]) -> Iterable[tuple[object, int]]:
     if keys.count(keys[0]) == len(keys):
-        return ((_hashable(keys[0]), bits.first(len(keys))),)
+        return ((keys[0], bits.first(len(keys))),)
     # Most equal values are the same object, which is found out without a look at them.
     same: defaultdict[int, int] = defaultdict(int)
     bit = 1
@@ -88,14 +88,9 @@ def _sets(keys: tuple[object, ...]) -> Iterable[tuple[object, int]]:
     objects = {id(key): key for key in keys}
     equal: dict[object, int] = {}
     for identity, those in same.items():
-        value = _hashable(objects[identity])
+        value = objects[identity]
         equal[value] = equal.get(value, 0) | those
     return equal.items()
-
-
-def _hashable(key: object) -> object:
-    # A pair is hashed in a fraction of the time of a record.
-    return (key.type, key.value) if type(key) is AttributeValue else key
 
 
 def _is_given_whole(capacity: DeviceCapacity) -> bool:

@@ -9,10 +9,9 @@ view only.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakSet
 
 from dra_operator.api.types import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceSlice
-from dra_operator.inventory.changes import Changes
+from dra_operator.inventory.changes import Changes, Followers
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.nodes import NodeRecord, read_node
 from dra_operator.inventory.pool import Pool
@@ -39,7 +38,7 @@ class Inventory:
     _namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _pool_of_slice: dict[str, PoolKey] = field(default_factory=dict)
     _columns: Columns = field(default_factory=Columns)
-    _subscribers: "WeakSet[Changes]" = field(default_factory=WeakSet)
+    _followers: Followers[Changes] = field(default_factory=Followers)
     _inspector: Inspector = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +62,7 @@ class Inventory:
     def subscribe(self) -> Changes:
         """Return an object that collects all changes from now on; all that exists counts as changed."""
         changes = Changes(dict.fromkeys(self.pools), set(self.nodes), set(self.classes))
-        self._subscribers.add(changes)
+        self._followers.add(changes)
         return changes
 
     def put(self, item: Any) -> None:
@@ -130,7 +129,7 @@ class Inventory:
         self.version += 1
         if old is not None and node is not None and _alike_elsewhere(old, content):
             pool.replace_alike(content)
-            for changes in self._subscribers:
+            for changes in self._followers.all():
                 nodes = changes.pools.setdefault(pool.key, set())
                 if nodes is not None:
                     nodes.add(node)
@@ -150,7 +149,7 @@ class Inventory:
         self._pool_changed(key)
 
     def _pool_changed(self, key: PoolKey) -> None:
-        for changes in self._subscribers:
+        for changes in self._followers.all():
             changes.pools[key] = None
 
     def _put_class(self, item: DeviceClass) -> None:
@@ -162,7 +161,7 @@ class Inventory:
 
     def _class_changed(self, name: str) -> None:
         self.version += 1
-        for changes in self._subscribers:
+        for changes in self._followers.all():
             changes.classes.add(name)
 
     def _put_node(self, node: NodeRecord) -> None:
@@ -172,7 +171,7 @@ class Inventory:
 
     def _node_changed(self, name: str) -> None:
         self.version += 1
-        for changes in self._subscribers:
+        for changes in self._followers.all():
             changes.nodes.add(name)
 
     def _put_namespace(self, item: Namespace) -> None:

@@ -5,10 +5,10 @@ a set of bits, a device each, in published order.
 Source: ResourceSlice of resource.k8s.io/v1.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import parse_semver
@@ -16,6 +16,7 @@ from dra_operator.api.types import CounterSet, Device, DeviceTaint, NodeSelector
 from dra_operator.inventory import bits
 from dra_operator.inventory.columns import AttributeColumn, CapacityColumn, Columns
 
+_T = TypeVar("_T")
 PoolKey = tuple[str, str]
 """Driver and pool name: what identifies a pool."""
 
@@ -59,6 +60,7 @@ class Traits:
 
 PLAIN: Final = Traits()
 _SHAREABLE: Final = Traits(shareable=True)
+_DOUBTFUL: Final = frozenset(("version", "versions", "unknown"))
 _serials = count()
 
 
@@ -159,20 +161,20 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         counter_sets=spec.shared_counters,
         names=tuple(device.name for device in devices),
         attributes={
-            name: columns.attributes(tuple(device.attributes.get(name) for device in devices))
-            for name in _names(device.attributes for device in devices)
+            name: columns.attributes(values)
+            for name, values in _by_name([device.attributes for device in devices])
         },
         capacity={
-            name: columns.capacities(tuple(device.capacity.get(name) for device in devices))
-            for name in _names(device.capacity for device in devices)
+            name: columns.capacities(values)
+            for name, values in _by_name([device.capacity for device in devices])
         },
         traits=traits,
         taints=taints if any(taints) else (),
-        shareable=bits.of(trait.shareable for trait in traits),
+        shareable=bits.of([trait.shareable for trait in traits]),
         tainted=bits.of(taints),
-        counted=bits.of(trait.consumes for trait in traits),
-        binding=bits.of(trait.binding_conditions for trait in traits),
-        unreadable=bits.of(any(map(_is_unreadable, device.attributes.values())) for device in devices),
+        counted=bits.of([trait.consumes for trait in traits]),
+        binding=bits.of([trait.binding_conditions for trait in traits]),
+        unreadable=bits.of([_are_unreadable(device.attributes) for device in devices]),
         has_groups=any(use.groups for trait in traits for use in trait.consumes),
     )
 
@@ -189,8 +191,10 @@ def same_content(old: Slice, new: Slice) -> bool:
     return all(getattr(old, name) == getattr(new, name) for name in _CONTENT)
 
 
-def _names(tables: Iterable[Mapping[str, object]]) -> list[str]:
-    return sorted({name for table in tables for name in table})
+def _by_name(tables: Sequence[Mapping[str, _T]]) -> Iterator[tuple[str, tuple[_T | None, ...]]]:
+    """Yield, for each name in any of the tables, what each of them has under it."""
+    for name in sorted(set().union(*tables)):
+        yield name, tuple([table.get(name) for table in tables])
 
 
 def _traits(device: Device) -> Traits:
@@ -226,11 +230,13 @@ def _traits(device: Device) -> Traits:
     return next((shared for shared in (PLAIN, _SHAREABLE) if traits == shared), traits)
 
 
+def _are_unreadable(attributes: Mapping[str, AttributeValue]) -> bool:
+    return any(value.type in _DOUBTFUL and _is_unreadable(value) for value in attributes.values())
+
+
 def _is_unreadable(value: AttributeValue) -> bool:
     if value.type == "unknown":
         return True
-    if value.type not in ("version", "versions"):
-        return False
     texts = value.value if isinstance(value.value, tuple) else (value.value,)
     return not all(_is_version(str(text)) for text in texts)
 
