@@ -1,4 +1,4 @@
-"""`python -m workloads [NAME ...] [--folder FOLDER]` writes workloads to files, a scenario each."""
+"""`PYTHONPATH=bench python -m workloads [NAME ...] [--folder FOLDER]` writes workloads to files, a scenario each."""
 
 import argparse
 import sys

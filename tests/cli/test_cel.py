@@ -100,6 +100,21 @@ def test_cases_needs_a_file(run, tmp_path):
     assert run("cases", tmp_path / "nope").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(b"{}" * 999)[:30], b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff", b"{}"],
+    ids=["cut off", "broken", "not compressed"],
+)
+def test_cases_says_which_file_cannot_be_unpacked(run, tmp_path, content):
+    """A download that was cut off is unreadable input, with the file's name."""
+    file = tmp_path / "cases.jsonl.gz"
+    file.write_bytes(content)
+    result = run("cases", file)
+
+    assert result.exit_code == 2
+    assert "cases.jsonl.gz: " in result.stderr
+
+
 def test_check_says_type_and_cost(run):
     """An expression that compiles is described."""
     result = run("check", "device.attributes['d'].a == 1")

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from dra_operator.allocator.plain import PlainSearch
 from dra_operator.cli.compare import difference, is_equal

@@ -366,7 +366,7 @@ class TestInput:
                 'DeviceClass "c": apiVersion: "resource.k8s.io/v9" is none of resource.k8s.io/v1, resource',
             ),
             ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, "Node: metadata.name: is required"),
-            ({"apiVersion": "v1", "metadata": {"name": "n"}}, "kind: null is none of the kinds"),
+            ({"apiVersion": "v1", "metadata": {"name": "n"}}, "kind: is required, one of DeviceClass, "),
             ({"apiVersion": V1, "kind": "ResourceClam"}, 'kind: "ResourceClam" is none of the kinds'),
         ],
         ids=["no version", "unknown version", "no name", "no kind", "unknown kind of the group"],

@@ -93,8 +93,8 @@ def read_object(body: Any, kind: str | None = None, *, version: str | None = Non
     if not isinstance(kind, str) or kind not in TYPES:
         known = ", ".join(TYPES)
         namespace, name = _name(body)
-        message = f"{_shown(kind)} is none of the kinds {known}"
-        raise ObjectError("object", namespace, name, "kind", value=kind, message=message)
+        problem = "is required, one of" if kind is None else f"{_shown(kind)} is none of the kinds"
+        raise ObjectError("object", namespace, name, "kind", value=kind, message=f"{problem} {known}")
     version = version or version_of(body)
     return _read(TYPES[kind], to_v1(body, kind=kind, version=version), kind, _name(body), version)
 

@@ -8,6 +8,7 @@ Source: docs/cli.md.
 import gc
 import gzip
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -63,8 +64,10 @@ def cases(file: Path, out: Path | None) -> None:
                 name, answer, verdict = _answered(row, number)
                 counts[verdict] += 1
                 target.write(orjson.dumps({"name": name, **answer}, option=orjson.OPT_APPEND_NEWLINE))
-    except OSError as error:
-        click.echo(f"{file}: {error.strerror or error}", err=True)
+    except BrokenPipeError:
+        raise  # Whoever reads has seen enough, which is no mistake.
+    except (OSError, EOFError, zlib.error) as error:
+        click.echo(f"{file}: {getattr(error, 'strerror', None) or error}", err=True)
         raise click.exceptions.Exit(2) from None
     summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no cases"
     click.echo(summary, err=True)

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
+import click
 import orjson
-import typer
 
 from dra_operator.allocator import Allocated, Decision, Failed, Searching
 from dra_operator.api.write import allocation_to_wire
@@ -28,19 +28,27 @@ Write = Callable[[Mapping[str, Any]], None]
 
 _OBJECTS_A_COLLECTION = 500_000
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+_FILE: Final = click.Path(path_type=Path)
 
 
-@app.command()
-def replay(
-    file: Annotated[Path, typer.Argument(help="Scenarios, one JSON object a line; .gz is read, - is stdin.")],
-    *,
-    seed: Annotated[int, typer.Option(help="Where share ids start from.")] = 0,
-    search: Annotated[Searching, typer.Option(help="How devices are searched for.")] = Searching.COUNTING,
-    sequential: Annotated[bool, typer.Option(help="Claims one after the other, with times.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the JSON lines here; .gz is compressed.")] = None,
-) -> None:
-    """Decide recorded allocator scenarios again and compare with the recorded answers."""
+@click.command("replay")
+@click.argument("file", type=_FILE)
+@click.option("--seed", type=int, default=0, show_default=True, help="Where share ids start from.")
+@click.option(
+    "--search",
+    type=click.Choice([item.value for item in Searching]),
+    default=Searching.COUNTING.value,
+    show_default=True,
+    help="How devices are searched for.",
+)
+@click.option("--sequential", is_flag=True, help="Claims one after the other, with times.")
+@click.option("--out", type=_FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
+def app(file: Path, *, seed: int, search: str, sequential: bool, out: Path | None) -> None:
+    """Decide recorded allocator scenarios again and compare with the recorded answers.
+
+    FILE has scenarios, one JSON object a line; .gz is read, - is stdin.
+    """
+    searching = Searching(search)
     counts: Counter[str] = Counter()
     if not sequential:
         # Scenarios hold nearly no cycles and go as they came. Claims that are timed meet the collector as in `run`.
@@ -50,24 +58,21 @@ def replay(
         with _writer(out) as write, _reader(file) as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    counts[
-                        _answer(
-                            line, number, seed, search, write, sequential=sequential, to_file=out is not None
-                        )
-                    ] += 1
+                    ended = _answer(
+                        line, number, seed, searching, write, sequential=sequential, to_file=out is not None
+                    )
+                    counts[ended] += 1
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
     except (OSError, EOFError, zlib.error) as error:
-        typer.echo(f"{file}: {getattr(error, 'strerror', None) or error}", err=True)
-        raise typer.Exit(2) from None
-    typer.echo(
-        ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no scenarios",
-        file=sys.stderr,
-    )
+        click.echo(f"{file}: {getattr(error, 'strerror', None) or error}", err=True)
+        raise click.exceptions.Exit(2) from None
+    summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no scenarios"
+    click.echo(summary, err=True)
     if counts["unreadable"]:
-        raise typer.Exit(2)
+        raise click.exceptions.Exit(2)
     if counts["different"]:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def outcome(decision: Decision) -> dict[str, Any]:
@@ -107,7 +112,7 @@ def _answer(
             return "not compared"
         for answer in decided.answers(name):
             write(answer)
-        typer.echo(orjson.dumps(summary).decode())
+        click.echo(orjson.dumps(summary).decode())
         return "not compared"
     answer = outcome(scenario.allocator.allocate(scenario.claims))
     expected = row.get("expected")
@@ -121,7 +126,7 @@ def _answer(
         write({"name": name, **answer, "difference": known})
         return "different on purpose"
     write({"name": name, **answer})
-    typer.echo(f"{name}: expected {orjson.dumps(expected).decode()}", err=True)
+    click.echo(f"{name}: expected {orjson.dumps(expected).decode()}", err=True)
     return "different"
 
 
@@ -140,7 +145,7 @@ def _reader(path: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _writer(path: Path | None) -> Iterator[Write]:
     if path is None:
-        yield lambda line: typer.echo(orjson.dumps(line).decode())
+        yield lambda line: click.echo(orjson.dumps(line).decode())
         return
     with gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb") as file:
 
