@@ -3,12 +3,14 @@
     python bench/fuzz_cel.py --seconds 3600 --seed 1
 
 Each case is an expression and a device (tests/celfuzz). What is wrong with one is made as short as it goes and printed
-as a JSON line for tests/celfuzz/findings.jsonl; the exit code is 1 then. The case at hand is kept in a file
-(--last), in case the process itself dies of it.
+as a JSON line for tests/celfuzz/findings.jsonl; the exit code is 1 then. What was slow counts if it is slow again:
+other work on the machine is in the time of a thread, too. The case at hand is kept in a file (--last), in case the
+process itself dies of it.
 """
 
 import argparse
 import faulthandler
+import gc
 import json
 import random
 import resource
@@ -59,6 +61,8 @@ def main() -> int:
     signal.signal(signal.SIGPROF, _hang)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     corpus = reference_expressions(ROOT.parent / "shared" / "data" / "cel")
+    # What the fuzzer itself holds is none of the collector's business while a case is timed.
+    gc.freeze()
     source = random.Random(options.seed)
     expressions = Expressions(source, corpus)
     counts: Counter[str] = Counter()
@@ -75,6 +79,10 @@ def main() -> int:
             options.last.write_text(json.dumps(case.wire()))
         counts["cases"] += 1
         finding = guarded(case)
+        if finding is not None and finding.is_slow and not _same(case, finding.sort):
+            counts["slow once"] += 1
+            print(f"# slow, and not again: {finding.stage} {case.expression}", file=sys.stderr, flush=True)
+            finding = None
         if finding is not None and finding.sort not in found:
             case = shortened(case, lambda other, sort=finding.sort: _same(other, sort))
             found[finding.sort] = case
@@ -92,7 +100,8 @@ def main() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(
         f"# seed {options.seed}: {counts['cases']} cases in {time.monotonic() - started:.0f} s"
-        f" over {len(corpus)} known expressions, {len(found)} findings, {peak} MiB at most"
+        f" over {len(corpus)} known expressions, {len(found)} findings, {peak} MiB at most,"
+        f" {counts['slow once']} slow on a busy machine and not again"
     )
     return 1 if found else 0
 

@@ -2,10 +2,12 @@
 
 import pytest
 
-from dra_operator.cel import CelError, compile_program
+from dra_operator.cel import STORED_137, CelError, compile_program, compile_selector
 from dra_operator.cel.meter import COST_LIMIT, Meter
+from dra_operator.cel.planner import plan
+from dra_operator.cel.program import checked
 from dra_operator.cel.values import CelMap, Optional_
-from dra_operator.cel.work import WORK_LIMIT, calling, comparing, passing
+from dra_operator.cel.work import WORK_LIMIT, builds, calling, comparing, passing
 
 
 @pytest.mark.parametrize("value", [1, 1.5, "a" * 1000, None, b"a", True])
@@ -88,3 +90,40 @@ def test_what_takes_too_long_ends_below_the_limit_of_the_cost():
 
     assert meter.cost < COST_LIMIT
     assert meter.spent > WORK_LIMIT * 9 // 10
+
+
+@pytest.mark.parametrize(
+    ("text", "large"),
+    [
+        ("device.driver == 'a' && device.attributes['a'].b.matches('^a')", False),
+        ("['a', 'b'].exists(x, x == device.driver)", False),
+        ("['a', 'b'].map(x, x == device.driver).size() == 1", False),
+        ("[1, 2].filter(x, x + 1 > 2).size() == 1", False),
+        ("[[1]].flatten().size() == 1", True),
+        ("cel.bind(v, [1], v + v) == [1, 1]", True),
+        ("device.driver + 'a' == 'ba'", True),
+        ("dyn(1) + dyn(1) == 2", True),
+        ("[1].all(x, true ? ['a'].join('b') == 'a' : false)", True),
+        ("{'a': '%d'.format([1])}['a'] == '1'", True),
+        ("device.attributes['a'][device.driver.replace('a', 'b')] == 1", True),
+        ("optional.none().orValue(lists.range(3)) == [0]", True),
+    ],
+)
+def test_what_makes_large_values_is_told_from_what_does_not(text, large):
+    """Wherever in the plan it stands; what a macro appends to its own list is none of it."""
+    assert builds(plan(checked(text, STORED_137), STORED_137)) is large
+
+
+DOUBLED = "".join(f"cel.bind(v{index + 1}, [v{index}, v{index}], " for index in range(14))
+TWENTY = ", ".join(map(str, range(20)))
+
+
+def test_large_values_are_counted_however_little_they_cost(device):
+    """Lists in lists are 16,384 elements after fourteen names, and the estimate knows nothing of it."""
+    selector = compile_selector(
+        f"cel.bind(v0, [1], {DOUBLED}[{TWENTY}, {TWENTY}].all(x, v14.flatten(20).size() > 0){')' * 15}"
+    )
+
+    assert selector.program.estimate().high < COST_LIMIT // 200
+    with pytest.raises(CelError, match="actual cost limit exceeded"):
+        selector.match(device)

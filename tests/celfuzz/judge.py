@@ -87,6 +87,11 @@ class Finding:
         """What findings of one cause have in common."""
         return f"{self.stage}: {self.what.splitlines()[0][:60]}" if self.what else self.stage
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether it is about time, which is not the same twice."""
+        return self.what.startswith("takes longer")
+
 
 @cache
 def _reader() -> TypeAdapter[Device]:

@@ -350,7 +350,11 @@ class _Writer(Folds):
         kinds = [self._type(part) for part in step.arguments]
         if all(kind.name in _SMALL for kind in kinds):
             return
-        self._count_work("start", trees.Constant(name), tuple_of(*map(value_of, values)))
+        sized = list(map(value_of, values))
+        if name == "cel.@mapInsert" and self._is_built(step.arguments[0]):
+            # It is not copied.
+            sized[0] = trees.Constant(None)
+        self._count_work("start", trees.Constant(name), tuple_of(*sized))
 
     def _count_work(self, helper: str, *arguments: ast.expr) -> None:
         """Write that work is going to be done, unless it is too much."""

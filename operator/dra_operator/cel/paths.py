@@ -10,22 +10,14 @@ from typing import TypeAlias
 
 from dra_operator.cel.plan import (
     Attribute,
-    Choice,
     Const,
-    Equality,
     Fold,
     Invoke,
-    Logic,
-    MakeList,
-    MakeMap,
-    MakeMessage,
-    Members,
-    Operand,
-    Otherwise,
     Plan,
     Qualifier,
     Step,
     Variable,
+    parts_of,
 )
 
 Aliases: TypeAlias = dict[int, tuple[Qualifier, ...]]
@@ -100,26 +92,21 @@ def _parts(step: Step, aliases: Aliases) -> Iterator[str | None]:
             if bound is not None:
                 yield from _parts(step.result, {**aliases, step.accumulator: bound})
             else:
-                for inner in (step.range, step.init, step.condition, step.step, step.result):
-                    yield from _parts(inner, aliases)
+                yield from _parts_inside(step, aliases)
         case _:
-            for inner in _inside(step):
-                yield from _parts(inner, aliases)
+            yield from _parts_inside(step, aliases)
+
+
+def _parts_inside(step: Step, aliases: Aliases) -> Iterator[str | None]:
+    for inner in parts_of(step):
+        yield from _parts(inner, aliases)
 
 
 def _attribute_parts(attribute: Attribute, aliases: Aliases) -> Iterator[str | None]:
-    root = attribute.root
     found = way(attribute, aliases)
     if found is not None:
         yield _part(found)
-    for qualifier in attribute.qualifiers:
-        if qualifier.step is not None:
-            yield from _parts(qualifier.step, aliases)
-    if isinstance(root, Operand):
-        yield from _parts(root.step, aliases)
-    elif isinstance(root, Choice):
-        for inner in (root.condition, root.chosen, root.other):
-            yield from _parts(inner, aliases)
+    yield from _parts_inside(attribute, aliases)
 
 
 def _part(qualifiers: tuple[Qualifier, ...]) -> str | None:
@@ -129,23 +116,3 @@ def _part(qualifiers: tuple[Qualifier, ...]) -> str | None:
     if keys[0] in _FIELDS:
         return keys[0]
     return "/".join(keys) if keys[0] in _MAPS and len(keys) == 3 else None
-
-
-def _inside(step: Step) -> tuple[Step, ...]:
-    match step:
-        case Logic():
-            return step.terms
-        case Equality() | Invoke():
-            return step.arguments
-        case Members():
-            return (step.argument,)
-        case Otherwise():
-            return (step.left, step.right)
-        case MakeList():
-            return step.elements
-        case MakeMap():
-            return tuple(part for key, value, _ in step.entries for part in (key, value))
-        case MakeMessage():
-            return tuple(value for _, value, _ in step.fields)
-        case _:
-            return ()

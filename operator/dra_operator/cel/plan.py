@@ -9,6 +9,7 @@ and the generated code.
 Source: cel-go `interpreter/planner.go`, `interpreter/attributes.go`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -208,3 +209,30 @@ class Plan:
 
     step: Step
     slots: int
+
+
+def parts_of(step: Step) -> Iterator[Step]:
+    """Yield the steps that a step is directly made of."""
+    match step:
+        case Attribute(root=root):
+            yield from (qualifier.step for qualifier in step.qualifiers if qualifier.step is not None)
+            if isinstance(root, Operand):
+                yield root.step
+            elif isinstance(root, Choice):
+                yield from (root.condition, root.chosen, root.other)
+        case Logic():
+            yield from step.terms
+        case Equality() | Invoke():
+            yield from step.arguments
+        case Members():
+            yield step.argument
+        case Otherwise():
+            yield from (step.left, step.right)
+        case MakeList():
+            yield from step.elements
+        case MakeMap():
+            yield from (part for key, value, _ in step.entries for part in (key, value))
+        case MakeMessage():
+            yield from (value for _, value, _ in step.fields)
+        case Fold():
+            yield from (step.range, step.init, step.condition, step.step, step.result)

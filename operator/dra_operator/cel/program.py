@@ -28,11 +28,15 @@ from dra_operator.cel.sizes import Range
 from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, SEMVER, STRING, Kind, Type
 from dra_operator.cel.validators import validate
 from dra_operator.cel.values import type_name
+from dra_operator.cel.work import builds
 
 _MOST_PROGRAMS: Final = 4096
 """How many selectors, and how many derived attributes, are kept for whoever asks again."""
-_UNMETERED: Final = COST_LIMIT // 50
-"""Up to this estimate nothing is counted: not even the slowest function takes long at so little cost."""
+_UNMETERED: Final = COST_LIMIT // 200
+_SHORT: Final = 2_000
+"""Up to this estimate and length nothing is counted: not even slow functions take long at so little cost, unless
+they are given large values (work.py, `builds`).
+"""
 _FIRST_ASKED: Final = 16
 """How often the interpreter answers before counted code is made, which takes as long as so many answers."""
 _REPEATED: Final = 3_000
@@ -108,12 +112,18 @@ class Program:
 
     def compiled(self, otherwise: Callable[[PreparedDevice], Any], answer: Type) -> Compiled | None:
         """Return it as a Python function that asks `otherwise` where it fails; None if its cost must be counted."""
-        if self.estimate().high > _UNMETERED:
+        if self._may_take_long():
             # Code that counts is made now, and not while a device waits for its answer.
             self._asked = _FIRST_ASKED
             self._code()
             return None
         return generate(self._plan, self._checked.types, otherwise, answer=answer)
+
+    def _may_take_long(self) -> bool:
+        """Return whether it must be counted what it costs and takes: the estimate does not rule out that it is much."""
+        if self.estimate().high > _UNMETERED or len(self.expression) > _SHORT:
+            return True
+        return builds(self._plan)
 
     def evaluate(self, device: PreparedDevice, meter: Meter) -> Any:
         """Return the value on a device; raises CelError. The meter holds the cost afterwards, in either case."""
@@ -125,11 +135,16 @@ class Program:
         """Return the value where there is no device; an expression that asks for it fails."""
         try:
             return self._interpreted(runtime_error("no such attribute(s): device"), meter)
-        except Abort:
+        except Abort as ended:
             counted = self._code() if meter.out_of_steps and self.reads() == frozenset() else None
             if counted is None:
                 raise
-        return counted(None, meter)
+            try:
+                return counted(None, meter)
+            except CelError:
+                raise
+            except Exception:  # noqa: BLE001 - code leaves it to the interpreter, which has had its time
+                raise ended from None
 
     def _interpreted(self, device: Any, meter: Meter) -> Any:
         try:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError
+from dra_operator.cel.library.limits import MOST_ELEMENTS
 from dra_operator.cel.library.network import CIDR, IP
 from dra_operator.cel.library.regex import pattern
 from dra_operator.cel.library.urls import URL
-from dra_operator.cel.plan import Const, Invoke
+from dra_operator.cel.paths import is_binding
+from dra_operator.cel.plan import Attribute, Const, Fold, Invoke, Plan, Step, Variable, parts_of
 from dra_operator.cel.values import CelMap, Duration, Optional_, Timestamp, Uint
 
 WORK_LIMIT: Final = 60_000_000
@@ -80,7 +82,46 @@ _COMPILING: Final = 30_000
 """What a pattern takes that is known only with its text."""
 _OCCURRENCE: Final = 4_500
 """What a match takes; there can be one at each character."""
+_ENTRY: Final = 250
+"""What an entry of a map takes that is copied; below, one whose key is no plain value."""
+_HASHED: Final = 1_000
 _SCALARS: Final = frozenset((bool, int, Uint, float, str, bytes, type(None), Duration, Timestamp))
+
+_BUILDING: Final = frozenset(
+    ("flatten", "lists.range", "findAll", "format", "join", "replace", "isURL", "url")
+)
+_NUMBERS: Final = frozenset(("add_int64", "add_uint64", "add_double"))
+
+
+def builds(plan: Plan) -> bool:
+    """Return whether a plan can make large values at little cost, or look long at one text.
+
+    Adding doubles a text or a list with each name that it is bound to; the sum of an accumulator is that of a macro,
+    and grows by an element with each round, which has its cost.
+    """
+    waiting = [plan.step]
+    accumulators: set[int] = set()
+    while waiting:
+        step = waiting.pop()
+        if isinstance(step, Fold) and not is_binding(step):
+            accumulators.add(step.accumulator)
+        elif isinstance(step, Invoke):
+            name = step.function.name
+            if name in _BUILDING:
+                return True
+            if (
+                name == "_+_"
+                and step.overload not in _NUMBERS
+                and not _is_one_of(accumulators, step.arguments[0])
+            ):
+                return True
+        waiting.extend(parts_of(step))
+    return False
+
+
+def _is_one_of(slots: set[int], step: Step) -> bool:
+    root = step.root if isinstance(step, Attribute) else None
+    return isinstance(root, Variable) and root.slot in slots
 
 
 def passing(value: Any) -> int:
@@ -115,7 +156,9 @@ def comparing(left: Any, right: Any) -> int:
     """Return what it takes to find out whether two values are equal."""
     if type(left) is tuple and type(right) is tuple and len(left) != len(right):
         return 0
-    return _CONTAINER + passing(left) if type(left) in (tuple, Optional_) or isinstance(left, CelMap) else 0
+    return (
+        _CONTAINER + passing(left) * 2 if type(left) in (tuple, Optional_) or isinstance(left, CelMap) else 0
+    )
 
 
 def least(call: Invoke) -> int:
@@ -153,8 +196,23 @@ def _adding(values: Sequence[Any]) -> int:
 
 
 def _inserting(values: Sequence[Any]) -> int:
-    """The map itself is built in place, or copied by Python's dict."""
-    return passing(values[1]) if len(values) == 2 else 0
+    """Both maps are copied, entry by entry."""
+    maps = [value for value in values[:2] if isinstance(value, CelMap)]
+    return sum(len(each) * (_HASHED if each.originals else _ENTRY) for each in maps)
+
+
+def _flattening(values: Sequence[Any]) -> int:
+    """What stands in a list many times is passed over each time."""
+    return min(_met(values[0], {}), MOST_ELEMENTS) * _MIXED
+
+
+def _met(value: Any, known: dict[int, int]) -> int:
+    if type(value) is not tuple:
+        return 1
+    met = known.get(id(value))
+    if met is None:
+        met = known[id(value)] = 1 + sum(_met(part, known) for part in value)
+    return met
 
 
 def _showing(values: Sequence[Any]) -> int:
@@ -180,7 +238,7 @@ def _each_with_each(values: Sequence[Any]) -> int:
     if len(kinds) == 1 and kinds <= _SCALARS:
         return sum(map(len, lists)) * _MIXED
     least_each = _MIXED if kinds <= _SCALARS else _CONTAINER
-    return len(lists[0]) * len(lists[1]) * least_each + sum(map(passing, lists))
+    return len(lists[0]) * len(lists[1]) * least_each + sum(map(passing, lists)) * 4
 
 
 def _looking_through(name: str) -> Callable[[Sequence[Any]], int]:
@@ -213,6 +271,7 @@ def _matching_all(values: Sequence[Any]) -> int:
 _MEASURED: Final[dict[str, Callable[[Sequence[Any]], int]]] = {
     "_+_": _adding,
     "cel.@mapInsert": _inserting,
+    "flatten": _flattening,
     "string": _showing,
     **dict.fromkeys(_ACCESSORS, _in_a_zone),
     **dict.fromkeys(("sets.contains", "sets.intersects", "sets.equivalent", "distinct"), _each_with_each),
