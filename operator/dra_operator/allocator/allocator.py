@@ -247,9 +247,11 @@ class Allocator:
         """Return what was found and its node, the first by name of those allowed, or None."""
         availability = self.availability
         views = availability.views
-        problem = self._problems.get(tuple(plan.signature for plan in plans))
+        problem = self._problems.get(tuple([plan.signature for plan in plans]))
         wanted = allowed & problem.maybe
-        if not any(plan.evaluates_used for plan in plans) and any(plan.needs_free for plan in plans):
+        if True in [plan.needs_free for plan in plans] and True not in [
+            plan.evaluates_used for plan in plans
+        ]:
             wanted &= availability.nonempty
         while wanted:
             position = bits.lowest(wanted)
@@ -266,7 +268,9 @@ class Allocator:
 
     def _allocated(self, plans: Sequence[ClaimPlan], found: Found, node: str) -> Allocated:
         results = tuple(
-            build_result(plan, picks, chosen, node, self.share_ids)
-            for plan, picks, chosen in zip(plans, found.picks, found.chosen, strict=True)
+            [
+                build_result(plan, picks, chosen, node, self.share_ids)
+                for plan, picks, chosen in zip(plans, found.picks, found.chosen, strict=True)
+            ]
         )
         return Allocated(node, results)

@@ -16,13 +16,14 @@ from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.failures import in_class, in_request, selector_failure
 from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.api.quantity import Quantity
+from dra_operator.api.sealed import sealed
 from dra_operator.api.types import DeviceTaint, DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
 
 _MAX_AMOUNTS = 16_384
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class KeyContent:
     """What a candidate key stands for: expressions in order, tolerations, and amounts by capacity name."""
 
@@ -32,7 +33,7 @@ class KeyContent:
     amounts: tuple[tuple[str, int, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Answers:
     """The devices of a pool view, for one key, as sets of positions.
 

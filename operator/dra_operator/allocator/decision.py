@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dra_operator.allocator.reasons import Reason
+from dra_operator.api.sealed import sealed
 from dra_operator.api.types import AllocationResult, ResourceClaim
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Allocated:
     """All claims fit on a node: an allocation for each, in the order of the claims, without a timestamp."""
 

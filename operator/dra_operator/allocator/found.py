@@ -5,16 +5,16 @@ answer that it cannot tell; the next one is asked then, and the plain one always
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, TypeAlias
 
 from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.plan import Alternative
+from dra_operator.api.sealed import sealed
 from dra_operator.inventory import Slice
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Given:
     """A device given to a request; `consumed` is None unless it is a share."""
 
@@ -24,7 +24,7 @@ class Given:
     consumed: Consumed | None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Found:
     """By claim, the devices in the order in which they were picked, and the alternative of each request."""
 

@@ -14,6 +14,7 @@ from dra_operator.allocator.candidates import CandidateKey, Candidates, KeyConte
 from dra_operator.allocator.decision import FatalError, claim_key
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.quantity import Quantity
+from dra_operator.api.sealed import sealed
 from dra_operator.api.types import (
     DeviceClass,
     DeviceConstraint,
@@ -33,7 +34,7 @@ _Request = ExactDeviceRequest | DeviceSubRequest
 _NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Alternative:
     """One way to serve a request: the only one, or a subrequest. `name` is what its results are called.
 
@@ -51,7 +52,7 @@ class Alternative:
     constraints: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RequestPlan:
     """A request and its alternatives; `prioritized` says that they are subrequests."""
 
@@ -60,7 +61,7 @@ class RequestPlan:
     alternatives: tuple[Alternative, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ConstraintPlan:
     """A constraint on an attribute: matching, or else distinct."""
 
@@ -68,7 +69,7 @@ class ConstraintPlan:
     matching: bool
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ClaimPlan:
     """A claim, ready to be searched for.
 

@@ -45,7 +45,9 @@ class QuickSearch:
             if found is UNSURE:
                 return UNSURE
             if found is not None:
-                given = tuple(self.eligibility.given(alternative, pool, position) for pool, position in found)
+                given = tuple(
+                    [self.eligibility.given(alternative, pool, position) for pool, position in found]
+                )
                 return Found((given,), ((alternative,),))
         return None
 
@@ -57,26 +59,36 @@ class QuickSearch:
         attributes: tuple[str, ...] = ()
         if alternative.constraints:
             constraints = [plan.constraints[number] for number in alternative.constraints]
-            if count > 1 and not all(item.matching for item in constraints):
-                return UNSURE
-            attributes = tuple(item.attribute for item in constraints)
-        if attributes and count > 1:
-            return self._matching(alternative, count, attributes, view, budget)
+            attributes = tuple([item.attribute for item in constraints])
+            if count > 1:
+                if not all(item.matching for item in constraints):
+                    return UNSURE
+                return self._matching(alternative, count, attributes, view, budget)
+        eligibility = self.eligibility
         found: list[tuple[PoolView, int]] = []
         for number, pool in enumerate(view.pools):
-            wanted = self._wanted(alternative, count, pool, budget)
+            wanted = eligibility.candidates_of(alternative.key, pool, budget)
             if wanted is UNSURE:
                 return UNSURE
-            if wanted and attributes:
-                groups = self.eligibility.groups.of(view, attributes)
+            if not wanted:
+                continue
+            if attributes:
+                groups = eligibility.groups.of(view, attributes)
                 start = view.starts[number]
                 if groups.odd >> start & wanted:
                     return UNSURE
                 wanted &= groups.members >> start
-            for position in self._usable(alternative, pool, wanted):
-                found.append((pool, position))
-                if len(found) == count:
-                    return found
+            counted = pool.counted
+            if count > 1 and wanted & counted:
+                return UNSURE
+            asked = wanted & (pool.charged | counted)
+            while wanted:
+                bit = wanted & -wanted
+                wanted ^= bit
+                if not asked & bit or eligibility.fits(alternative.key, pool, bit):
+                    found.append((pool, bit.bit_length() - 1))
+                    if len(found) == count:
+                        return found
         return None
 
     def _matching(
@@ -89,8 +101,8 @@ class QuickSearch:
     ) -> list[tuple[PoolView, int]] | Unsure | None:
         wanted = 0
         for start, pool in zip(view.starts, view.pools, strict=True):
-            candidates = self._wanted(alternative, count, pool, budget)
-            if candidates is UNSURE:
+            candidates = self.eligibility.candidates_of(alternative.key, pool, budget)
+            if candidates is UNSURE or candidates & pool.counted:
                 return UNSURE
             if candidates & pool.charged:
                 candidates = self.eligibility.judge(alternative.key, pool, candidates)
@@ -108,19 +120,6 @@ class QuickSearch:
         if not best:
             return None
         return [view.locate(position) for position in _lowest(best, count)]
-
-    def _wanted(self, alternative: Alternative, count: int, pool: PoolView, budget: Budget) -> int | Unsure:
-        wanted = self.eligibility.candidates_of(alternative.key, pool, budget)
-        return UNSURE if wanted is UNSURE or (count > 1 and wanted & pool.counted) else wanted
-
-    def _usable(self, alternative: Alternative, pool: PoolView, wanted: int) -> Iterator[int]:
-        """Yield those of the candidates that fit, lowest first."""
-        asked = wanted & (pool.charged | pool.counted)
-        while wanted:
-            bit = wanted & -wanted
-            wanted ^= bit
-            if not asked & bit or self.eligibility.fits(alternative.key, pool, bit):
-                yield bit.bit_length() - 1
 
 
 def is_quick(plan: ClaimPlan) -> bool:

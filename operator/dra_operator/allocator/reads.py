@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dra_operator.api.sealed import sealed
 from dra_operator.api.types import Device
 from dra_operator.cel import Selector
 from dra_operator.inventory import Slice, bits
@@ -37,7 +38,7 @@ class _Name:
         return [name for name, bare in self.spellings if own or not bare]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Part:
     """A part of a slice: some of its columns, and the key of what is read of it."""
 

@@ -35,7 +35,7 @@ def build_result(
     return AllocationResult(
         devices=DeviceAllocationResult(
             results=tuple([_device_result(pick, share_ids) for pick in picks]),
-            config=tuple(_configuration(plan, chosen)),
+            config=_configuration(plan, chosen),
         ),
         node_selector=_node_selector(plan, picks, node),
     )
@@ -60,23 +60,29 @@ def _device_result(pick: Given, share_ids: Callable[[], str]) -> DeviceRequestAl
     )
 
 
-def _configuration(plan: ClaimPlan, chosen: Sequence[Alternative]) -> Iterable[DeviceAllocationConfiguration]:
-    """Yield class configuration first, once a class, then that of the claim which concerns a chosen request."""
+def _configuration(
+    plan: ClaimPlan, chosen: Sequence[Alternative]
+) -> tuple[DeviceAllocationConfiguration, ...]:
+    """Return class configuration first, once a class, then that of the claim which concerns a chosen request."""
     configured = plan.claim.spec.devices.config
-    if not configured and not any(alternative.device_class.spec.config for alternative in chosen):
-        return
     by_class: dict[str, list[Alternative]] = {}
     for alternative in chosen:
-        by_class.setdefault(alternative.device_class.metadata.name, []).append(alternative)
+        if alternative.device_class.spec.config:
+            by_class.setdefault(alternative.device_class.metadata.name, []).append(alternative)
+    if not configured and not by_class:
+        return ()
+    found: list[DeviceAllocationConfiguration] = []
     for users in by_class.values():
         names = tuple(user.name for user in users)
         for config in users[0].device_class.spec.config:
-            yield DeviceAllocationConfiguration("FromClass", _unless_all(names, plan, chosen), config.opaque)
+            requests = _unless_all(names, plan, chosen)
+            found.append(DeviceAllocationConfiguration("FromClass", requests, config.opaque))
     known = {request.name for request in plan.requests} | {alternative.name for alternative in chosen}
     for config in configured:
         if not config.requests or known.intersection(config.requests):
             requests = _unless_all(config.requests, plan, chosen)
-            yield DeviceAllocationConfiguration("FromClaim", requests, config.opaque)
+            found.append(DeviceAllocationConfiguration("FromClaim", requests, config.opaque))
+    return tuple(found)
 
 
 def _unless_all(names: tuple[str, ...], plan: ClaimPlan, chosen: Sequence[Alternative]) -> tuple[str, ...]:

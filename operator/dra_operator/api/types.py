@@ -30,6 +30,7 @@ from dra_operator.api.core import (
     PodStatus,
     ResourceRequirements,
 )
+from dra_operator.api.sealed import sealed
 from dra_operator.api.wire import Amount, Attributes, Flag, Items, Json, Table, Whole, Wire
 
 __all__ = [
@@ -253,7 +254,7 @@ class ResourceClaimSpec(Wire):
     devices: DeviceClaim = field(default_factory=DeviceClaim)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class DeviceRequestAllocationResult(Wire):
     """One allocated device, or one share of it."""
 
@@ -279,7 +280,7 @@ class DeviceAllocationConfiguration(Wire):
     opaque: OpaqueConfiguration | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class DeviceAllocationResult(Wire):
     """The devices of an allocation and their configuration."""
 
@@ -287,7 +288,7 @@ class DeviceAllocationResult(Wire):
     config: Items[DeviceAllocationConfiguration] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class AllocationResult(Wire):
     """An allocation; without `node_selector` it can be used on every node."""
 
@@ -395,7 +396,7 @@ class DeviceCounterConsumption(Wire):
     compatibility_groups: Items[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Device(Wire):
     """One device of a slice."""
 
