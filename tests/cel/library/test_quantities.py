@@ -26,6 +26,12 @@ def test_subtracting_the_smallest_int_wraps_as_in_go(text, left):
     assert sub_int(parse_quantity(text), -(2**63)).nano == left * 10**9
 
 
+@pytest.mark.parametrize(("text", "held"), [("3", True), ("0", True), ("-3", False)])
+def test_what_left_64_bits_on_the_way_is_no_integer_any_more(text, held):
+    """Go holds it as a decimal from then on, although the difference would fit."""
+    assert is_integer(sub_int(parse_quantity(text), -(2**63))) is held
+
+
 @given(texts, texts)
 def test_subtracting_undoes_adding(left, right):
     """Arithmetic is exact, whatever form the amounts are held in."""

@@ -222,6 +222,8 @@ def _difference(left: Quantity_, right: Quantity_) -> Quantity_:
         wrapped = _sum(left, right, 1)
         if not wrapped.decimal:
             return wrapped
+        exact = _sum(left, right, -1)
+        return Quantity_(exact.coefficient, exact.exponent, family=exact.family, decimal=True, computed=True)
     return _sum(left, right, -1)
 
 
