@@ -51,7 +51,7 @@ class Style:
     @classmethod
     def of(cls, random: Random) -> "Style":
         """Return a style."""
-        return cls(sometimes(random, 0.4), sometimes(random, 0.4), sometimes(random, 0.3))
+        return cls(sometimes(random, 0.5), sometimes(random, 0.4), sometimes(random, 0.3))
 
 
 def driver_of(pool: str) -> str:
@@ -89,9 +89,9 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
 
 def _use(random: Random, style: Style, counter_set: str) -> Body:
     # A driver that gives back with a device is outside what the API server admits, and a search must bear it.
-    least = -1 if style.odd and sometimes(random, 0.1) else 0
+    least = -1 if style.odd and sometimes(random, 0.3) else 0
     groups = {"compatibilityGroups": random.sample("pq", 1)} if style.odd and sometimes(random, 0.2) else {}
-    cores = {"value": str(random.randint(least, 2))}
+    cores = {"value": str(random.choice([least, 0, 1, 1, 2, 3]))}
     return {"counterSet": counter_set, "counters": {"cores": cores, "memory": {"value": "1"}}, **groups}
 
 
@@ -130,8 +130,8 @@ def counters(random: Random, style: Style) -> list[Body]:
         {
             "name": name,
             "counters": {
-                "cores": {"value": str(random.choice([4, 4, 4, 2, random.randint(least, 6)]))},
-                "memory": {"value": str(random.choice([2, 2, 2, 1, 3]))},
+                "cores": {"value": str(random.choice([4, 4, 2, random.randint(least, 6)]))},
+                "memory": {"value": str(random.choice([2, 2, 3, 4, 1]))},
             },
         }
         for name in ("s0", "s1")
@@ -155,7 +155,7 @@ def pool_slices(random: Random, style: Style, pool: str, generation: int) -> lis
     for part in range(parts):
         where = _where(random, style, pool, part) if pool == "apiece" else where
         contents.append({**where, "devices": devices(random, style, pool, part)})
-        if style.odd and sometimes(random, 0.1):
+        if style.odd and sometimes(random, 0.2):
             contents[-1]["skipNodeOperations"] = ["NodePrepareResources"]
     if not style.counters and sometimes(random, 0.5):
         # Without counters a slice for one node is nobody else's business.
@@ -218,7 +218,7 @@ def a_request(random: Random, style: Style, name: str) -> Body:
 def a_claim(random: Random, style: Style, name: str) -> Any:
     """Return a claim of the API."""
     requests = [
-        a_request(random, style, f"r{number}") for number in range(random.choice([1, 1, 1, 2, 2, 3, 4]))
+        a_request(random, style, f"r{number}") for number in range(random.choice([1, 1, 1, 1, 2, 2, 3, 4]))
     ]
     names = [item["name"] for item in requests]
     constraints = [
