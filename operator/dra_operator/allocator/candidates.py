@@ -61,6 +61,7 @@ class CandidateKey:
 
     serial: int
     content: KeyContent
+    expressions: tuple[str, ...]
     requests: Mapping[str, Quantity]
     answers: dict[int, Answers] = field(default_factory=dict)
 
@@ -83,7 +84,8 @@ class Candidates:
             if len(self._keys) >= self.maximum:
                 for old in list(self._keys)[: self.maximum // 2]:
                     del self._keys[old]
-            found = self._keys[content] = CandidateKey(next(self._serials), content, requests)
+            expressions = content.class_selectors + content.request_selectors
+            found = self._keys[content] = CandidateKey(next(self._serials), content, expressions, requests)
         return found
 
     def forget(self, views: Sequence[PoolView]) -> None:
@@ -171,14 +173,17 @@ class Candidates:
         for content, offset in zip(view.slices, view.offsets, strict=True):
             selected, failed = self.select(key, content, budget)
             errors |= failed << offset
+            if not selected:
+                continue
             visible = selected & (view.visible >> offset)
-            for index in bits.each(selected & ~visible):
-                if offset + index in view.selector_errors:
-                    errors |= 1 << (offset + index)
+            if view.selector_errors:
+                for index in bits.each(selected & ~visible):
+                    if offset + index in view.selector_errors:
+                        errors |= 1 << (offset + index)
             fit, impossible = self._fit(key, content, visible)
             errors |= impossible << offset
             selectable |= fit << offset
-            mask |= self.tolerated(key, content, fit) << offset
+            mask |= (self.tolerated(key, content, fit) if content.tainted else fit) << offset
         return Answers(selectable, mask, errors)
 
     def select(self, key: CandidateKey, content: Slice, budget: Budget) -> tuple[int, int]:
@@ -187,7 +192,7 @@ class Candidates:
         if not self.features.device_binding_and_status:
             selected &= ~content.binding
         failed = 0
-        for expression in (*key.content.class_selectors, *key.content.request_selectors):
+        for expression in key.expressions:
             if not selected:
                 break
             selected, failing = self.selectors.get(expression).ask(content, selected, budget)
@@ -199,7 +204,7 @@ class Candidates:
             return devices, 0
         if not content.capacity:
             return 0, 0
-        if not key.requests and all(column.given_whole for column in content.capacity.values()):
+        if not key.requests and False not in [column.given_whole for column in content.capacity.values()]:
             return devices, 0
         amounts = self._amounts_of(key, content)
         return devices & amounts.fit, devices & amounts.impossible
