@@ -38,6 +38,7 @@ def function(check):
         "device.capacity['dra.example.com'].memory.compareTo(quantity('40Gi')) > 0",
         "device.capacity['dra.example.com'].memory.isGreaterThan(quantity('40Gi'))",
         "device.attributes['dra.example.com'].version.isLessThan(semver('1.10.0'))",
+        "device.attributes['dra.example.com'].links.flatten() == ['a', 'b']",
         "device.attributes['dra.example.com'].?model.orValue('') == 'h100'",
         "device.attributes[?'no.such'][?'model'].orValue('none') == 'none'",
         "device.attributes['dra.example.com'].model.matches('^h1')",

@@ -16,7 +16,7 @@ from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError, compile_error, runtime_error
 from dra_operator.cel.library import OVERLOADS
 from dra_operator.cel.operators import SINGLETONS
-from dra_operator.cel.types import Kind, Type
+from dra_operator.cel.types import DYN, Kind, Type, list_of
 from dra_operator.cel.values import CelMap, type_name
 
 
@@ -46,6 +46,11 @@ class Function:
 
 
 _ANYTHING: Final = frozenset((Kind.DYN, Kind.ANY, Kind.PARAMETER))
+_UNGUARDED: Final = frozenset(("flatten",))
+"""Functions that take lists whatever they hold: upstream disables their type guards, for lists already flat.
+
+It does so for `contains`, `startsWith` and `endsWith`, too, whose arguments hold nothing: there it changes no answer.
+"""
 _MOST_REMEMBERED: Final = 256
 
 
@@ -86,7 +91,8 @@ def _dispatched(
     name: str, candidates: tuple[Overload, ...]
 ) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
     """Return what chooses among overloads by the values, and the implementation of the first."""
-    choices = [(overload.arguments, _implementation(overload)) for overload in candidates]
+    guards = _own_types if name in _UNGUARDED else _all_types
+    choices = [(guards(overload), _implementation(overload)) for overload in candidates]
     by_types = not any(kind.parameters for kinds, _ in choices for kind in kinds)
     remembered: dict[tuple[type, ...], Callable[..., Any]] = {}
 
@@ -103,6 +109,15 @@ def _dispatched(
         raise no_such_overload(name, values)
 
     return call, choices[0][1] if choices else None
+
+
+def _all_types(overload: Overload) -> tuple[Type, ...]:
+    return overload.arguments
+
+
+def _own_types(overload: Overload) -> tuple[Type, ...]:
+    """Return the types of the arguments without those of what lists hold."""
+    return tuple(list_of(DYN) if kind.kind is Kind.LIST else kind for kind in overload.arguments)
 
 
 def _implementation(overload: Overload) -> Callable[..., Any]:
