@@ -37,6 +37,15 @@ def test_a_conversion_keeps_the_value(call, overload, argument, expected):
     assert (result, type(result)) == (expected, type(expected))
 
 
+@pytest.mark.parametrize("letter", ["1", "t", "T", "true", "TRUE", "True"])
+def test_a_truth_value_has_six_spellings(call, letter):
+    """Go's ParseBool takes the digit, the letter in both cases and three ways to write the word, for both values."""
+    opposite = {"1": "0", "t": "f", "T": "F", "true": "false", "TRUE": "FALSE", "True": "False"}[letter]
+
+    assert call("string_to_bool", letter) is True
+    assert call("string_to_bool", opposite) is False
+
+
 @pytest.mark.parametrize(
     ("overload", "argument", "message"),
     [

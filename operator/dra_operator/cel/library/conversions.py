@@ -12,8 +12,8 @@ from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.golang import format_double, parse_double, parse_integer
 from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, TypeValue, Uint, type_name
 
-_TRUE: Final = frozenset(("1", "t", "true", "TRUE", "True"))
-_FALSE: Final = frozenset(("0", "f", "false", "FALSE", "False"))
+_TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+_FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 
 
 def conversion_error(source: str, target: str) -> CelError:
@@ -22,7 +22,7 @@ def conversion_error(source: str, target: str) -> CelError:
 
 
 def string_to_bool(text: str) -> bool:
-    """Return the truth value that `text` names; not every spelling counts."""
+    """Return the truth value that `text` names; not every spelling counts. Source: Go `strconv.ParseBool`."""
     if text in _TRUE:
         return True
     if text in _FALSE:
