@@ -180,12 +180,32 @@ def test_a_zone_is_an_offset_or_a_name(call, zone, hours):
         ("../UTC", "time: invalid location name"),
         ("/etc/localtime", "time: invalid location name"),
         ("a:b", 'strconv.Atoi: parsing "a": invalid syntax'),
-        ("01:60", "timezone offset minutes out of range [0, 59]: 01:60"),
+        ("1:", 'strconv.Atoi: parsing "": invalid syntax'),
+        (f"{2**63}:0", f'strconv.Atoi: parsing "{2**63}": value out of range'),
     ],
 )
 def test_another_zone_is_an_error(error, zone, message):
     """A zone that is not in the database is named, and no path leads out of it."""
     assert error("timestamp_to_hours_with_tz", Timestamp(0), zone) == message
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours", "minutes"),
+    [
+        ("+01:60", 9, 8),
+        ("01:99", 9, 47),
+        ("+01:-5", 8, 3),
+        ("+99:99", 11, 47),
+        ("-12:-34", 19, 42),
+        (f"{2**63 - 1}:0", 6, 8),
+    ],
+)
+def test_an_offset_is_hours_and_minutes_of_any_size(call, zone, hours, minutes):
+    """Nothing bounds the numbers of an offset; what leaves 64 bits wraps around, as in Go."""
+    moment = times.parse_timestamp("2020-05-06T07:08:09Z")
+
+    assert call("timestamp_to_hours_with_tz", moment, zone) == hours
+    assert call("timestamp_to_minutes_with_tz", moment, zone) == minutes
 
 
 def test_a_zone_works_at_both_ends_of_time(call):

@@ -262,21 +262,30 @@ def _days_in(year: int, month: int) -> int:
 
 
 def _zone_offset(name: str, seconds: int) -> int:
-    """Return how many seconds the zone `name` is east of UTC at a moment. Raises CelError if there is no such zone."""
+    """Return how many seconds the zone `name` is east of UTC at a moment. Raises CelError if there is no such zone.
+
+    Hours and minutes are any whole numbers; what leaves 64 bits wraps around. The sign before the hours is that of
+    the minutes, too. Source: cel-go `common/stdlib/standard.go`, `inTimeZone`.
+    """
     hours, colon, minutes = name.partition(":")
     if not colon:
         return _named_offset(name, seconds)
     hour, minute = _whole_number(hours), _whole_number(minutes)
-    if not 0 <= minute <= 59:
-        raise runtime_error(f"timezone offset minutes out of range [0, 59]: {name}")
-    return (hour * 60 - minute if name.startswith("-") else hour * 60 + minute) * 60
+    offset = hour * 60 - minute if name.startswith("-") else hour * 60 + minute
+    nanos = _wrapped(offset * _UNITS["m"])
+    return int(_in_units(nanos, NANOS, NANOS))
+
+
+def _wrapped(number: int) -> int:
+    """Return what is left of a whole number in 64 bits."""
+    return (number + _LIMIT) % (2 * _LIMIT) - _LIMIT
 
 
 def _whole_number(text: str) -> int:
     value = parse_integer(text)
     if value is None:
         raise runtime_error(f"strconv.Atoi: parsing {quote(text)}: invalid syntax")
-    if abs(value) > 10**6:
+    if not -_LIMIT <= value < _LIMIT:
         raise runtime_error(f"strconv.Atoi: parsing {quote(text)}: value out of range")
     return value
 
