@@ -6,7 +6,7 @@ makes no board.
 Source: docs/engine sections 6 and 9.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dra_operator.allocator.bounds import Choice, Demand, Rule
@@ -58,11 +58,9 @@ class Board:
 
     def share(self, key: CandidateKey, position: int, in_flight: InFlight) -> InFlight | None:
         """Return what is in flight with one more share of a device, or None if it has no room for it."""
-        pool, place = self.view.locate(position)
-        content, index = pool.locate(place)
-        consumed = self.eligibility.candidates.consumed(key, content, index)
-        assert isinstance(consumed, Consumed)
-        used = self.eligibility.availability.ledger.consumed(pool.key, content.names[index])
+        consumed = self.consumed(key, position)
+        assert consumed is not None
+        used = self.used(position)
         before = in_flight.get(position, {})
         after = dict(before)
         for name, amount, value in consumed.amounts:
@@ -70,6 +68,19 @@ class Board:
             if used.get(name, 0) + after[name] > value and (used or before):
                 return None
         return {**in_flight, position: after}
+
+    def consumed(self, key: CandidateKey, position: int) -> Consumed | None:
+        """Return what a share of a device consumes, or None if the device is unfit for the key."""
+        pool, place = self.view.locate(position)
+        content, index = pool.locate(place)
+        consumed = self.eligibility.candidates.consumed(key, content, index)
+        return consumed if isinstance(consumed, Consumed) else None
+
+    def used(self, position: int) -> Mapping[str, int]:
+        """Return what committed shares of a device consume, in nano-units by capacity name."""
+        pool, place = self.view.locate(position)
+        content, index = pool.locate(place)
+        return self.eligibility.availability.ledger.consumed(pool.key, content.names[index])
 
 
 def set_up(

@@ -22,7 +22,7 @@ class Limits:
 
     steps: int | None = 1_000_000
     seconds: float | None = 10.0
-    tries: int | None = 10_000
+    tries: int | None = 1000
 
 
 @dataclass(slots=True)

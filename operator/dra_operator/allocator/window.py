@@ -19,6 +19,8 @@ What it leaves out cannot hold a solution, or only one that comes later than ano
   request. It was searched, there was none, so there is none with the other.
 - Failed states: what follows a request depends on nothing but the state there, so a state that has failed fails again.
 
+What it has not decided after some tries goes to a search that looks at more, at a price (`hardest`).
+
 Errors and signals cannot occur on a board: where they could, there is none (`board`).
 Source: docs/engine sections 6 to 9.
 """
@@ -32,13 +34,15 @@ from dra_operator.allocator.bounds import Choice
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Answer, Found, Given
+from dra_operator.allocator.hardest import HardestFirst, Picked
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.inventory import NodeView, bits
 
 _TRIES_BEFORE_MATCHING = 16
 _TRIES_BEFORE_MEMORY = 4
+_TRIES_BEFORE_HARDEST = 32
 _MOST_LEVELS = 300
-_MOST_EQUALS = 1024
+_MOST_DEVICES = 1024
 
 _Path = tuple[int, int, int, "_Path"] | tuple[()]
 """The picks of a solution: (request, alternative, position, the rest)."""
@@ -94,6 +98,19 @@ class _HopelessError(Exception):
     """There is no solution at all."""
 
 
+class _HardError(Exception):
+    """This is for another search."""
+
+
+def _path(picks: Sequence[Picked] | None) -> _Path | None:
+    if picks is None:
+        return None
+    path: _Path = ()
+    for request, place, bit in reversed(picks):
+        path = (request, place, bit.bit_length() - 1, path)
+    return path
+
+
 @dataclass(slots=True)
 class _Window:
     """One search. `_tries` counts the picks below which there was nothing."""
@@ -124,6 +141,8 @@ class _Window:
             return self._request(0, board.available, allowed, board.left, {})
         except _HopelessError:
             return None
+        except _HardError:
+            return _path(HardestFirst(board, self.budget, self._tries).solve())
 
     def _request(
         self, number: int, available: int, allowed: tuple[int, ...], left: Left, in_flight: InFlight
@@ -233,6 +252,8 @@ class _Window:
 
     def _count_try(self) -> None:
         self._tries += 1
+        if self._tries >= _TRIES_BEFORE_HARDEST and self.board.available.bit_count() <= _MOST_DEVICES:
+            raise _HardError
         self.budget.check_tries(self._tries)
         if self._tries == _TRIES_BEFORE_MATCHING and not self._can_match(
             (), self.board.demands, self.board.available, self._start
@@ -274,7 +295,7 @@ class _Window:
     def _find_equals(self) -> dict[int, int]:
         board = self.board
         devices = board.available & ~board.shareable
-        if devices.bit_count() > _MOST_EQUALS:
+        if devices.bit_count() > _MOST_DEVICES:
             return {}
         masks = {choice.mask for demand in board.demands for choice in demand}
         kinds: dict[object, int] = {}

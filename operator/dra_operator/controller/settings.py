@@ -111,7 +111,7 @@ class Settings(BaseSettings):
         10, ge=0.1, le=600, description="How long the allocator may work on one claim before it is put off."
     )
     tries_per_node: int = Field(
-        10_000,
+        1000,
         ge=100,
         le=10_000_000,
         description="How many devices the allocator may try in vain on one node before a claim is put off; "

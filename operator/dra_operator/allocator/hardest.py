@@ -1,0 +1,141 @@
+"""The search that begins with the hardest: for the few claims that the window search does not decide soon.
+
+The window search picks in the order in which answers are judged, so it may try for long below a pick whose reason to
+fail comes late. This one asks first for what has the least choice, weighed by how often it was what failed, and looks
+at all wants after each pick (`outlook`). It finds some solution or none. The first in order is found from it: request
+by request and device by device, what comes before the pick of the solution at hand is asked about, with everything
+before it fixed, until something can be completed. That is what the window search would return.
+
+Symmetry and failed states are those of the window search, but for shares, which are exchanged as well, and for claims
+that ask for the same, which can change places.
+Source: docs/engine sections 7 and 8; Boussemart et al., Boosting systematic search by weighting constraints (2004).
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dra_operator.allocator.board import Board
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.outlook import Outlook
+from dra_operator.allocator.stock import Stock
+from dra_operator.allocator.wants import Option, Situation, Wants
+
+
+class Picked(NamedTuple):
+    """A pick of a solution: request, place among its alternatives, and the device as a bit."""
+
+    request: int
+    place: int
+    bit: int
+
+
+@dataclass(slots=True)
+class HardestFirst:
+    """One search. `tries` counts the picks below which there was nothing, those of the search before among them."""
+
+    board: Board
+    budget: Budget
+    tries: int
+    _wants: Wants = field(init=False)
+    _outlook: Outlook = field(init=False)
+    _failed: set[object] = field(default_factory=set)
+
+    def solve(self) -> list[Picked] | None:
+        """Return the first solution in order, or None. Raises AbortedError."""
+        stock = Stock(self.board)
+        self._wants = Wants.on(self.board, stock)
+        now = self._wants.first()
+        if now is None:
+            return None
+        self._outlook = Outlook(self.board, stock)
+        solution = self._search(now)
+        if solution is None:
+            return None
+        picks: list[Picked] = []
+        for request in range(len(now.wants)):
+            now, solution = self._settle_alternative(now, request, solution)
+            while now.wants[request]:
+                now, solution, pick = self._settle_device(now, request, solution)
+                picks.append(pick)
+        return picks
+
+    def _search(self, now: Situation) -> list[Picked] | None:
+        """Return picks that serve all wants, or None if there are none."""
+        narrowed = self._outlook.narrowed(now)
+        if narrowed is None:
+            return None
+        now = narrowed
+        request = self._hardest(now)
+        if request is None:
+            return []
+        if self._outlook.is_hopeless(now):
+            return None
+        key = self._wants.key(now)
+        if key in self._failed:
+            return None
+        for option in now.wants[request]:
+            devices = option.devices
+            while devices.bit_count() >= option.missing:
+                bit = devices & -devices
+                after = self._pick(now, option._replace(devices=devices), bit)
+                rest = None if after is None else self._search(after)
+                if rest is not None:
+                    rest.append(Picked(request, option.source.place, bit))
+                    return rest
+                self.tries += 1
+                self.budget.check_tries(self.tries)
+                devices ^= bit
+                devices &= ~self._wants.equals(now, bit, devices)
+        self._failed.add(key)
+        return None
+
+    def _pick(self, now: Situation, option: Option, bit: int) -> Situation | None:
+        self.budget.step()
+        after = self._wants.pick(now, option, bit)
+        if isinstance(after, int):
+            self._outlook.blame[after] += 1
+            return None
+        return after
+
+    def _hardest(self, now: Situation) -> int | None:
+        """Return the request with the least choice for how often it has failed, or None if nothing is wanted."""
+        hardest, least = None, 0.0
+        for request, want in enumerate(now.wants):
+            if want:
+                choice = sum([option.devices.bit_count() - option.missing + 1 for option in want])
+                weighed = choice / (1 + self._outlook.blame[request])
+                if hardest is None or weighed < least:
+                    hardest, least = request, weighed
+        return hardest
+
+    def _settle_alternative(
+        self, now: Situation, request: int, solution: list[Picked]
+    ) -> tuple[Situation, list[Picked]]:
+        """Return the situation with the first alternative of a request that has a solution, and that solution."""
+        taken = next(pick.place for pick in solution if pick.request == request)
+        for option in now.wants[request]:
+            only = now._replace(wants=(*now.wants[:request], (option,), *now.wants[request + 1 :]))
+            if option.source.place == taken:
+                return only, solution
+            if (other := self._search(only)) is not None:
+                return only, other
+        raise AssertionError("a solution takes one of the alternatives")
+
+    def _settle_device(
+        self, now: Situation, request: int, solution: list[Picked]
+    ) -> tuple[Situation, list[Picked], Picked]:
+        """Return what is left after the first device that a request can take, a solution of it, and the pick."""
+        (option,) = now.wants[request]
+        lowest = min(pick.bit for pick in solution if pick.request == request)
+        devices = option.devices
+        while devices:
+            bit = devices & -devices
+            after = self._pick(now, option._replace(devices=devices), bit)
+            pick = Picked(request, option.source.place, bit)
+            if after is not None:
+                rest = [item for item in solution if item != pick] if bit == lowest else self._search(after)
+                if rest is not None:
+                    return after, rest, pick
+            devices ^= bit
+            devices &= ~self._wants.equals(now, bit, devices)
+        raise AssertionError("a solution takes one of the devices")

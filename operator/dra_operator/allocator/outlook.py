@@ -1,0 +1,232 @@
+"""Outlook: whether what is still wanted can be had at all, as far as counting tells, whatever was picked before.
+
+The bounds of `bounds` look at what is left and what constraints admit. These look at wants, in which all that is known
+is merged: shares by the room that is left for them, counters by what fits. So they see more, and cost more.
+
+- Narrowing: a matching rule keeps only those groups that have room for all wants bound to it.
+- Places: wants can be given devices of their own, a shared one to as many as it has room for. By augmenting paths.
+- Sums: of counters and capacities there is enough (`sums`).
+- Groups: matching rules by the same attribute need whole groups of their own. Values: distinct rules, different ones.
+
+Source: docs/engine section 7.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dra_operator.allocator.board import Board, InFlight
+from dra_operator.allocator.bounds import Rule, can_be_matched
+from dra_operator.allocator.stock import Stock
+from dra_operator.allocator.sums import Sums
+from dra_operator.allocator.wants import Option, Situation, Want, least_of, union_of
+
+
+class _Bound(NamedTuple):
+    """An option as a rule sees it: whether it binds it is part of what the memory goes by."""
+
+    devices: int
+    missing: int
+    bound: bool
+
+
+@dataclass(slots=True)
+class Outlook:
+    """The bounds for one board. `blame` counts, by request, how often it was the one that could not be served."""
+
+    board: Board
+    stock: Stock
+    blame: list[int] = field(init=False)
+    _sums: Sums = field(init=False)
+    _bound: list[list[int]] = field(init=False)
+    _kept: dict[object, int] = field(default_factory=dict)
+    _answers: dict[object, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.blame = [0] * len(self.board.demands)
+        self._sums = Sums(self.stock)
+        self._bound = [
+            [
+                number
+                for number, demand in enumerate(self.board.demands)
+                if any(rule in choice.constraints for choice in demand)
+            ]
+            for rule in range(len(self.board.rules))
+        ]
+
+    def narrowed(self, now: Situation) -> Situation | None:
+        """Return the situation without groups that have no room for what is bound to a rule, or None for hopeless."""
+        wants = list(now.wants)
+        for number, rule in enumerate(self.board.rules):
+            if not rule.matching:
+                continue
+            live = [
+                request
+                for request in self._bound[number]
+                if any(number in option.source.rules for option in wants[request])
+            ]
+            if not live or (len(live) == 1 and _is_single(wants[live[0]])):
+                continue
+            kept = self._groups_with_room(number, rule, [wants[request] for request in live])
+            for request in live:
+                narrowed = tuple(_within(wants[request], number, kept))
+                if not narrowed:
+                    self.blame[request] += 1
+                    return None
+                wants[request] = narrowed
+        return now._replace(wants=tuple(wants))
+
+    def is_hopeless(self, now: Situation) -> bool:
+        """True if a bound says that the wants cannot all be served."""
+        wants = now.wants
+        return not (
+            self._have_places(wants, now.in_flight)
+            and self._sums.counters_suffice(wants, now.left)
+            and self._sums.shares_suffice(wants, now.in_flight)
+            and (not self.board.rules or (self._fit_in_groups(wants) and self._can_differ(wants)))
+        )
+
+    def _groups_with_room(self, number: int, rule: Rule, wants: Sequence[Want]) -> int:
+        bound = tuple(
+            tuple([_Bound(item.devices, item.missing, number in item.source.rules) for item in want])
+            for want in wants
+        )
+        key = (id(rule.groups), bound)
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = 0
+            for group in rule.groups.groups:
+                if self._has_room(group, bound):
+                    kept |= group
+            self._kept[key] = kept
+        return kept
+
+    def _has_room(self, group: int, wants: Sequence[Sequence[_Bound]]) -> bool:
+        union = least = 0
+        for want in wants:
+            reached, fits = 0, False
+            for devices, missing, bound in want:
+                wanted = devices & group if bound else devices
+                reached |= wanted
+                fits = fits or wanted.bit_count() >= missing
+            if not fits:
+                return False
+            if not reached & self.board.shareable and all(item.bound for item in want):
+                union |= reached
+                least += min(item.missing for item in want)
+        return union.bit_count() >= least
+
+    def _have_places(self, wants: Sequence[Want], in_flight: InFlight) -> bool:
+        """False if the wants cannot be given devices, each want different ones, each device what it has room for."""
+        shareable = self.board.shareable
+        unions = [union_of(want) for want in wants]
+        mine = [0] * len(wants)
+        owners: dict[int, list[int]] = {}
+        full = seen = 0
+
+        def place(request: int) -> bool:
+            nonlocal full, seen
+            if free := unions[request] & ~mine[request] & ~full & ~seen:
+                bit = free & -free
+                owned = owners.setdefault(bit, [])
+                owned.append(request)
+                mine[request] |= bit
+                slots = self.stock.slots(bit.bit_length() - 1, in_flight) if bit & shareable else 1
+                if slots is not None and len(owned) >= slots:
+                    full |= bit
+                return True
+            while wanted := unions[request] & ~mine[request] & ~seen:
+                bit = wanted & -wanted
+                seen |= bit
+                owned = owners[bit]
+                for number, other in enumerate(owned):
+                    if place(other):
+                        mine[other] &= ~bit
+                        owned[number] = request
+                        mine[request] |= bit
+                        return True
+            return False
+
+        for request, want in enumerate(wants):
+            for _ in range(least_of(want)):
+                seen = 0
+                if not place(request):
+                    self.blame[request] += 1
+                    return False
+        return True
+
+    def _fit_in_groups(self, wants: Sequence[Want]) -> bool:
+        """False if matching rules by one attribute need more whole groups than there are devices for."""
+        families: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        counted: set[int] = set()
+        for number, rule in enumerate(self.board.rules):
+            if rule.matching:
+                total = union = 0
+                for request in self._bound[number]:
+                    devices = union_of(wants[request])
+                    if request not in counted and _binds(
+                        wants[request], number, devices & self.board.shareable
+                    ):
+                        counted.add(request)
+                        total += least_of(wants[request])
+                        union |= devices
+                if total:
+                    families.setdefault(rule.groups.groups, []).append((total, union))
+        return all(len(family) < 2 or _has_groups(groups, family) for groups, family in families.items())
+
+    def _can_differ(self, wants: Sequence[Want]) -> bool:
+        """False if, for a distinct rule, the devices still wanted cannot all be given different values."""
+        for number, rule in enumerate(self.board.rules):
+            if rule.matching:
+                continue
+            bound = [wants[request] for request in self._bound[number] if _binds(wants[request], number, 0)]
+            lots = tuple([(union_of(want), least_of(want)) for want in bound])
+            if sum([count for _, count in lots]) < 2:
+                continue
+            key = (id(rule.groups), lots)
+            answer = self._answers.get(key)
+            if answer is None:
+                answer = self._answers[key] = _have_values(rule, lots)
+            if not answer:
+                self.blame[self._bound[number][0]] += 1
+                return False
+        return True
+
+
+def _is_single(want: Want) -> bool:
+    return len(want) == 1 and want[0].missing == 1
+
+
+def _within(want: Want, rule: int, kept: int) -> list[Option]:
+    """Return the options with only those devices that the rule keeps, if they are enough."""
+    options: list[Option] = []
+    for option in want:
+        if rule not in option.source.rules or not option.devices & ~kept:
+            options.append(option)
+        elif (option.devices & kept).bit_count() >= option.missing:
+            options.append(option._replace(devices=option.devices & kept))
+    return options
+
+
+def _binds(want: Want, rule: int, shared: int) -> bool:
+    """True if something is wanted that the rule binds whichever option is taken, and no share of a device."""
+    return bool(want) and not shared and all(rule in option.source.rules for option in want)
+
+
+def _has_groups(groups: Sequence[int], family: Sequence[tuple[int, int]]) -> bool:
+    least = min([total for total, _ in family])
+    union = 0
+    for _, devices in family:
+        union |= devices
+    return sum([(group & union).bit_count() // least for group in groups]) >= len(family)
+
+
+def _have_values(rule: Rule, lots: Sequence[tuple[int, int]]) -> bool:
+    units: list[int] = []
+    for devices, count in lots:
+        reached = 0
+        for place, group in enumerate(rule.groups.groups):
+            if group & devices:
+                reached |= 1 << place
+        units += [reached] * count
+    return can_be_matched(units)

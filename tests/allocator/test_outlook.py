@@ -1,0 +1,95 @@
+"""Claims that a bound of the outlook decides, where trying would take for ever."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Allocated, Limits, Unsatisfied
+
+FEW = Limits(steps=None, seconds=None, tries=200)
+
+
+@pytest.fixture
+def tight(ticking: Any) -> Any:
+    """A cluster of one node whose searches are given up soon."""
+    scene = ticking(FEW)
+    scene.nodes("n")
+    return scene
+
+
+def shareable(name: str, memory: int, **fields: Any) -> dict[str, Any]:
+    """Return a device that can be shared."""
+    return {
+        "name": name,
+        "allowMultipleAllocations": True,
+        "capacity": {"m": {"value": str(memory)}},
+        **fields,
+    }
+
+
+def part(name: str, **counters: int) -> dict[str, Any]:
+    """Return a device that draws on counter sets, one card each: `memory` of card `a` as `a=3`."""
+    uses = [
+        {"counterSet": card, "counters": {"memory": {"value": str(amount)}}}
+        for card, amount in counters.items()
+    ]
+    return {"name": name, "consumesCounters": uses}
+
+
+@pytest.mark.parametrize(
+    ("amounts", "fits"),
+    [
+        pytest.param(["3"] * 24, True, id="three each of eight"),
+        pytest.param(["3"] * 25, False, id="one more than places"),
+        pytest.param(["4"] * 16, True, id="two each of eight"),
+        pytest.param(["4"] * 17, False, id="one more than two each"),
+        pytest.param(["6"] * 8 + ["4"] * 8, True, id="pairs that fill a device"),
+        pytest.param(["6"] * 8 + ["5"], False, id="no room beside the large ones"),
+        pytest.param(["6"] * 4 + ["5"] * 8 + ["1"] * 16, True, id="by volume nothing is left"),
+        pytest.param(["6"] * 4 + ["5"] * 8 + ["1"] * 17, False, id="more than the volume"),
+    ],
+)
+def test_shares_are_counted_by_the_part_they_fill(
+    tight: Any, ask: Any, amounts: list[str], *, fits: bool
+) -> None:
+    """Shares out of eight times 10."""
+    tight.slice("s", *(shareable(f"d{number}", 10) for number in range(8)))
+    requests = [
+        ask(f"r{number}", capacity={"requests": {"m": amount}}) for number, amount in enumerate(amounts)
+    ]
+
+    assert isinstance(tight.decide(tight.claim(*requests)), Allocated if fits else Unsatisfied)
+
+
+@pytest.mark.parametrize(("count", "fits"), [(6, True), (7, False)])
+def test_counters_of_several_sets_are_added_up(tight: Any, ask: Any, count: int, *, fits: bool) -> None:
+    """Each of 16 parts takes 1 of two cards, and four cards have 3 each: 12 in all."""
+    cards = "abcd"
+    parts = [
+        part(f"p{number:02}", **{cards[number % 4]: 1, cards[(number + 1) % 4]: 1}) for number in range(16)
+    ]
+    sets = [{"name": card, "counters": {"memory": {"value": "3"}}} for card in cards]
+    tight.slice("s", *parts, count=2)
+    tight.slice("t", count=2, sharedCounters=sets)
+    requests = [ask(f"r{number}") for number in range(count)]
+
+    assert isinstance(tight.decide(tight.claim(*requests)), Allocated if fits else Unsatisfied)
+
+
+def test_alternatives_that_all_need_more_than_there_is(tight: Any, ask: Any) -> None:
+    """Twelve requests for one device of three or two of two do not fit on eleven devices."""
+    devices = [{"name": f"d{number:02}", "attributes": {"kind": {"int": number % 2}}} for number in range(11)]
+    tight.slice("s", *devices)
+    selector = 'device.attributes["gpu.example.com"].kind == {}'
+    options = [
+        {
+            "name": f"s{kind}",
+            "deviceClassName": "gpu",
+            "count": 1 + kind,
+            "selectors": [{"cel": {"expression": selector.format(kind)}}],
+        }
+        for kind in (0, 1)
+    ]
+    requests = [{"name": f"r{number}", "firstAvailable": options} for number in range(12)]
+
+    assert tight.decide(tight.claim(*requests)) == Unsatisfied()

@@ -1,0 +1,291 @@
+"""`python -m stepfuzz.hard [--count N] [--seed S]` looks for tight claims on one node that are decided wrong, or late.
+
+Whatever the search that begins with the hardest answers has to be what the plain search answers that tries everything;
+where that gives up, nothing is compared. The exit code is 1 if something was wrong. With `--slowest --devices 32` it
+measures instead.
+"""
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from dra_operator.allocator import AdminAccess, Allocator, Decision, Failed, Limits, Searching, window
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+from stepfuzz.content import Body, read, sometimes
+
+_ATTRIBUTES = ("root", "numa", "rail")
+_STEPS = 100_000
+
+
+@dataclass(frozen=True)
+class Tightness:
+    """What makes a case hard: how many kinds and values there are, and what is shared, counted or bound together."""
+
+    shares: bool
+    policies: bool
+    counters: bool
+    parts: bool
+    constraints: bool
+    alternatives: bool
+    kinds: int
+    values: int
+
+    @classmethod
+    def of(cls, random: Random) -> "Tightness":
+        """Return a tightness."""
+        return cls(
+            shares=sometimes(random, 0.4),
+            policies=sometimes(random, 0.3),
+            counters=sometimes(random, 0.4),
+            parts=sometimes(random, 0.3),
+            constraints=sometimes(random, 0.7),
+            alternatives=sometimes(random, 0.3),
+            kinds=random.choice([1, 1, 2, 3, 5]),
+            values=random.choice([2, 3, 4, 6, 8]),
+        )
+
+
+@dataclass
+class Case:
+    """A node with some devices and claims that nearly fill it."""
+
+    random: Random
+    most: int
+
+    def __post_init__(self) -> None:
+        random = self.random
+        self.style = Tightness.of(random)
+        self.used: list[Body] = []
+        self.slices: list[Body] = []
+        self.size = random.randint(2, self.most)
+        pools = random.choice([1, 1, 1, 2, 3])
+        for pool in range(pools):
+            self.publish(f"p{pool}", self.size // pools + (pool < self.size % pools))
+        self.claims = self.ask()
+
+    def allocator(self, searching: Searching, limits: Limits) -> Allocator:
+        """Return an allocator for the case."""
+        inventory, ledger = Inventory(), Ledger()
+        inventory.put(read("Node", {"metadata": {"name": "n"}}))
+        inventory.put(read("DeviceClass", {"metadata": {"name": "any"}, "spec": {}}))
+        for body in self.slices:
+            inventory.put(read("ResourceSlice", body))
+        for number, result in enumerate(self.used):
+            status = {"allocation": {"devices": {"results": [result]}}}
+            metadata = {"name": f"u{number}", "namespace": "ns"}
+            ledger.put(read("ResourceClaim", {"metadata": metadata, "status": status}))
+        return Allocator(
+            inventory,
+            ledger,
+            limits=limits,
+            clock=lambda: 0.0,
+            share_ids=lambda: "id",
+            admin_access=AdminAccess.ANY_NAMESPACE,
+            searching=searching,
+        )
+
+    # --- devices
+
+    def publish(self, pool: str, size: int) -> None:
+        """Publish a pool, and let some of it be in use."""
+        random, style = self.random, self.style
+        counter_sets: list[Body] = []
+        devices: list[Body] = [{"name": f"d{number:02}"} for number in range(size)]
+        if style.counters and style.parts:
+            devices, counter_sets = self.parts(size)
+        elif style.counters:
+            counter_sets = self.draw(devices)
+        by_chance = sometimes(random, 0.5)
+        for number, device in enumerate(devices):
+            attributes = device.setdefault("attributes", {})
+            for place, name in enumerate(_ATTRIBUTES):
+                if not by_chance:
+                    attributes[name] = {"int": number // (place + 1) % style.values}
+                elif sometimes(random, 0.95):
+                    attributes[name] = {"int": random.randrange(style.values)}
+            attributes["kind"] = {"int": random.randrange(style.kinds)}
+            device["capacity"] = self.capacity()
+            if style.shares and not device.get("consumesCounters") and sometimes(random, 0.8):
+                device["allowMultipleAllocations"] = True
+            if sometimes(random, 0.06):
+                result: Body = {"driver": "d", "pool": pool, "device": device["name"]}
+                if device.get("allowMultipleAllocations"):
+                    result |= {"shareID": "u", "consumedCapacity": dict.fromkeys(device["capacity"], "3")}
+                self.used.append(result)
+        head = {"name": pool, "generation": 1, "resourceSliceCount": 2}
+        for name, content in (("a", {"devices": devices}), ("b", {"sharedCounters": counter_sets})):
+            spec = {"driver": "d", "pool": head, "nodeName": "n", **content}
+            self.slices.append({"metadata": {"name": f"{pool}-{name}"}, "spec": spec})
+
+    def capacity(self) -> Body:
+        """Return the capacity of a device."""
+        random = self.random
+        capacity = {"m": {"value": random.choice(["10", "10", "10", "7", "12", "16"])}}
+        if self.style.shares and self.style.values > 4:
+            capacity["b"] = {"value": random.choice(["5", "8", "9"])}
+        if self.style.policies:
+            span = {"min": "1", "step": random.choice("123")}
+            capacity = {
+                name: {**of, "requestPolicy": {"default": "1", "validRange": span}}
+                for name, of in capacity.items()
+            }
+        return capacity
+
+    def draw(self, devices: list[Body]) -> list[Body]:
+        """Let devices draw on counter sets at random; return these."""
+        random = self.random
+        sets, names = random.choice([1, 1, 2, 4]), ("c0", "c1", "c2")[: random.choice([1, 2, 3])]
+        for device in devices:
+            if sometimes(random, 0.9):
+                device["consumesCounters"] = [
+                    {
+                        "counterSet": f"s{number}",
+                        "counters": {name: {"value": str(random.randint(0, 4))} for name in names},
+                    }
+                    for number in random.sample(range(sets), random.choice([1, 1, 1, min(2, sets)]))
+                ]
+        totals = {name: {"value": random.choice(["4", "7", "8", "10", "12"])} for name in names}
+        return [{"name": f"s{number}", "counters": totals} for number in range(sets)]
+
+    def parts(self, size: int) -> tuple[list[Body], list[Body]]:
+        """Return the parts that some cards can be cut into, and what each card has."""
+        devices: list[Body] = []
+        cards: list[Body] = []
+        while len(devices) < size:
+            slots, card = self.random.choice([4, 4, 8]), f"g{len(cards)}"
+            has = {"memory": {"value": str(slots)}, **{f"x{slot}": {"value": "1"} for slot in range(slots)}}
+            cards.append({"name": card, "counters": has})
+            for width in (8, 4, 2, 1):
+                for start in range(0, slots - width + 1, width):
+                    takes = {"memory": {"value": str(width)}}
+                    takes |= {f"x{slot}": {"value": "1"} for slot in range(start, start + width)}
+                    uses = [{"counterSet": card, "counters": takes}]
+                    devices.append({"name": f"{card}-{width}-{start}", "consumesCounters": uses})
+        return devices[:size], cards
+
+    # --- claims
+
+    def ask(self) -> tuple[Any, ...]:
+        """Return claims for about as many devices as there are."""
+        random = self.random
+        left = max(1, int(self.size * random.choice([0.3, 0.5, 0.8, 0.95, 1, 1.1])))
+        left = int(left * random.choice([1, 1.5, 2, 3])) if self.style.shares else left
+        count = random.choice([None, None, 1, 2, 3])
+        amounts = random.choice([("3",), ("3", "4"), ("1", "2", "5"), ("6",), ("2", "3", "7")])
+        claims: list[Any] = []
+        for number in range(random.choice([1, 1, 2, 3, 4, 6, 8, 12])):
+            requests: list[Body] = []
+            for place in range(random.choice([1, 1, 2, 3, 4, 8])):
+                request, most = self.request(f"r{place}", count, amounts)
+                requests.append(request)
+                left -= most
+                if left <= 0 or place > 5:
+                    break
+            spec = {"devices": {"requests": requests, "constraints": self.constraints(requests)}}
+            claims.append(
+                read("ResourceClaim", {"metadata": {"name": f"c{number}", "namespace": "ns"}, "spec": spec})
+            )
+            if left <= 0:
+                break
+        return tuple(claims)
+
+    def request(self, name: str, count: int | None, amounts: tuple[str, ...]) -> tuple[Body, int]:
+        """Return a request, and the largest number of devices that it asks for."""
+        if self.style.alternatives and sometimes(self.random, 0.5):
+            options = [self.alternative(count, amounts) for _ in range(self.random.choice([2, 2, 3]))]
+            named = [{"name": f"s{number}", **option} for number, option in enumerate(options)]
+            return {"name": name, "firstAvailable": named}, max(option["count"] for option in options)
+        fields = self.alternative(count, amounts)
+        return {"name": name, "exactly": fields}, fields["count"]
+
+    def alternative(self, count: int | None, amounts: tuple[str, ...]) -> Body:
+        """Return what one alternative asks for."""
+        random = self.random
+        fields: Body = {"deviceClassName": "any", "count": count or random.choice([1, 1, 1, 2, 2, 3, 4])}
+        if self.style.kinds > 1 and sometimes(random, 0.6):
+            operator = random.choice(["==", "<=", "!="])
+            expression = f'device.attributes["d"].kind {operator} {random.randrange(self.style.kinds)}'
+            fields["selectors"] = [{"cel": {"expression": expression}}]
+        if self.style.shares and sometimes(random, 0.8):
+            fields["capacity"] = {"requests": {"m": random.choice(amounts)}}
+        return fields
+
+    def constraints(self, requests: list[Body]) -> list[Body]:
+        """Return some constraints on some of the requests, or all."""
+        random = self.random
+        if not self.style.constraints:
+            return []
+        names = [request["name"] for request in requests]
+        return [
+            {
+                random.choice(["matchAttribute", "matchAttribute", "distinctAttribute"]): "d/"
+                + random.choice(_ATTRIBUTES),
+                "requests": []
+                if sometimes(random, 0.5)
+                else random.sample(names, random.randint(1, len(names))),
+            }
+            for _ in range(random.choice([0, 1, 1, 2, 3]))
+        ]
+
+
+def decide_twice(case: Case) -> tuple[Decision, Decision | None]:
+    """Return what the search that begins with the hardest decides, and the plain one; None if that gives up."""
+    with patch.object(window, "_TRIES_BEFORE_HARDEST", 1):
+        ours = case.allocator(Searching.COUNTING, Limits(None, None, None)).allocate(case.claims)
+    plain = case.allocator(Searching.PLAIN, Limits(_STEPS, None)).allocate(case.claims)
+    return ours, None if _gave_up(plain) else plain
+
+
+def _gave_up(decision: Decision) -> bool:
+    return isinstance(decision, Failed) and decision.kind == "aborted"
+
+
+def _slowest(seed: int, first: int, count: int, most: int) -> None:
+    spent: list[tuple[float, str, int]] = []
+    for number in range(first, first + count):
+        case = Case(Random(f"{seed} {number}"), most)  # noqa: S311 - a seed makes a run repeatable
+        allocator = case.allocator(Searching.COUNTING, Limits(seconds=None))
+        # The first time selectors are compiled.
+        allocator.allocate(case.claims[:1])
+        started = time.process_time()
+        decision = allocator.allocate(case.claims)
+        name = "undecided" if _gave_up(decision) else type(decision).__name__
+        spent.append((time.process_time() - started, name, number))
+    spent.sort(reverse=True)
+    undecided = sum(name == "undecided" for _, name, _ in spent)
+    print(f"{count} cases, {undecided} undecided; the slowest:")  # noqa: T201 - the answer
+    for seconds, name, number in spent[:10]:
+        print(f"{seconds * 1000:8.1f} ms {name} number {number}")  # noqa: T201 - the answer
+
+
+def main() -> int:
+    """Do what the command line says; return the exit code."""
+    parser = argparse.ArgumentParser(prog="stepfuzz.hard", description=__doc__)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--devices", type=int, default=7, help="the largest number of devices")
+    parser.add_argument("--slowest", action="store_true", help="measure instead of comparing")
+    arguments = parser.parse_args()
+    if arguments.slowest:
+        _slowest(arguments.seed, arguments.first, arguments.count, arguments.devices)
+        return 0
+    compared = wrong = 0
+    for number in range(arguments.first, arguments.first + arguments.count):
+        case = Case(Random(f"{arguments.seed} {number}"), arguments.devices)  # noqa: S311 - as above
+        ours, plain = decide_twice(case)
+        compared += plain is not None
+        if plain is not None and ours != plain:
+            wrong += 1
+            print(f"--- number {number}:\nexpected {plain}\nfound    {ours}")  # noqa: T201 - the answer
+    print(f"seed {arguments.seed}: {compared} of {arguments.count} compared, {wrong} wrong")  # noqa: T201 - the answer
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
