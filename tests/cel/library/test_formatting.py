@@ -89,11 +89,41 @@ def test_a_literal_is_checked_by_types_alone():
         check_literal("%d", [["int"], ["int"]])
 
 
-@pytest.mark.parametrize("text", ["%.999999999f", "%.2000e"])
-def test_a_precision_has_a_limit(text):
-    """A text of a billion digits is not worth an allocation."""
-    with pytest.raises(Abort):
-        format_text(text, (1.5,))
+@pytest.mark.parametrize(
+    ("precision", "value", "expected"),
+    [
+        (255, 1.5, "1.5" + "0" * 254),
+        (256, 1.5, "1.5"),
+        (256, 1e20, "100,000,000,000,000,000,000"),
+        (300, 1.0, "1." + "0" * 44),
+        (300, 1e-320, "0." + "0" * 44),
+        (300, -1234.5, "-1,234.5" + "0" * 43),
+        (40_000, -1234.1, "-1,234.1" + "0" * 63),
+        (65_536, 1.5, "2"),
+        (65_792, 2.5, "2"),
+        (10_000_009, float("nan"), "NaN"),
+        (10_000_010, 1.5, "%!(NOVERB)"),
+        (2**63 - 1, float("nan"), "%!(NOVERB)"),
+    ],
+)
+def test_a_large_precision_is_cut_to_what_upstream_holds(precision, value, expected):
+    """Digits to round to are 16 bits with a sign, zeros to fill up with 8 bits; beyond ten million, none is read."""
+    assert format_text(f"%.{precision}f", (value,)) == expected
+
+
+@pytest.mark.parametrize(
+    ("width", "length"), [(5_000, 5_000), (65_535, 65_535), (65_537, 14), (10_000_009, 38_537)]
+)
+def test_a_width_is_16_bits(width, length):
+    """The number in `%.3e` is a width, and what does not fit into 16 bits is lost."""
+    assert len(format_text(f"%.{width}e", (1.5,))) == length
+    assert format_text("%.10000010e", (1.5,)) == "%!(NOVERB)"
+
+
+def test_a_precision_is_a_whole_number_of_64_bits(error):
+    """Zeros before it do not count; more digits are refused."""
+    assert format_text("%.00000000000000000000000000002f", (1.5,)) == "1.50"
+    assert error("string_format", f"%.{2**63}f", (1.5,)).endswith(f'"{2**63}": value out of range')
 
 
 def test_shared_lists_do_not_explode():

@@ -11,13 +11,18 @@ from typing import Any, Final, TypeAlias
 
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.conversions import bytes_to_string
-from dra_operator.cel.library.golang import format_double, quote
+from dra_operator.cel.library.golang import format_double, format_double_positional, quote
 from dra_operator.cel.library.limits import LONGEST_TEXT, cost_exceeded
 from dra_operator.cel.library.times import duration_to_string, timestamp_to_string
 from dra_operator.cel.values import CelMap, Duration, Timestamp, TypeValue, Uint, type_name
 
 _DEFAULT_PRECISION: Final = 6
-_LARGEST_PRECISION: Final = 1000
+_LARGEST_ATOI: Final = 2**63 - 1
+_LARGEST_NUMBER: Final = 10_000_009
+"""The largest number that upstream's printer reads between `%` and the letter; beyond, it sees no letter."""
+_NO_LETTER: Final = "%!(NOVERB)"
+_MOST_FRACTION_DIGITS: Final = 1074
+"""No double has more digits behind the point."""
 _CLAUSES: Final = frozenset("sdfebxXo")
 _SUPERSCRIPTS: Final = str.maketrans(
     "0123456789-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b"
@@ -74,13 +79,14 @@ def _parse_clause(text: str, start: int) -> tuple[Clause, int]:
         if position >= len(text):
             raise _unparsable("error while parsing precision: could not find end of precision specifier")
         digits = text[start + 1 : position]
-        if not digits or len(digits) > 9:
+        significant = digits.lstrip("0")
+        if not digits or len(significant) > 19 or int(significant or "0") > _LARGEST_ATOI:
             problem = "value out of range" if digits else "invalid syntax"
             raise _unparsable(
                 "error while parsing precision: error while converting precision to integer: "
                 f"strconv.Atoi: parsing {quote(digits)}: {problem}"
             )
-        precision = int(digits)
+        precision = int(significant or "0")
     letter = text[position]
     if letter not in _CLAUSES:
         raise _unparsable(f'unrecognized formatting clause "{letter}"')
@@ -273,22 +279,40 @@ def _as_decimal(value: int, _precision: int) -> str:
 
 
 def _as_fixed(value: float, precision: int) -> str:
+    if precision > _LARGEST_NUMBER:
+        return _NO_LETTER
     if abs(value) == float("inf") or value != value:  # noqa: PLR0124 - NaN
         return _without_digits(value)
-    if precision > _LARGEST_PRECISION:
-        raise cost_exceeded()
-    return f"{value or 0.0:,.{precision}f}"  # zero has no sign here
+    value = value or 0.0  # zero has no sign here
+    return f"{value:,.{precision}f}" if precision < 2**8 else _as_very_fixed(value, precision)
+
+
+def _as_very_fixed(value: float, precision: int) -> str:
+    """Return a double with a precision that upstream's printer cannot hold.
+
+    The digits to round to are an int16 there, and those to fill up with zeros a uint8. A negative number of digits
+    stands for the shortest text. Source: golang.org/x/text `message/print.go`, `initDecimal`.
+    """
+    digits, filled = precision % 2**16, precision % 2**8
+    if digits < 2**15:
+        whole, _, fraction = f"{value:,.{min(digits, _MOST_FRACTION_DIGITS)}f}".partition(".")
+    else:
+        whole, _, fraction = format_double_positional(value).partition(".")
+        whole = ("-" if whole.startswith("-") else "") + f"{int(whole.lstrip('-')):,}"
+    fraction = fraction.rstrip("0").ljust(filled, "0")
+    return f"{whole}.{fraction}" if fraction else whole
 
 
 def _as_scientific(value: float, precision: int) -> str:
-    if precision > _LARGEST_PRECISION:
-        raise cost_exceeded()
+    if precision > _LARGEST_NUMBER:
+        return _NO_LETTER
+    width = precision % 2**16  # upstream's printer holds no more
     if abs(value) == float("inf") or value != value:  # noqa: PLR0124 - NaN
-        return _without_digits(value).rjust(precision)
+        return _without_digits(value).rjust(width)
     digits, _, exponent = f"{value or 0.0:.6e}".partition("e")
     power = int(exponent)
     sign = "-" if power < 0 else ""
-    return f"{digits}\u00d710{f'{sign}{abs(power):02d}'.translate(_SUPERSCRIPTS)}".rjust(precision)
+    return f"{digits}\u00d710{f'{sign}{abs(power):02d}'.translate(_SUPERSCRIPTS)}".rjust(width)
 
 
 def _without_digits(value: float) -> str:
