@@ -282,6 +282,17 @@ async def test_refused_stream_names_verb_and_resource(script, session):
             pass
 
 
+async def test_parameters_arrive_as_they_are(script, session):
+    """What an API server gives to go on with a list comes back to it, whatever it is made of."""
+    script.then(ok({}))
+    params = {"continue": "a+b/c=?&%41 d\u00e9", "limit": "500"}
+
+    await session.request("GET", CLAIM, params=params)
+
+    (asked,) = script.asked
+    assert (asked.path, asked.query) == (CLAIM, params)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "params", "expected"),
     [
