@@ -21,6 +21,7 @@ TOLD = {
     "regex-class-name": (r"'a'.matches(r'\ps')", "compileError", "invalid matches argument"),
     "regex-group-name": ("'a'.matches('(?P<é>a)')", "value", True),
     "regex-work": (f"('a' + '{'a' * 9000}').matches('({'b?' * 700})c')", "error", LIMIT),
+    "regex-size": (r"'a'.matches('\\PL{50}')", "compileError", "invalid matches argument"),
     "sort-ties": ("lists.range(20).sortBy(x, x % 2)[1]", "value", "2"),
     "long-lists": (DOUBLED_LIST, "error", LIMIT),
     "long-texts": (DOUBLED_TEXT, "error", LIMIT),

@@ -107,6 +107,12 @@ def test_what_takes_too_long_ends_below_the_limit_of_the_cost():
         ("{'a': '%d'.format([1])}['a'] == '1'", True),
         ("device.attributes['a'][device.driver.replace('a', 'b')] == 1", True),
         ("optional.none().orValue(lists.range(3)) == [0]", True),
+        ("device.driver.matches('a')", False),
+        ("'a'.matches(device.driver)", True),
+        ("quantity('1Gi').isInteger()", False),
+        ("quantity('1e99999').isInteger()", True),
+        ("quantity(device.driver).isInteger()", False),
+        ("['1'].all(x, quantity(x).isInteger())", True),
     ],
 )
 def test_what_makes_large_values_is_told_from_what_does_not(text, large):
@@ -115,6 +121,7 @@ def test_what_makes_large_values_is_told_from_what_does_not(text, large):
 
 
 DOUBLED = "".join(f"cel.bind(v{index + 1}, [v{index}, v{index}], " for index in range(14))
+CLASSES = r"\\PL" * 6
 TWENTY = ", ".join(map(str, range(20)))
 
 
@@ -127,3 +134,29 @@ def test_large_values_are_counted_however_little_they_cost(device):
     assert selector.program.estimate().high < COST_LIMIT // 200
     with pytest.raises(CelError, match="actual cost limit exceeded"):
         selector.match(device)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lists.range(100).all(i, quantity('1e99999').add(quantity('1n')).isInteger() || true)",
+        " || ".join(f"quantity('9e{99999 - index}').isInteger()" for index in range(100)),
+        f"[{TWENTY}].all(i, quantity('1e099999').sub(i).isInteger() || true)",
+        f"{[str(index) for index in range(40)]}.all(x, 'a'.matches('{CLASSES}' + x) || true)",
+    ],
+    ids=("sums", "texts", "differences", "patterns"),
+)
+def test_amounts_of_many_digits_and_patterns_made_on_the_way_are_counted(device, text):
+    """They cost as much as small ones, and take thousands of times as long."""
+    selector = compile_selector(text)
+
+    assert selector.program.estimate().high < COST_LIMIT // 200
+    with pytest.raises(CelError, match="actual cost limit exceeded"):
+        selector.match(device)
+
+
+def test_a_pattern_that_is_known_is_not_compiled_again(device):
+    """Its time is that of the compilation, before there is a device."""
+    text = " || ".join(rf"device.driver.matches('\\PL\\PL\\PL{index}')" for index in range(30))
+
+    assert compile_selector(text).match(device) is False

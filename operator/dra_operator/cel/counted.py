@@ -70,13 +70,15 @@ from dra_operator.cel.trees import (
     when,
 )
 from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, STRING, Type
-from dra_operator.cel.work import LONG, least
+from dra_operator.cel.work import LONG, calling, counted_as, least
 
 Counted: TypeAlias = Callable[[Any, Meter], Any]
 
 _OPERATOR: Final = 150
 """What an operator takes that is a function here; below, what it takes to count by sizes."""
 _COUNTING: Final = 400
+_LONG_BEFORE: Final = 100_000
+"""Work that is left to the evaluation, although it could be done before."""
 _SMALL: Final = frozenset(("bool", "int", "uint", "double", "kubernetes.Semver", "net.IP", "net.CIDR"))
 """Types whose values are all of about one size."""
 _SCALARS: Final = frozenset(("bool", "int", "uint", "double"))
@@ -354,7 +356,7 @@ class _Writer(Folds):
         if name == "cel.@mapInsert" and self._is_built(step.arguments[0]):
             # It is not copied.
             sized[0] = trees.Constant(None)
-        self._count_work("start", trees.Constant(name), tuple_of(*sized))
+        self._count_work("start", trees.Constant(counted_as(step)), tuple_of(*sized))
 
     def _count_work(self, helper: str, *arguments: ast.expr) -> None:
         """Write that work is going to be done, unless it is too much."""
@@ -362,9 +364,12 @@ class _Writer(Folds):
         self._write(set_to("w", call(helper, load("w"), *arguments)))
 
     def _known(self, step: Invoke) -> str | None:
-        """Return the value of a call with constants alone, with its cost added; None if it has other arguments."""
+        """Return the value of a call with constants alone, with its cost added.
+
+        None if it has other arguments, or takes long: code is not made any faster than others are evaluated.
+        """
         values = [part.value for part in step.arguments if isinstance(part, Const)]
-        if len(values) < len(step.arguments):
+        if len(values) < len(step.arguments) or calling(counted_as(step), values) > _LONG_BEFORE:
             return None
         try:
             result = step.function.call(*values)

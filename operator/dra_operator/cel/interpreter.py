@@ -37,7 +37,7 @@ from dra_operator.cel.plan import (
 )
 from dra_operator.cel.qualify import check_key, key_text, look_up, qualify
 from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, cel_equal, hashed_key
-from dra_operator.cel.work import LONG, calling, comparing, least
+from dra_operator.cel.work import LONG, calling, comparing, counted_as, least
 
 
 class _Unset:
@@ -205,7 +205,7 @@ class _Evaluation:
             return failed
         name = step.function.name
         if name not in SINGLETONS or name in LONG:
-            self.meter.work(least(step) + calling(name, values))
+            self.meter.work(least(step) + calling(counted_as(step), values))
         try:
             return step.function.call(*values)
         except Abort:

@@ -8,13 +8,15 @@ expression ends in the same way on every machine, however busy that is.
 The numbers are measured (`bench/slowest_cel.py`): the worst use of each function, errors included.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.limits import MOST_ELEMENTS
 from dra_operator.cel.library.network import CIDR, IP
-from dra_operator.cel.library.regex import pattern
+from dra_operator.cel.library.quantities import Quantity_
+from dra_operator.cel.library.regex import compiling, pattern
 from dra_operator.cel.library.urls import URL
 from dra_operator.cel.paths import is_binding
 from dra_operator.cel.plan import Attribute, Const, Fold, Invoke, Plan, Step, Variable, parts_of
@@ -58,7 +60,7 @@ _CALLS: Final = {
 """What a call takes, at least."""
 _CHARACTER: Final = 3
 _CHARACTERS: Final = {
-    **dict.fromkeys(("quantity", "isQuantity", "split", "replace"), 10),
+    **dict.fromkeys(("split", "replace"), 10),
     **dict.fromkeys(("upperAscii", "lowerAscii", "strings.quote", "duration", "format"), 60),
     **dict.fromkeys(("validate",), 150),
     **dict.fromkeys((*_URLS, *_ADDRESSES), 300),
@@ -78,45 +80,60 @@ _CONTAINER: Final = 1_500
 _COPIED: Final = 10
 """So many characters, or bytes, are copied or compared in a nanosecond."""
 _REGEX: Final = frozenset(("matches", "find", "findAll"))
-_COMPILING: Final = 30_000
-"""What a pattern takes that is known only with its text."""
 _OCCURRENCE: Final = 4_500
 """What a match takes; there can be one at each character."""
 _ENTRY: Final = 250
 """What an entry of a map takes that is copied; below, one whose key is no plain value."""
 _HASHED: Final = 1_000
+_READ: Final = 10
+"""What a character of a quantity takes; below, the digits of one with a large exponent, to make and to compute with."""
+_LARGE_EXPONENT: Final = re.compile("[eE][+]?0*[1-9][0-9]{3}")
+_MOST_READ: Final = 5_000_000
+_BIT: Final = 15
+_FEW_BITS: Final = 4_000
 _SCALARS: Final = frozenset((bool, int, Uint, float, str, bytes, type(None), Duration, Timestamp))
 
 _BUILDING: Final = frozenset(
     ("flatten", "lists.range", "findAll", "format", "join", "replace", "isURL", "url")
 )
+_QUANTITIES: Final = frozenset(("quantity", "isQuantity"))
 _NUMBERS: Final = frozenset(("add_int64", "add_uint64", "add_double"))
 
 
 def builds(plan: Plan) -> bool:
-    """Return whether a plan can make large values at little cost, or look long at one text.
+    """Return whether a plan can make large values at little cost, or look long at one value.
 
     Adding doubles a text or a list with each name that it is bound to; the sum of an accumulator is that of a macro,
     and grows by an element with each round, which has its cost.
     """
     waiting = [plan.step]
     accumulators: set[int] = set()
+    reads_quantities = False
     while waiting:
         step = waiting.pop()
         if isinstance(step, Fold) and not is_binding(step):
             accumulators.add(step.accumulator)
         elif isinstance(step, Invoke):
-            name = step.function.name
-            if name in _BUILDING:
+            if step.function.name in _BUILDING or _is_slow(step):
                 return True
-            if (
-                name == "_+_"
-                and step.overload not in _NUMBERS
-                and not _is_one_of(accumulators, step.arguments[0])
-            ):
-                return True
+            if step.function.name == "_+_":
+                if step.overload not in _NUMBERS and not _is_one_of(accumulators, step.arguments[0]):
+                    return True
+            elif step.function.name in _QUANTITIES:
+                reads_quantities |= not isinstance(step.arguments[0], Const)
         waiting.extend(parts_of(step))
-    return False
+    return reads_quantities and bool(accumulators)
+
+
+def _is_slow(call: Invoke) -> bool:
+    """Return whether a call may take long by itself: a pattern not known yet, an amount of many digits."""
+    name = call.function.name
+    if name in _REGEX:
+        return not isinstance(call.arguments[1], Const)
+    if name not in _QUANTITIES:
+        return False
+    text = call.arguments[0]
+    return isinstance(text, Const) and type(text.value) is str and bool(_LARGE_EXPONENT.search(text.value))
 
 
 def _is_one_of(slots: set[int], step: Step) -> bool:
@@ -163,15 +180,20 @@ def comparing(left: Any, right: Any) -> int:
 
 def least(call: Invoke) -> int:
     """Return what a call takes whatever its arguments are."""
+    return _CALLS.get(call.function.name, _CALL)
+
+
+def counted_as(call: Invoke) -> str:
+    """Return the name under which a call's work is counted: a pattern that is known is compiled already."""
     name = call.function.name
-    work = _CALLS.get(name, _CALL)
-    if name in _REGEX and not isinstance(call.arguments[-1], Const):
-        work += _COMPILING
-    return work
+    return f"{name} known" if name in _REGEX and isinstance(call.arguments[1], Const) else name
 
 
 def calling(name: str, values: Sequence[Any]) -> int:
-    """Return what a call takes more than `least`, by the sizes of its arguments; errors may stand among those."""
+    """Return what a call takes more than `least`, by its name (`counted_as`) and the sizes of its arguments.
+
+    Errors may stand among those.
+    """
     measured = _MEASURED.get(name)
     if measured is not None:
         return measured(values)
@@ -182,9 +204,25 @@ def calling(name: str, values: Sequence[Any]) -> int:
             work += len(value) * _CHARACTERS.get(name, _CHARACTER)
         elif kind is tuple or isinstance(value, CelMap | Optional_):
             work += passing(value) * _ELEMENTS.get(name, 1)
+        elif kind is Quantity_:
+            work += _amount(value)
         elif kind is URL:
             work += len(value.query or "") * _CHARACTERS[name] if name in _CHARACTERS else 0
     return work
+
+
+def _amount(quantity: Quantity_) -> int:
+    bits = quantity.nano.bit_length()
+    return bits * _BIT if bits > _FEW_BITS else 0
+
+
+def _reading(values: Sequence[Any]) -> int:
+    """A large exponent is a number of so many digits."""
+    text = values[0]
+    if type(text) is not str:
+        return 0
+    exponent = _LARGE_EXPONENT.search(text)
+    return len(text) * _READ + (_MOST_READ if exponent else 0)
 
 
 def _adding(values: Sequence[Any]) -> int:
@@ -268,15 +306,27 @@ def _matching_all(values: Sequence[Any]) -> int:
     return _matching(values) + len(values[0]) * _OCCURRENCE if type(values[0]) is str else 0
 
 
+def _after_compiling(matching: Callable[[Sequence[Any]], int]) -> Callable[[Sequence[Any]], int]:
+    def work(values: Sequence[Any]) -> int:
+        first = compiling(values[1]) if type(values[1]) is str else 0
+        return first if first > WORK_LIMIT else first + matching(values)
+
+    return work
+
+
 _MEASURED: Final[dict[str, Callable[[Sequence[Any]], int]]] = {
     "_+_": _adding,
     "cel.@mapInsert": _inserting,
     "flatten": _flattening,
     "string": _showing,
+    **dict.fromkeys(("quantity", "isQuantity"), _reading),
     **dict.fromkeys(_ACCESSORS, _in_a_zone),
     **dict.fromkeys(("sets.contains", "sets.intersects", "sets.equivalent", "distinct"), _each_with_each),
     **{name: _looking_through(name) for name in ("@in", "includes", "indexOf", "lastIndexOf")},
-    "matches": _matching,
-    "find": _matching,
-    "findAll": _matching_all,
+    "matches known": _matching,
+    "find known": _matching,
+    "findAll known": _matching_all,
+    "matches": _after_compiling(_matching),
+    "find": _after_compiling(_matching),
+    "findAll": _after_compiling(_matching_all),
 }

@@ -28,11 +28,18 @@ _FORMAT_ERROR: Final = (
 # Upstream accepts exponents up to 2**31 and then computes for minutes. Up to here a power of ten takes a
 # millisecond.
 _LARGEST_EXPONENT: Final = 100_000
+_MOST_PARSED: Final = 2048
 _MOST_DIGITS: Final = 4000
 _NANO_EXPONENT: Final = -9
 _FINEST_ZERO: Final = -100
 _MOST_INT64_DIGITS: Final = 18
 _BINARY_PRECISION: Final = 15
+
+
+@lru_cache(maxsize=128)
+def _ten_to(exponent: int) -> int:
+    """Return a power of ten; a large one takes milliseconds to compute."""
+    return 10**exponent  # type: ignore[no-any-return]
 
 
 class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows how Go would hold it
@@ -63,7 +70,7 @@ class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows
         self.computed = computed
         # Finer than nano is zero alone, and what zero was added to: dividing leaves no rest.
         shift = exponent - _NANO_EXPONENT
-        self.nano: int = coefficient * 10**shift if shift >= 0 else coefficient // 10**-shift
+        self.nano: int = coefficient * _ten_to(shift) if shift >= 0 else coefficient // _ten_to(-shift)
 
     def equals(self, other: Any) -> bool:
         """Return whether the amounts are equal. The outcome of `add` on the right is refused, as upstream has it."""
@@ -84,7 +91,7 @@ class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows
         return _canonical(self)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=_MOST_PARSED)
 def parse_quantity(text: str) -> Quantity_:
     """Return the quantity that `text` stands for. Raises CelError if it is none."""
     try:
@@ -137,9 +144,9 @@ def _decimal(parts: WrittenQuantity, digits: int, exponent: int) -> Quantity_:
         if exponent < _NANO_EXPONENT:
             # Finer than nano rounds up; a power that dwarfs the digits need not be built to know the outcome.
             surplus = min(_NANO_EXPONENT - exponent, _MOST_DIGITS + 100)
-            digits = -(-digits // 10**surplus)
+            digits = -(-digits // _ten_to(surplus))
         else:
-            digits *= 10 ** (exponent - _NANO_EXPONENT)
+            digits *= _ten_to(exponent - _NANO_EXPONENT)
         exponent = _NANO_EXPONENT
     if family is Family.BINARY:
         if digits > INT_MAX * 10**9:
@@ -230,7 +237,7 @@ def _difference(left: Quantity_, right: Quantity_) -> Quantity_:
 def _sum(left: Quantity_, right: Quantity_, sign: int) -> Quantity_:
     family = left.family if left.coefficient else right.family
     exponent = min(left.exponent, right.exponent)
-    aligned = [each.coefficient * 10 ** (each.exponent - exponent) for each in (left, right)]
+    aligned = [each.coefficient * _ten_to(each.exponent - exponent) for each in (left, right)]
     total = aligned[0] + sign * aligned[1]
     decimal = left.decimal or right.decimal
     if not decimal:
@@ -269,12 +276,24 @@ def _canonical(quantity: Quantity_) -> str:
     """Return the canonical text, worked out from the coefficient: `1e100000` must not be written out to get there."""
     if abs(quantity.exponent) <= 18 and abs(quantity.coefficient) < 10**400:
         return format_amount(quantity.nano, quantity.family)
-    coefficient, exponent = quantity.coefficient, quantity.exponent
-    while coefficient and coefficient % 10 == 0:
-        coefficient //= 10
-        exponent += 1
+    coefficient, zeros = _without_zeros(quantity.coefficient)
+    exponent = quantity.exponent + zeros
     surplus = exponent % 3
     return f"{coefficient * 10**surplus}e{exponent - surplus}" if coefficient else "0"
+
+
+def _without_zeros(number: int) -> tuple[int, int]:
+    """Return a number without the zeros at its end, and how many there were."""
+    zeros = 0
+    step = 1 << max(number.bit_length() // 4, 1).bit_length()
+    while number and step:
+        rest = number % _ten_to(step)
+        if not rest:
+            number //= _ten_to(step)
+            zeros += step
+        else:
+            step >>= 1
+    return number, zeros
 
 
 OVERLOADS: Final[dict[str, Callable[..., Any]]] = {

@@ -28,6 +28,13 @@ _LEAST_WORK: Final = 4_000
 _INSTRUCTION: Final = 2
 """The nanoseconds for each instruction of the program at each character, where RE2 is slowest."""
 _MOST_MATCHES: Final = 10_000
+_LEAST_COMPILING: Final = 30_000
+_COMPILED_CHARACTER: Final = 1_000
+_PARSED_CLASS: Final = 150_000
+_COMPILED_CLASS: Final = 600_000
+_MOST_COMPILING: Final = 6_000_000
+"""The nanoseconds that parts of a pattern take to compile; the last is what fills the memory."""
+_FEW_CLASSES: Final = 8
 _WORDS: Final = (
     # RE2's words, Go's words, whether Go shows the offending part
     ("missing ): ", "missing closing ): "),
@@ -46,7 +53,8 @@ _WORDS: Final = (
 def _options() -> Any:
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = 2 << 20
+    # What is larger, a few dozen classes of Unicode, takes tens of milliseconds to compile.
+    options.max_mem = 512 << 10
     return options
 
 
@@ -128,6 +136,18 @@ def _compile(text: str) -> Any:
         return re2.compile(text, _OPTIONS)
     except re2.error as error:
         raise runtime_error(f"error parsing regexp: {_go_words(error)}") from None
+
+
+def compiling(text: str) -> int:
+    """Return how many nanoseconds it takes at most to compile a pattern.
+
+    Classes of Unicode have hundreds of ranges; repeated, they fill the memory that a pattern may take.
+    """
+    classes = text.count("\\p") + text.count("\\P")
+    work = _LEAST_COMPILING + len(text) * _COMPILED_CHARACTER + classes * _PARSED_CLASS
+    if classes > _FEW_CLASSES or (classes and "{" in text):
+        return work + _MOST_COMPILING
+    return work + classes * _COMPILED_CLASS
 
 
 def _has_any_byte(text: str) -> bool:
