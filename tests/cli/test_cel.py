@@ -129,7 +129,7 @@ def test_check_shows_the_place_of_an_error(run):
 
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
-        "error  1:7: undefined field 'drivr'",
+        'error  1:7: device has no field "drivr"',
         " | device.drivr == 'a'",
         " | ......^",
         'did you mean "driver"?',

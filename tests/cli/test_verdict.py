@@ -102,7 +102,7 @@ def test_an_error_is_marked_in_its_line(shown):
 
     assert re.search(r"\x1b\[[0-9;]*4[0-9;]*m\.", text), "the wrong part is underlined"
     assert ANY_CODE.sub("", text).splitlines() == [
-        "error  2:8: undefined field 'drivr'",
+        'error  2:8: device has no field "drivr"',
         " |  device.drivr == 'a'",
         " |        ^",
         'did you mean "driver"?',
@@ -160,3 +160,33 @@ def test_a_pipe_waits_neither_for_rich_nor_for_pydantic():
 
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("type   bool\n")
+
+
+def test_a_terminal_gets_the_part_of_a_wide_line_that_is_wrong(shown):
+    """Each line fits, and the caret stands below the place."""
+    lines = ANY_CODE.sub("", shown(f"'{'a' * 500}' == device.drivr || '{'b' * 500}' == ''")).splitlines()
+
+    assert max(map(len, lines)) <= 100
+    assert lines[1][lines[2].index("^") :].startswith(".drivr")
+
+
+@pytest.mark.parametrize("text", ['"\udcff" + 1', "'\ud800' == device.drivr", "'\udcff' == device.driver"])
+def test_what_is_no_unicode_can_be_shown(found, shown, text):
+    """A surrogate would end in an error of the stream."""
+    assert shown(text)
+    assert "\n".join(plain(found(text))).encode()
+
+
+def test_plain_lines_hold_nothing_that_a_terminal_would_obey(found):
+    """They may be read there all the same."""
+    for text in ("'\x1b[2J' +\t$", "device.attributes['\x1b[2J'].a == 1", "true '\x1b'"):
+        assert "\x1b" not in "\n".join(plain(found(text)))
+
+
+def test_a_long_expression_that_is_wrong_is_both(found, shown):
+    """Whoever mends the one should not be told of the other afterwards."""
+    text = f"device.drivr == '{'a' * 11000}'"
+    long = "11,018 bytes are more than the 10,240 that the API server admits"
+
+    assert plain(found(text))[1:] == ['did you mean "driver"?', long]
+    assert ANY_CODE.sub("", shown(text)).splitlines()[-2:] == ['did you mean "driver"?', long]

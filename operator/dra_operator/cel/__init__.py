@@ -14,7 +14,7 @@ An expression goes through the stages in this order, each a module with the help
    `counted`: a function that counts costs (`counted_*`, `call_costs`); `interpreter`: the exact and slow one (`meter`)
 
 `program` takes it through them. `values`, `operators` and `library` are what all evaluation is made of; `device` is
-what it is about; `diagnostics` and `wording` are for people.
+what it is about; `diagnostics`, `wording` and `slips` are for people.
 """
 
 from dra_operator.cel.device import PreparedDevice, prepare_device

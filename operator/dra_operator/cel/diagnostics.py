@@ -5,30 +5,85 @@ key the name that was probably meant and the way to say that an attribute may be
 Source: k8s.io/dynamic-resource-allocation `cel/errors.go` for the advice.
 """
 
+import unicodedata
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.environment import STORED_137, Environment
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.wording import compile_text, meant
+from dra_operator.cel.wording import around, compile_text
 
 _MISSING: Final = "no such key: "
-_UNDECLARED: Final = "undeclared reference to '"
-_UNKNOWN_FIELD: Final = "undefined field '"
 _MOST_NAMES: Final = 8
+_CUT: Final = "..."
+WIDTH: Final = 100
+"""The columns that a line is shown in where no terminal says how many it has."""
 ADVICE: Final = "guard what not every device has by has(), or by .? and orValue()"
 
 
-def caret(expression: str, error: CelError) -> str:
-    """Return the message with its place: line and column, the line itself and a caret under the place."""
-    if error.position is None:
-        return error.message
-    before = expression.encode()[: error.position].decode(errors="ignore")
-    row, column = before.count("\n"), len(before) - before.rfind("\n") - 1
-    lines = expression.split("\n")
-    line = lines[row] if row < len(lines) else ""
-    return f"{row + 1}:{column + 1}: {error.message}\n | {line}\n | {'.' * column}^"
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in an expression: row and column from 1, the line as it is shown, and the part of it before the place."""
+
+    row: int
+    column: int
+    line: str
+    before: str
+
+
+def place_of(expression: str, position: int, width: int = WIDTH) -> Place:
+    """Return the place at an offset into the encoded expression; its line is cut to `width` columns around it."""
+    before = around(expression, position).before
+    start = before.rfind("\n") + 1
+    column = len(before) - start
+    line = printable(expression[start:].split("\n", 1)[0].removesuffix("\r"))
+    first, last = _window(line, column, width)
+    shown = _CUT * (first > 0) + line[first:last] + _CUT * (last < len(line))
+    return Place(before.count("\n") + 1, column + 1, shown, _CUT * (first > 0) + line[first:column])
+
+
+def _window(line: str, column: int, width: int) -> tuple[int, int]:
+    """Return from where to where a line is shown: all of it, or what fits around a column."""
+    if columns(line) <= width:
+        return 0, len(line)
+    room = width - 2 * len(_CUT)
+    first, used = column, 0
+    while first > 0 and used + columns(line[first - 1]) <= room // 2:
+        first -= 1
+        used += columns(line[first])
+    last = column
+    while last < len(line) and used + columns(line[last]) <= room:
+        used += columns(line[last])
+        last += 1
+    while first > 0 and used + columns(line[first - 1]) <= room:
+        first -= 1
+        used += columns(line[first])
+    return first, last
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
+        for each in text
+    )
+
+
+def printable(text: str) -> str:
+    """Return a text that only writes: no tab, whose width nobody knows, and nothing that a terminal would obey."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def caret(expression: str, position: int | None, message: str) -> str:
+    """Return a message with its place: line and column, the line itself and a caret under the place."""
+    if position is None:
+        return printable(message)
+    at = place_of(expression, position)
+    return f"{at.row}:{at.column}: {printable(message)}\n | {at.line}\n | {'.' * columns(at.before)}^"
 
 
 def describe(
@@ -52,24 +107,13 @@ def describe(
 def _place(expression: str, error: CelError) -> str:
     if error.position is None:
         return ""
-    before = expression.encode(errors="surrogatepass")[: error.position].decode(errors="replace")
-    row, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    return f" at column {column}" if "\n" not in expression else f" at line {row}, column {column}"
+    at = place_of(expression, error.position)
+    return f" at column {at.column}" if "\n" not in expression else f" at line {at.row}, column {at.column}"
 
 
-def advice(
-    error: CelError, device: PreparedDevice | None = None, environment: Environment = STORED_137
-) -> str:
-    """Return what to do about an error, or nothing where there is nothing to say."""
-    if error.kind == "runtime":
-        return _key_advice(error.message, device)
-    for words, known in (
-        (_UNDECLARED, environment.function_names()),
-        (_UNKNOWN_FIELD, tuple(environment.device_fields)),
-    ):
-        if words in error.message:
-            return meant(error.message.split(words, 1)[1].split("'", 1)[0], known)
-    return ""
+def advice(error: CelError, device: PreparedDevice | None = None) -> str:
+    """Return what to do about a failed evaluation, or nothing where there is nothing to say."""
+    return _key_advice(error.message, device) if error.kind == "runtime" else ""
 
 
 def _key_advice(message: str, device: PreparedDevice | None) -> str:

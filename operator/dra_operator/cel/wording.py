@@ -12,65 +12,109 @@ from typing import Final
 
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError
+from dra_operator.cel.library.regex import pattern
+from dra_operator.cel.nodes import Literal
+from dra_operator.cel.parser import parse
+from dra_operator.cel.slips import STRING, Around, Told, blotted, slip
 
-_MACROS: Final = ("all", "exists", "exists_one", "filter", "has", "map")
 _VARIABLE: Final = "device"
-_SPELT: Final = {
-    "=": "compare with ==",
-    "and": "write &&",
-    "or": "write ||",
-    "not": "write !",
-    ";": "a selector is one expression, without a semicolon",
-    '"': "a string is not closed, or has an escape that CEL does not know",
-    "'": "a string is not closed, or has an escape that CEL does not know",
+_USAGE: Final = {
+    **{name: f"list.{name}(x, condition)" for name in ("all", "exists", "exists_one", "filter")},
+    "existsOne": "list.existsOne(x, condition)",
+    "map": "list.map(x, value)",
+    "sortBy": "list.sortBy(x, value)",
+    "has": "has(device.attributes[domain].name)",
+    "bind": "cel.bind(x, value, expression)",
+    "optMap": "optional.optMap(x, value)",
+    "optFlatMap": "optional.optFlatMap(x, optional)",
+    "transformList": "map.transformList(key, value, result)",
+    "transformMap": "map.transformMap(key, value, result)",
+    "transformMapEntry": "map.transformMapEntry(key, value, {key: value})",
 }
+"""How the macros are written: those that have names of their own in brackets, which are no functions."""
+_BOUND: Final = re.compile(rf"\b(?:{'|'.join(_USAGE)})\(\s*([A-Za-z_]\w*)\s*,(?:\s*([A-Za-z_]\w*)\s*,)?")
+_OTHER_LANGUAGES: Final = {
+    "none": "null",
+    "nil": "null",
+    "undefined": "null",
+    "len": "size",
+    "length": "size",
+    "count": "size",
+    "any": "exists",
+    "some": "exists",
+    "every": "all",
+}
+
+
+def told(error: CelError, expression: str, environment: Environment) -> Told:
+    """Return what is wrong with an expression that does not compile, and advice or nothing."""
+    for words, tell in _TEXTS:
+        if match := words.fullmatch(error.message):
+            return tell(match, around(expression, error.position), environment)
+    return error.message, ""
 
 
 def compile_text(error: CelError, expression: str, environment: Environment) -> str:
     """Return what is wrong with an expression that does not compile, with advice where there is any."""
-    for pattern, tell in _TEXTS:
-        if match := pattern.fullmatch(error.message):
-            text, hint = tell(match, _rest(expression, error.position), environment)
-            return f"{text}; {hint}" if hint else text
-    return error.message
+    text, hint = told(error, expression, environment)
+    return f"{text}; {hint}" if hint else text
 
 
 def meant(name: str, known: Iterable[str]) -> str:
     """Return the question whether a close name was meant, or nothing where none is close."""
-    close = get_close_matches(name, list(known), 1, cutoff=0.7)
+    names = list(known)
+    other = _OTHER_LANGUAGES.get(name.lower())
+    close = [each for each in names if each.lower() == name.lower() or each == other]
+    close = close or get_close_matches(name, names, 1, cutoff=0.7)
     return f'did you mean "{close[0]}"?' if close else ""
 
 
-_Told = tuple[str, str]
-"""What is wrong, and advice or nothing."""
+def around(expression: str, position: int | None) -> Around:
+    """Return the text before a place and from there on; the place is an offset into the encoded expression."""
+    if position is None:
+        return Around("", "")
+    encoded = expression.encode(errors="surrogatepass")
+    return Around(*(part.decode(errors="replace") for part in (encoded[:position], encoded[position:])))
 
 
-def _rest(expression: str, position: int | None) -> str:
-    return (
-        ""
-        if position is None
-        else expression.encode(errors="surrogatepass")[position:].decode(errors="replace")
-    )
-
-
-def _undeclared(match: re.Match[str], rest: str, environment: Environment) -> _Told:
-    name = match[1]
+def _undeclared(match: re.Match[str], around: Around, environment: Environment) -> Told:
+    name, callee = match[1], around.callee
     functions = environment.function_names()
-    if rest.startswith("("):
-        return f'no such function "{name}"', meant(name, (*functions, *_MACROS))
+    if around.rest.startswith("("):
+        return _no_function(name, functions)
+    if callee and callee not in _USAGE and callee not in {each.rpartition(".")[2] for each in functions}:
+        # What stands in its brackets may have been meant for a macro, so this comes first.
+        return _no_function(callee, functions)
+    if callee in _USAGE and callee != "has" and _misplaced(callee, around):
+        return _no_function(callee, functions)
+    bound = [each for names in _BOUND.findall(blotted(around.before)) for each in names if each]
     namespaces = {function.partition(".")[0] for function in functions if "." in function}
-    hint = meant(name, (_VARIABLE, *namespaces)) or (
-        f"did you mean device.{name}?" if name in environment.device_fields else ""
+    hint = meant(name, (_VARIABLE, *bound, "true", "false", "null", *sorted(namespaces)))
+    if not hint and name in environment.device_fields:
+        hint = f"did you mean device.{name}?"
+    return f'no such name "{name}"', hint or ("" if bound else f"the only variable is {_VARIABLE}")
+
+
+def _no_function(name: str, functions: tuple[str, ...]) -> Told:
+    if name in _USAGE:
+        return f"{name}() is not written like this", f"write {_USAGE[name]}"
+    return f'no such function "{name}"', meant(name, (*functions, *_USAGE))
+
+
+def _misplaced(macro: str, around: Around) -> bool:
+    """Return whether a macro is not one here: it stands behind no dot, or what should be its name is undeclared."""
+    opened = around.opened
+    return not opened.removesuffix("(").rstrip().removesuffix(macro).endswith(".") or not (
+        blotted(around.before)[len(opened) :].strip()
     )
-    return f'no such name "{name}"', hint or f"the only variable is {_VARIABLE}"
 
 
-def _field(match: re.Match[str], _rest: str, environment: Environment) -> _Told:
+def _field(match: re.Match[str], _around: Around, environment: Environment) -> Told:
     fields = tuple(environment.device_fields)
     return f'device has no field "{match[1]}"', meant(match[1], fields) or f"it has {', '.join(fields)}"
 
 
-def _operator(match: re.Match[str], _rest: str, _environment: Environment) -> _Told:
+def _operator(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
     operator = match[1].replace("_", "").replace("@", "")
     types = [_short(kind) for kind in _split(match[2])]
     if len(types) == 1:
@@ -82,10 +126,16 @@ def _operator(match: re.Match[str], _rest: str, _environment: Environment) -> _T
         hint = 'write a quantity as quantity("10Gi")'
     elif "Semver" in types and "string" in types:
         hint = 'write a version as semver("1.2.3")'
+    elif types == ["string", "string"] and operator == "in":
+        hint = "write text.contains(part)"
+    elif operator == "+" and "string" in types:
+        hint = "make a text of a value by string(...)"
+    elif set(types) in ({"int", "double"}, {"int", "uint"}, {"uint", "double"}):
+        hint = f"make one of them {types[0]} by {types[0]}(...)"
     return f"{operator} cannot be applied to {' and '.join(types)}", hint
 
 
-def _call(match: re.Match[str], _rest: str, _environment: Environment) -> _Told:
+def _call(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
     function, receiver, arguments = match[1], _short(match[2] or ""), _split(match[3])
     taken = " and ".join(map(_short, arguments)) or "no arguments"
     of = f" of {receiver}" if receiver else ""
@@ -95,35 +145,80 @@ def _call(match: re.Match[str], _rest: str, _environment: Environment) -> _Told:
     return f"{function}(){of} does not take {taken}", hint
 
 
-def _type(match: re.Match[str], _rest: str, _environment: Environment) -> _Told:
+def _type(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
     return f"must be a bool, not {_short(match[1])}", ""
 
 
-def _syntax(match: re.Match[str], _rest: str, _environment: Environment) -> _Told:
-    found = match[1]
-    if found == "<EOF>":
-        return "the expression ends too early", ""
-    shown = found if found in ("'", '"') else f'"{found}"'
-    return f"{shown} is not expected here", _SPELT.get(found, "")
+def _choice(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+    condition, *values = map(_short, _split(match[1]))
+    if condition != "bool":
+        return f"{condition} stands before the ? and must be bool", ""
+    return f"{' and '.join(values)} stand on the sides of the : and must be of one type", ""
+
+
+def _index(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+    of, by = map(_short, _split(match[1]))
+    hint = "write a field as device.driver" if of == "DRADevice" else ""
+    return f"{'device' if of == 'DRADevice' else of} has no elements by {by}", hint
+
+
+def _syntax(match: re.Match[str], around: Around, _environment: Environment) -> Told:
+    return slip(match[1], around)
+
+
+def _pattern(_match: re.Match[str], around: Around, environment: Environment) -> Told:
+    """Return what RE2 says of the pattern that stands here."""
+    text = "this is no regular expression of RE2"
+    written = STRING.match(around.rest)
+    try:
+        literal = parse(written[0], environment) if written else None
+        if isinstance(literal, Literal):
+            pattern(literal.value)
+    except CelError as error:
+        return f"{text}: {error.message.removeprefix('error parsing regexp: ')}", ""
+    return text, ""
+
+
+def _duration(_match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+    return "this is no duration", 'write one as "1h30m" or "500ms"'
+
+
+def _timestamp(_match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+    return "this is no time", 'write one as "2030-01-01T00:00:00Z"'
 
 
 def _split(types: str) -> list[str]:
-    """Return types one by one; those with parameters of their own stay together."""
-    return [types] if "(" in types else types.split(", ") if types else []
+    """Return types one by one, each with the parameters of its own."""
+    parts, depth = [""], 0
+    for character in types:
+        depth += (character == "(") - (character == ")")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts] if types else []
 
 
 def _short(kind: str) -> str:
     return kind.strip().removeprefix("kubernetes.")
 
 
-_TEXTS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str, Environment], _Told]], ...]] = (
+_TEXTS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Around, Environment], Told]], ...]] = (
     (re.compile(r"undeclared reference to '(.+)' \(in container ''\)"), _undeclared),
     (re.compile(r"undefined field '(.+)'"), _field),
+    (re.compile(r"found no matching overload for '_\?_:_' applied to '\((.*)\)'"), _choice),
+    (re.compile(r"found no matching overload for '_\[_\]' applied to '\((.*)\)'"), _index),
     (re.compile(r"found no matching overload for '([@_]*[^\w\s]+_?|@in)' applied to '\((.*)\)'"), _operator),
     (re.compile(r"found no matching overload for '([\w.]+)' applied to '(?:(.*)\.)?\((.*)\)'"), _call),
     (re.compile(r"must evaluate to bool or the unknown type, not (.+)"), _type),
     (
-        re.compile(r"Syntax error: (?:mismatched input|extraneous input|token recognition error at:) '(.+)'"),
+        re.compile(
+            r"Syntax error: (?:mismatched input|extraneous input|token recognition error at:) '(.+)'",
+            re.DOTALL,
+        ),
         _syntax,
     ),
+    (re.compile("invalid matches argument"), _pattern),
+    (re.compile("invalid duration argument"), _duration),
+    (re.compile("invalid timestamp argument"), _timestamp),
 )

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _CHEAP: Final = COST_LIMIT // 10
 """Up to this cost nobody has to think about it."""
+_MARGIN: Final = " | "
+_NARROWEST: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,33 +33,45 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What there is to say of one that does not: the message with its place, and advice or nothing."""
+    """What there is to say of one that does not: what is wrong at which offset, and advice or nothing."""
 
     text: str
-    error: CelError
+    position: int | None
+    message: str
     hint: str
+    problems: tuple[str, ...]
 
 
 def verdict(text: str, program: Program, environment: Environment) -> Verdict:
     """Return what there is to say of an expression that compiles."""
     cost, reads = program.estimate().high, program.reads()
-    problems = []
-    length = len(text.encode())
-    if length > MAX_BYTES:
-        problems.append(f"{length} bytes are more than the {MAX_BYTES} that the API server admits")
+    problems = _length_problem(text)
     if cost > COST_LIMIT:
         problems.append(f"the API server admits no cost above {COST_LIMIT:,}: too complex")
     if program.type not in (BOOL, environment.attribute_type):
         problems.append("a selector must be of type bool, or of the type of an attribute")
     parts = "any part of the device" if reads is None else ", ".join(sorted(reads)) or "nothing"
+    if not parts.isprintable():
+        # The keys of attributes are any texts.
+        from dra_operator.cel.diagnostics import printable  # noqa: PLC0415 - nearly never needed
+
+        parts = printable(parts)
     return Verdict(str(program.type), cost, parts, tuple(problems))
 
 
 def refusal(text: str, error: CelError, environment: Environment) -> Refusal:
     """Return what there is to say of an expression that does not compile."""
-    from dra_operator.cel.diagnostics import advice  # noqa: PLC0415 - needed for errors only
+    from dra_operator.cel.wording import told  # noqa: PLC0415 - needed for errors only
 
-    return Refusal(text, error, advice(error, environment=environment))
+    message, hint = told(error, text, environment)
+    return Refusal(text, error.position, message, hint, tuple(_length_problem(text)))
+
+
+def _length_problem(text: str) -> list[str]:
+    length = len(text.encode(errors="surrogatepass"))
+    if length <= MAX_BYTES:
+        return []
+    return [f"{length:,} bytes are more than the {MAX_BYTES:,} that the API server admits"]
 
 
 def plain(found: Verdict | Refusal) -> list[str]:
@@ -67,7 +81,8 @@ def plain(found: Verdict | Refusal) -> list[str]:
         return [*lines, *found.problems]
     from dra_operator.cel.diagnostics import caret  # noqa: PLC0415
 
-    return [f"error  {caret(found.text, found.error)}", *([found.hint] if found.hint else ())]
+    error = caret(found.text, found.position, found.message)
+    return [f"error  {error}", *([found.hint] if found.hint else ()), *found.problems]
 
 
 def show(found: Verdict | Refusal) -> None:
@@ -76,7 +91,8 @@ def show(found: Verdict | Refusal) -> None:
     from rich.console import Console  # noqa: PLC0415
 
     console = Console(highlight=False)
-    for line in _described(found) if isinstance(found, Verdict) else _refused(found):
+    lines = _described(found) if isinstance(found, Verdict) else _refused(found, console.width)
+    for line in lines:
         console.print(line, overflow="fold")
 
 
@@ -96,27 +112,22 @@ def _described(found: Verdict) -> "list[Text]":
     ]
 
 
-def _refused(found: Refusal) -> "list[Text]":
+def _refused(found: Refusal, width: int) -> "list[Text]":
     from rich.text import Text  # noqa: PLC0415
 
-    hint = [Text(found.hint, "yellow")] if found.hint else []
-    error = found.error
-    if error.position is None:
-        return [Text.assemble(("error  ", "bold red"), error.message), *hint]
-    before = found.text.encode()[: error.position].decode(errors="ignore")
-    row, start = before.count("\n"), before.rfind("\n") + 1
-    column = len(before) - start
-    line = Text(_printable(found.text[start:].split("\n", 1)[0]))
-    line.stylize("bold red underline", column, column + 1)
-    under = Text(" " * Text(_printable(before[start:])).cell_len)
+    from dra_operator.cel.diagnostics import columns, place_of, printable  # noqa: PLC0415
+
+    rest = [Text(found.hint, "yellow")] if found.hint else []
+    rest += [Text(problem, "red") for problem in found.problems]
+    message = printable(found.message)
+    if found.position is None:
+        return [Text.assemble(("error  ", "bold red"), message), *rest]
+    at = place_of(found.text, found.position, max(width - len(_MARGIN) - 1, _NARROWEST))
+    line = Text(at.line)
+    line.stylize("bold red underline", len(at.before), len(at.before) + 1)
     return [
-        Text.assemble(("error  ", "bold red"), f"{row + 1}:{column + 1}: {_printable(error.message)}"),
-        Text.assemble((" | ", "dim"), line),
-        Text.assemble((" | ", "dim"), under, ("^", "bold red")),
-        *hint,
+        Text.assemble(("error  ", "bold red"), f"{at.row}:{at.column}: {message}"),
+        Text.assemble((_MARGIN, "dim"), line),
+        Text.assemble((_MARGIN, "dim"), " " * columns(at.before), ("^", "bold red")),
+        *rest,
     ]
-
-
-def _printable(text: str) -> str:
-    """Return a text that only writes: no tab, whose width nobody knows, and nothing that a terminal would obey."""
-    return "".join(character if character.isprintable() else " " for character in text)
