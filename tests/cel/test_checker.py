@@ -51,6 +51,15 @@ def test_an_expression_has_this_type(check, text, kind):
         ("nope{a: 1}", "undeclared reference to 'nope'", 4),
         ("int{}", "'int' is not a message type", 3),
         ("[?1]", "expected type 'optional_type(int)' but found 'int'", 2),
+        ("[1].exist(x, x == 1)", "undeclared reference to 'exist'", 9),
+        ("cel.bind(x, 1)", "undeclared reference to 'cel'", 0),
+        ("bind(x, 1, x)", "undeclared reference to 'bind'", 4),
+        ("optional.of(1).optMap(x, 1, x)", "undeclared reference to 'optMap'", 21),
+        ("foo(1) ? bar : 1 + 'a'", "undeclared reference to 'foo'", 3),
+        ("[nope].all(x, x.y) && 1", "undeclared reference to 'nope'", 1),
+        ("{'a': 1, 'b': 1 + 'a'}[nope{a: b}]", "found no matching overload for '_+_'", 16),
+        ("1.exists(x, x.y == z)", "cannot be range of a comprehension", 0),
+        ("google.protobuf.Int64Value{value: 'a', b: c}", "expected type of field 'value'", 32),
     ],
 )
 def test_what_has_no_type_is_refused_at_its_place(check, text, message, position):

@@ -19,6 +19,9 @@ from dra_operator.cel import CelError, compile_program
         ("{'a': 1, 'b': 'c'}", "expected type 'int' but found 'string'"),
         ("'%d'.format(['a'])", "decimal clause"),
         ("'%s %s'.format(['a'])", "index 1 out of range"),
+        ("[1, 'a'] == [2.0, b'']", "but found 'string'"),
+        ("{1: 'a', 2: 3} == {4u: 5, 'b': 6}", "expected type 'string' but found 'int'"),
+        ("[[1, 'a'], [duration('x')]] == [[2]]", "expected type 'int' but found 'string'"),
     ],
 )
 def test_a_literal_that_cannot_work_is_refused(text, message):

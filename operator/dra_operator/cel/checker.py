@@ -3,9 +3,10 @@
 It reads like cel-go's checker because it must answer like it: an expression it lets through is evaluated, one
 it refuses is an error on the object that holds it. The tree comes back with names resolved: a qualified name
 such as `net.IP` is one identifier then, and the target of `optional.of(x)` is part of the function's name.
-The first error ends it.
+An error leaves its part without a type that anything could contradict, and the rest is checked: the error that
+comes first in the text is the one reported.
 
-Source: cel-go `checker/checker.go`, `checker/env.go`.
+Source: cel-go `checker/checker.go`, `checker/env.go`, `common/errors.go`.
 """
 
 from operator import is_
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from dra_operator.cel.declarations import Overload
 from dra_operator.cel.environment import DEVICE, Environment
-from dra_operator.cel.errors import CelError, compile_error
+from dra_operator.cel.errors import CelError, compile_error, place
 from dra_operator.cel.messages import MESSAGES, TYPE_NAMES
 from dra_operator.cel.nodes import (
     Call,
@@ -36,6 +37,7 @@ from dra_operator.cel.types import (
     DYN,
     DYNAMIC,
     DYNAMIC_OR_ERROR,
+    ERROR,
     INT,
     NULL,
     STRING,
@@ -46,6 +48,7 @@ from dra_operator.cel.types import (
     map_of,
     optional_of,
     parameter,
+    shown,
     type_of,
     unwrapped_optional,
 )
@@ -55,10 +58,9 @@ from dra_operator.cel.values import Uint
 _LITERALS: Final[dict[type, Type]] = {
     bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL,
 }  # fmt: skip
-_SHOWN: Final = {
-    Kind.ANY: "any", Kind.DURATION: "duration", Kind.TIMESTAMP: "timestamp", Kind.NULL: "null", Kind.ERROR: "!error!",
-}  # fmt: skip
 
+_MOST_ERRORS: Final = 100
+"""How many errors are kept, in the order of their discovery."""
 _MOST_REMEMBERED: Final = 4096
 """How many calls are remembered, by function and types of arguments."""
 
@@ -81,24 +83,16 @@ class Checked(Record):
 
 
 def check(expr: Expr, environment: Environment) -> Checked:
-    """Return the checked expression; raises CelError at the first thing that has no type."""
+    """Return the checked expression; raises the CelError of the first thing in the text that has no type."""
     checker = _Checker(environment)
     resolved = checker.check(expr)
+    if checker.errors:
+        raise min(checker.errors, key=place)
     types = checker.types
     for identity, kind in types.items():
         if kind.generic:
             types[identity] = settled(checker.mapping, kind)
     return Checked(resolved, types, checker.overloads)
-
-
-def shown(kind: Type) -> str:
-    """Return a type as upstream writes it in messages."""
-    name = _SHOWN.get(kind.kind)
-    if name is not None:
-        return name
-    if not kind.parameters:
-        return f"wrapper({kind.name})" if kind.wrapper else kind.name
-    return f"{kind.name}({', '.join(map(shown, kind.parameters))})"
 
 
 def _mismatch(expected: Type, found: Type, position: int) -> CelError:
@@ -137,10 +131,11 @@ def qualified_name(expr: Expr) -> str | None:
 
 
 class _Checker:
-    __slots__ = ("environment", "functions", "mapping", "overloads", "scopes", "types", "variables")
+    __slots__ = ("environment", "errors", "functions", "mapping", "overloads", "scopes", "types", "variables")
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
+        self.errors: list[CelError] = []
         self.functions = environment.functions
         self.types: dict[int, Type] = {}
         self.overloads: dict[int, tuple[str, ...]] = {}
@@ -152,6 +147,12 @@ class _Checker:
         """Give `expr` and all in it their types and return it with names resolved."""
         return _CHECKS[type(expr)](self, expr)  # type: ignore[no-any-return]
 
+    def _report(self, error: CelError) -> Type:
+        """Keep an error, unless there are many, and return the type of what has none."""
+        if len(self.errors) < _MOST_ERRORS:
+            self.errors.append(error)
+        return ERROR
+
     def check_literal(self, expr: Literal) -> Expr:
         self.types[expr.id] = _LITERALS[type(expr.value)]
         return expr
@@ -161,7 +162,8 @@ class _Checker:
     def check_ident(self, expr: Ident) -> Expr:
         resolved = self._resolve_simple(expr)
         if resolved is None:
-            raise _undeclared(expr.name, expr.position)
+            self.types[expr.id] = self._report(_undeclared(expr.name, expr.position))
+            return expr
         return resolved
 
     def _resolve_simple(self, expr: Ident) -> Expr | None:
@@ -230,7 +232,10 @@ class _Checker:
         elif kind.kind in DYNAMIC_OR_ERROR:
             result = DYN
         else:
-            raise compile_error(f"type '{shown(kind)}' does not support field selection", expr.position)
+            self._report(
+                compile_error(f"type '{shown(kind)}' does not support field selection", expr.position)
+            )
+            result = DYN
         return optional_of(result) if optional or inside_optional else result
 
     def _struct_field(self, struct: str, name: str, position: int) -> Type:
@@ -239,9 +244,9 @@ class _Checker:
         elif struct in MESSAGES:
             fields = dict(MESSAGES[struct].fields)
         else:
-            raise compile_error(f"unexpected failed resolution of '{struct}'", position)
+            return self._report(compile_error(f"unexpected failed resolution of '{struct}'", position))
         if name not in fields:
-            raise compile_error(f"undefined field '{name}'", position)
+            return self._report(compile_error(f"undefined field '{name}'", position))
         return fields[name]
 
     # --- calls --------------------------------------------------------------------------------------------------
@@ -282,14 +287,16 @@ class _Checker:
     def _resolve_call(self, call: Call, name: str) -> Call:
         declared = self.functions.overloads(name)
         if declared is None:
-            raise _undeclared(call.function, call.position)
+            self.types[call.id] = self._report(_undeclared(call.function, call.position))
+            return call
         members = call.args if call.target is None else (call.target, *call.args)
         arguments = [self.types[member.id] for member in members]
         if name in ("_&&_", "_||_"):
+            self.types[call.id] = BOOL
             for argument, member in zip(arguments, members, strict=True):
                 if not self._assign(argument, BOOL):
-                    raise _mismatch(BOOL, substituted(self.mapping, argument), member.position)
-            self.types[call.id] = BOOL
+                    mismatch = _mismatch(BOOL, substituted(self.mapping, argument), member.position)
+                    self.types[call.id] = self._report(mismatch)
             self.overloads[call.id] = (declared[0].id,)
             return call
         # Types without parameters are bound to nothing, so what comes of them is the same in every expression.
@@ -298,7 +305,8 @@ class _Checker:
         if resolved is None:
             resolved = self._resolved(declared, arguments, call)
             if resolved is None:
-                raise self._no_match(name, arguments, call)
+                self.types[call.id] = self._report(self._no_match(name, arguments, call))
+                return call
             if not (resolved[1].generic or any(kind.generic for kind in arguments)):
                 _remember(self.functions.resolved, known, resolved)
         self.overloads[call.id], self.types[call.id] = resolved
@@ -364,7 +372,7 @@ class _Checker:
     def _inside_optional(self, kind: Type, expr: Expr) -> Type:
         inner, is_optional = unwrapped_optional(kind)
         if not is_optional and inner.kind not in DYNAMIC:
-            raise _mismatch(optional_of(inner), inner, expr.position)
+            self._report(_mismatch(optional_of(inner), inner, expr.position))
         return inner
 
     def check_map(self, expr: MapExpr) -> Expr:
@@ -389,11 +397,12 @@ class _Checker:
         name = expr.type_name.removeprefix(".")
         constructed = TYPE_NAMES.get(name)
         if constructed is None:
-            raise _undeclared(expr.type_name, expr.position)
+            self.types[expr.id] = self._report(_undeclared(expr.type_name, expr.position))
+            return expr
         inner = constructed.parameters[0] if constructed.parameters else constructed
         message = MESSAGES.get(name)
         if message is None and inner.kind is not Kind.STRUCT:
-            raise compile_error(f"'{name}' is not a message type", expr.position)
+            inner = self._report(compile_error(f"'{name}' is not a message type", expr.position))
         self.types[expr.id] = inner
         return replaced(
             expr, type_name=name, fields=tuple(self._check_field(name, part) for part in expr.fields)
@@ -406,10 +415,8 @@ class _Checker:
         if part.optional:
             kind = self._inside_optional(kind, value)
         if not self._assign(wanted, kind):
-            raise compile_error(
-                f"expected type of field '{part.name}' is '{shown(wanted)}' but provided type is '{shown(kind)}'",
-                part.position,
-            )
+            message = f"expected type of field '{part.name}' is '{shown(wanted)}' but provided type is '{shown(kind)}'"
+            self._report(compile_error(message, part.position))
         return replaced(part, value=value)
 
     # --- folds --------------------------------------------------------------------------------------------------
@@ -447,14 +454,16 @@ class _Checker:
         if kind.kind in DYNAMIC_OR_ERROR - {Kind.ANY} or kind.kind is Kind.PARAMETER:
             self._assign(DYN, kind)
             return DYN, DYN
-        raise compile_error(
+        refusal = compile_error(
             f"expression of type '{shown(kind)}' cannot be range of a comprehension (must be list, map, or dynamic)",
             over.position,
         )
+        self._report(refusal)
+        return ERROR, ERROR
 
     def _expect(self, wanted: Type, expr: Expr) -> None:
         if not self._assign(wanted, self.types[expr.id]):
-            raise _mismatch(wanted, self.types[expr.id], expr.position)
+            self._report(_mismatch(wanted, self.types[expr.id], expr.position))
 
     # --- types --------------------------------------------------------------------------------------------------
 

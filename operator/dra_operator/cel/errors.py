@@ -46,3 +46,8 @@ def compile_error(message: str, position: int | None = None) -> CelError:
 def runtime_error(message: str, position: int | None = None) -> CelError:
     """Return an error of one evaluation."""
     return CelError("runtime", message, position)
+
+
+def place(error: CelError) -> int:
+    """Return where an error belongs; those without a place come first. Source: cel-go `common/errors.go`."""
+    return -1 if error.position is None else error.position

@@ -183,6 +183,21 @@ def parameters_in(kind: Type) -> Iterator[str]:
         yield from parameters_in(inner)
 
 
+_SHOWN: Final = {
+    Kind.ANY: "any", Kind.DURATION: "duration", Kind.TIMESTAMP: "timestamp", Kind.NULL: "null", Kind.ERROR: "!error!",
+}  # fmt: skip
+
+
+def shown(kind: Type) -> str:
+    """Return a type as upstream writes it in messages."""
+    name = _SHOWN.get(kind.kind)
+    if name is not None:
+        return name
+    if not kind.parameters:
+        return f"wrapper({kind.name})" if kind.wrapper else kind.name
+    return f"{kind.name}({', '.join(map(shown, kind.parameters))})"
+
+
 _SIMPLE: Final = {
     simple.name: simple
     for simple in (

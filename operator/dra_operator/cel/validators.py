@@ -6,8 +6,8 @@ Source: cel-go `cel/validator.go`, `ext/strings.go` (format).
 from collections.abc import Iterator
 from typing import Final
 
-from dra_operator.cel.checker import Checked, shown
-from dra_operator.cel.errors import CelError, compile_error
+from dra_operator.cel.checker import Checked
+from dra_operator.cel.errors import CelError, compile_error, place
 from dra_operator.cel.library import OVERLOADS
 from dra_operator.cel.library.formatting import FormatError, check_literal
 from dra_operator.cel.library.regex import pattern
@@ -22,7 +22,7 @@ from dra_operator.cel.nodes import (
     Select,
     children,
 )
-from dra_operator.cel.types import Kind, Type, is_equivalent
+from dra_operator.cel.types import Kind, Type, is_equivalent, shown
 
 _READERS = {
     ("duration", str): "string_to_duration",
@@ -34,23 +34,32 @@ _PASSED: Final = (Literal, Ident, Select, Comprehension)
 
 
 def validate(checked: Checked) -> None:
-    """Raise CelError for a literal that cannot be what it is used as, or a list or map of mixed literals."""
+    """Raise CelError for a literal that cannot be what it is used as, or a list or map of mixed literals.
+
+    Of several errors, the one is raised that comes first in the text.
+    """
+    errors = list(_errors(checked))
+    if errors:
+        raise min(errors, key=place)
+
+
+def _errors(checked: Checked) -> Iterator[CelError]:
     for expr, free in _walk(checked.expr):
         if isinstance(expr, _PASSED) or (isinstance(expr, Call) and expr.function not in _LOOKED_AT):
             continue
         match expr:
             case Call(function="duration" | "timestamp", args=(Literal() as literal, *_)):
-                _check_time(expr.function, literal)
+                yield from _check_time(expr.function, literal)
             case Call(function="matches", args=(Literal() as literal, *_)) if type(literal.value) is str:
-                _check_pattern(literal)
+                yield from _check_pattern(literal)
             case Call(function="format", target=Literal() as literal, args=(ListExpr() as given,)) if (
                 type(literal.value) is str
             ):
-                _check_format(literal, given, expr, checked)
+                yield from _check_format(literal, given, expr, checked)
             case ListExpr() if not free:
-                _check_list(expr, checked)
+                yield from _check_list(expr, checked)
             case MapExpr() if not free:
-                _check_map(expr, checked)
+                yield from _check_map(expr, checked)
 
 
 def _walk(root: Expr) -> Iterator[tuple[Expr, bool]]:
@@ -63,28 +72,28 @@ def _walk(root: Expr) -> Iterator[tuple[Expr, bool]]:
         waiting.extend([(child, inside) for child in children(expr)])
 
 
-def _check_time(function: str, literal: Literal) -> None:
+def _check_time(function: str, literal: Literal) -> Iterator[CelError]:
     overload = _READERS.get((function, type(literal.value)))
     if overload is None:
         return
     try:
         OVERLOADS[overload](literal.value)
     except CelError:
-        raise compile_error(f"invalid {function} argument", literal.position) from None
+        yield compile_error(f"invalid {function} argument", literal.position)
 
 
-def _check_pattern(literal: Literal) -> None:
+def _check_pattern(literal: Literal) -> Iterator[CelError]:
     try:
         pattern(literal.value)
     except CelError:
-        raise compile_error("invalid matches argument", literal.position) from None
+        yield compile_error("invalid matches argument", literal.position)
 
 
-def _check_format(text: Literal, given: ListExpr, call: Call, checked: Checked) -> None:
+def _check_format(text: Literal, given: ListExpr, call: Call, checked: Checked) -> Iterator[CelError]:
     try:
         check_literal(text.value, [list(_types_within(argument, checked)) for argument in given.elements])
     except FormatError as error:
-        raise compile_error(str(error), call.position) from None
+        yield compile_error(str(error), call.position)
 
 
 def _types_within(expr: Expr, checked: Checked) -> Iterator[str]:
@@ -96,27 +105,27 @@ def _types_within(expr: Expr, checked: Checked) -> Iterator[str]:
             yield from _types_within(child, checked)
 
 
-def _check_list(expr: ListExpr, checked: Checked) -> None:
+def _check_list(expr: ListExpr, checked: Checked) -> Iterator[CelError]:
     first: Type | None = None
     for index, element in enumerate(expr.elements):
         kind = checked.type_of(element)
         if index in expr.optional and kind.parameters:
             kind = kind.parameters[0]
         first = first or kind
-        _check_same(first, kind, element)
+        yield from _check_same(first, kind, element)
 
 
-def _check_map(expr: MapExpr, checked: Checked) -> None:
+def _check_map(expr: MapExpr, checked: Checked) -> Iterator[CelError]:
     first: tuple[Type, Type] | None = None
     for entry in expr.entries:
         key, value = checked.type_of(entry.key), checked.type_of(entry.value)
         if entry.optional and value.parameters:
             value = value.parameters[0]
         first = first or (key, value)
-        _check_same(first[0], key, entry.key)
-        _check_same(first[1], value, entry.value)
+        yield from _check_same(first[0], key, entry.key)
+        yield from _check_same(first[1], value, entry.value)
 
 
-def _check_same(expected: Type, found: Type, expr: Expr) -> None:
+def _check_same(expected: Type, found: Type, expr: Expr) -> Iterator[CelError]:
     if not is_equivalent(expected, found):
-        raise compile_error(f"expected type '{shown(expected)}' but found '{shown(found)}'", expr.position)
+        yield compile_error(f"expected type '{shown(expected)}' but found '{shown(found)}'", expr.position)
