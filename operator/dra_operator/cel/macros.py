@@ -315,4 +315,5 @@ _MACROS: dict[tuple[str, int, bool], _Expander] = {
     ("bind", 3, True): _bind,
     **_TWO_VARIABLES,
 }
-"""The macros, by name, number of arguments and receiver style."""
+NAMES = frozenset(_MACROS)
+"""Name, number of arguments and receiver style of each macro."""
