@@ -21,6 +21,7 @@ from dra_operator.allocator import Searching
 from dra_operator.api.quantity import canonical, parse_quantity
 from dra_operator.cel.cases import CaseError, differences
 from dra_operator.cel.cases import outcome as cel_outcome
+from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import limits
 from dra_operator.cel.library.quantities import parse_quantity as cel_quantity
 from dra_operator.cel.meter import COST_LIMIT, Meter
@@ -208,8 +209,9 @@ def _plain(answer: Wire) -> Wire:
 def _compare_decisions(scenario: Wire, ours: Wire, upstream: Wire) -> Judgement:
     if "crash" in ours:
         return Judgement(Verdict.DIFFERENT, ours, upstream)
-    if "aborted" in (ours.get("errorKind"), upstream.get("errorKind")):
-        return Judgement(Verdict.UNDECIDED, ours, upstream, "by us" if "errorKind" in ours else "by upstream")
+    for answer, who in ((ours, "by us"), (upstream, "by upstream")):
+        if answer.get("errorKind") == "aborted":
+            return Judgement(Verdict.UNDECIDED, ours, upstream, who)
     equal = _decisions_agree(scenario, ours, upstream)
     return Judgement(Verdict.EQUAL if equal else Verdict.DIFFERENT, ours, upstream)
 
@@ -306,13 +308,16 @@ def _cel_answers_agree(case: Wire, ours: Wire, upstream: Wire) -> bool:
 
 
 def _with_canonical_quantities(value: Any) -> Any:
-    """Return an answer with the quantities in it as we write them."""
+    """Return an answer with the quantities in it as we write them; one beyond our limits stays as it is."""
     if isinstance(value, dict):
         return {key: _with_canonical_quantities(value[key]) for key in value}
     if isinstance(value, list):
         return [_with_canonical_quantities(item) for item in value]
     if isinstance(value, str) and value.startswith(_QUANTITY):
-        return f"{_QUANTITY}{cel_quantity(value.removeprefix(_QUANTITY))}"
+        try:
+            return f"{_QUANTITY}{cel_quantity(value.removeprefix(_QUANTITY))}"
+        except CelError:
+            return value
     return value
 
 

@@ -179,3 +179,11 @@ def test_giving_up_is_said_by_whom() -> None:
 def test_values_are_those_of_go(text: str, expected: int) -> None:
     """Parts of a unit count as one; what an int64 does not hold is nothing, or its low bits. Measured."""
     assert value(parse_quantity(text)) == expected
+
+
+def test_a_quantity_beyond_our_limits_is_compared_as_it_is() -> None:
+    """An answer of upstream's that we cannot read is a difference, no crash of the judge."""
+    case = {"name": "c", "expression": "quantity('1e2147483647')"}
+    answer = {"outputType": "Quantity", "value": "kubernetes.Quantity:1e2147483647"}
+
+    assert judge_case(case, answer, lambda _: answer).verdict is Verdict.DIFFERENT
