@@ -49,3 +49,26 @@ def test_what_is_no_case_is_refused(case):
 def test_answers_are_compared_without_their_texts(case, ours, different):
     """Class, value, type and costs count; words do not; a case without an answer has nothing to differ from."""
     assert differences(case, ours) == different
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"features": 5},
+        {"features": ["x"]},
+        {"features": {"ConsumableCapacity": []}},
+        {"expected": 5},
+        {"expected": None},
+        {"env": ["stored"]},
+        {"kubernetes": 1.37},
+        {"device": {"driver": 5}},
+        {"device": {"attributes": 5}},
+        {"device": {"attributes": {"a": 5}}},
+        {"device": {"capacity": {"a": 5}}},
+        {"device": []},
+    ],
+)
+def test_a_field_of_a_wrong_type_is_named(wrong):
+    """The message says which."""
+    with pytest.raises(CaseError, match=next(iter(wrong))):
+        outcome({"expression": "true", **wrong})

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from dra_operator.cli.cel import app
 
@@ -113,6 +115,93 @@ def test_cases_says_which_file_cannot_be_unpacked(run, tmp_path, content):
 
     assert result.exit_code == 2
     assert "cases.jsonl.gz: " in result.stderr
+
+
+ANY_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+NAMED = ("ConsumableCapacity", "match", "value", "valueType", "error", "a", "d/a", "int", "string", "strings")
+FIELDS = st.dictionaries(st.sampled_from(NAMED), ANY_JSON, max_size=2)
+DEVICE = st.fixed_dictionaries(
+    {},
+    optional={
+        name: ANY_JSON | st.dictionaries(st.sampled_from(NAMED), ANY_JSON | FIELDS, max_size=2)
+        for name in (
+            "name",
+            "driver",
+            "attributes",
+            "capacity",
+            "allowMultipleAllocations",
+            "taints",
+            "basic",
+        )
+    },
+)
+ROW = st.fixed_dictionaries(
+    {},
+    optional={
+        "expression": st.sampled_from(["true", "1 + 1", "device.attributes['d'].a == 1", "["]) | ANY_JSON,
+        "device": ANY_JSON | DEVICE,
+        "env": st.sampled_from(["stored", "new"]) | ANY_JSON,
+        **dict.fromkeys(("features", "expected"), ANY_JSON | FIELDS),
+        **dict.fromkeys(
+            ("name", "kubernetes", "maxCost", "actualCost", "costVaries", "value", "match", "error", "group"),
+            ANY_JSON,
+        ),
+    },
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(ROW | ANY_JSON, min_size=1, max_size=30))
+def test_any_json_as_a_row_gives_a_line(run, rows):
+    """Whatever types its fields have: an outcome, or an error of the input, and the next row follows."""
+    result = run("cases", "-", input="\n".join(map(json.dumps, rows)))
+
+    assert isinstance(result.exception, SystemExit | None), result.exception
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(lines) == len(rows)
+    for row, line in zip(rows, lines, strict=True):
+        assert line.keys() & {"match", "value", "error", "compileError"}
+        assert ("errorKind" in line) or isinstance(row, dict)
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        ({"expression": "true", "features": 5}, '"features" is an object of names with true or false'),
+        ({"expression": "true", "expected": 5}, '"expected" is an object'),
+        ({"expression": "true", "name": ["x"]}, '"name" is a text or a number'),
+        ([1], "a case is an object"),
+        (
+            {
+                "expression": f"cel.bind(a, dyn({'[' * 20}{']' * 20}), "
+                + f"cel.bind(a, dyn({'[' * 20}a{']' * 20}), " * 13
+                + "a"
+                + ")" * 14
+            },
+            "the value nests too deep to be written",
+        ),
+    ],
+    ids=["features", "expected", "name", "list", "deep"],
+)
+def test_a_row_that_cannot_be_read_or_written_says_why(run, row, error):
+    """With the number of its line, as an error of the input."""
+    result = run("cases", "-", input=json.dumps(row))
+
+    assert result.exit_code == 2
+    assert json.loads(result.stdout) == {"name": 1, "error": error, "errorKind": "input"}
+
+
+def test_cases_passes_over_a_mark_of_the_encoding(run):
+    """Some editors put one first."""
+    assert run("cases", "-", input=b"\xef\xbb\xbf" + json.dumps(CASES[0]).encode()).exit_code == 0
 
 
 def test_check_says_type_and_cost(run):

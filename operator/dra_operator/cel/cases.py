@@ -34,6 +34,8 @@ def outcome(case: Mapping[str, Any]) -> dict[str, Any]:
     expression = case.get("expression")
     if not isinstance(expression, str):
         raise CaseError('a case has an "expression", a text')
+    if not isinstance(case.get("expected", {}), Mapping):
+        raise CaseError('"expected" is an object')
     environment = _environment(case)
     if "device" in case:
         return _selector_outcome(expression, environment, case)
@@ -46,6 +48,8 @@ def _environment(case: Mapping[str, Any]) -> Environment:
     if expressions not in ("stored", "new") or version not in ("1.36", "1.37"):
         raise CaseError('"env" is stored or new, "kubernetes" 1.36 or 1.37')
     features = case.get("features") or {}
+    if not isinstance(features, Mapping) or not all(isinstance(on, bool) for on in features.values()):
+        raise CaseError('"features" is an object of names with true or false')
     return Environment(
         version,
         expressions,
@@ -80,14 +84,19 @@ def _device_reader() -> "TypeAdapter[Device]":
 def _device(wire: Any) -> PreparedDevice:
     if not isinstance(wire, Mapping):
         raise CaseError('a "device" is an object')
+    driver = wire.get("driver") or ""
+    if not isinstance(driver, str):
+        raise CaseError('"device.driver" is a text')
     reader = _device_reader()
     from pydantic import ValidationError  # noqa: PLC0415
 
     try:
         device = reader.validate_python({key: wire[key] for key in wire if key != "driver"})
     except ValidationError as error:
-        raise CaseError(f"device: {error.errors()[0]['msg']}") from None
-    return prepare_device(str(wire.get("driver") or ""), device)
+        problem = error.errors(include_url=False)[0]
+        path = ".".join(map(str, ("device", *problem["loc"])))
+        raise CaseError(f"{path}: {problem['msg']}") from None
+    return prepare_device(driver, device)
 
 
 def _value_outcome(expression: str, environment: Environment) -> dict[str, Any]:
@@ -105,12 +114,11 @@ def _value_outcome(expression: str, environment: Environment) -> dict[str, Any]:
         value = program.evaluate_without_device(meter)
     except CelError as error:
         return {"outputType": kind, "error": error.message, "actualCost": meter.cost}
-    return {
-        "outputType": kind,
-        "valueType": type_name(value),
-        "value": encoded(value),
-        "actualCost": meter.cost,
-    }
+    try:
+        shown = encoded(value)
+    except RecursionError:
+        raise CaseError("the value nests too deep to be written") from None
+    return {"outputType": kind, "valueType": type_name(value), "value": shown, "actualCost": meter.cost}
 
 
 def differences(case: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ not the others, `cases` runs recorded expressions. None of them needs a cluster.
 Source: docs/cli.md.
 """
 
+import codecs
 import gc
 import gzip
 import sys
@@ -62,8 +63,14 @@ def cases(file: Path, out: Path | None) -> None:
         with _opened(file, "rb") as source, _opened(out or Path("-"), "wb") as target:
             for number, row in enumerate(_rows(source.read()), 1):
                 name, answer, verdict = _answered(row, number)
+                try:
+                    line = orjson.dumps({"name": name, **answer}, option=orjson.OPT_APPEND_NEWLINE)
+                except TypeError:
+                    # JSON of a value that nests deeper than its reader would read is not written either.
+                    name, answer, verdict = _unreadable(name, "the value nests too deep to be written")
+                    line = orjson.dumps({"name": name, **answer}, option=orjson.OPT_APPEND_NEWLINE)
                 counts[verdict] += 1
-                target.write(orjson.dumps({"name": name, **answer}, option=orjson.OPT_APPEND_NEWLINE))
+                target.write(line)
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
     except (OSError, EOFError, zlib.error) as error:
@@ -83,6 +90,7 @@ def _rows(content: bytes) -> Iterator[Any]:
 
     from dra_operator.cel.cases import CaseError  # noqa: PLC0415
 
+    content = content.removeprefix(codecs.BOM_UTF8)
     try:
         whole = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -102,18 +110,33 @@ def _answered(row: Any, number: int) -> tuple[Any, dict[str, Any], str]:
     """Return a row's name, our outcome, and what came of the comparison."""
     from dra_operator.cel.cases import CaseError, differences, outcome  # noqa: PLC0415
 
-    name = row.get("name", number) if isinstance(row, Mapping) else number
+    if isinstance(row, CaseError):
+        return _unreadable(number, str(row))
+    if not isinstance(row, Mapping):
+        return _unreadable(number, "a case is an object")
+    name = row.get("name", number)
+    if not isinstance(name, str | int | float):
+        return _unreadable(number, '"name" is a text or a number')
     try:
-        if isinstance(row, CaseError):
-            raise row
-        ours = outcome(row if isinstance(row, Mapping) else {})
+        ours = outcome(row)
     except CaseError as error:
-        return name, {"error": str(error), "errorKind": "input"}, "unreadable"
+        return _unreadable(name, str(error))
     different = differences(row, ours)
     if different:
-        click.echo(f"{name}: {', '.join(different)} differ: {row['expression']}", err=True)
+        text = f"{name}: {', '.join(different)} differ: {row['expression']}"
+        click.echo(_printable(text), err=True)
     carries = "expected" in row or any(key in row for key in ("compileError", "error", "value"))
     return name, ours, "different" if different else "equal" if carries else "answered"
+
+
+def _unreadable(name: Any, message: str) -> tuple[Any, dict[str, Any], str]:
+    return name, {"error": message, "errorKind": "input"}, "unreadable"
+
+
+def _printable(text: str) -> str:
+    from dra_operator.cel.diagnostics import printable  # noqa: PLC0415 - `check` of what is right needs none
+
+    return printable(text)
 
 
 @app.command()
