@@ -31,7 +31,7 @@ from typing import Any, TextIO
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from workloads import SHAPES, names, write
+from workloads import SHAPES, check, names, write
 
 from conformance.program import UnavailableError, find_or_build
 from dra_operator.cli.compare import is_equal
@@ -305,7 +305,7 @@ def main() -> int:
     parser.add_argument(
         "names", nargs="*", help="workloads, or shapes in all their sizes; everything if absent"
     )
-    parser.add_argument("--rounds", type=int, default=3, help="how often each side is measured")
+    parser.add_argument("--rounds", type=_count, default=3, help="how often each side is measured")
     parser.add_argument(
         "--seconds", type=float, default=10, help="after so long a side gets no further round"
     )
@@ -313,16 +313,22 @@ def main() -> int:
     parser.add_argument("--search", help="which search of ours, as dra-operator replay has them")
     parser.add_argument("--ours-only", action="store_true", help="leave Kubernetes' allocator out")
     parser.add_argument(
-        "--against", type=Path, metavar="TREE", help="measure against this checkout instead of Go"
+        "--against", type=_checkout, metavar="TREE", help="measure against this checkout instead of Go"
     )
     parser.add_argument("--folder", type=Path, help="keep the workloads here instead of making them anew")
     parser.add_argument("--list", action="store_true", help="print the workloads and measure nothing")
     arguments = parser.parse_args()
     chosen = [name for item in arguments.names or SHAPES for name in (_sizes(item) or [item])]
+    try:
+        for name in chosen:
+            check(name)
+    except ValueError as error:
+        parser.error(str(error))
     if arguments.list:
         print("\n".join(chosen))
         return 0
     other = _other(arguments)
+    load = os.getloadavg()[0]
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.folder or Path(scratch)
@@ -338,15 +344,34 @@ def main() -> int:
             rows.append(row)
             if arguments.folder is None:
                 file.unlink()
-    print("\nGrowth of the mean a claim with the size:\n" + "\n".join(growth(rows)))
+    if steps := growth(rows):
+        print("\nGrowth of the mean a claim with the size:\n" + "\n".join(steps))
+    print(
+        f"\nLoad average at the start {load:.1f}, at the end {os.getloadavg()[0]:.1f}, of {os.cpu_count()} cores."
+    )
     different = [text for row in rows for text in row.different]
     for text in different[:10]:
         print(text, file=sys.stderr)
     return 1 if different else 0
 
 
+def _count(text: str) -> int:
+    if (count := int(text)) < 1:
+        raise argparse.ArgumentTypeError("at least one is needed")
+    return count
+
+
+def _checkout(text: str) -> Path:
+    tree = Path(text)
+    # Without it Python would take what is installed, and this tree be measured against itself.
+    if not (tree / "operator" / "dra_operator").is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no checkout of this repository")
+    return tree
+
+
 def _sizes(shape: str) -> list[str]:
-    return [name for name in names() if name.rpartition("-")[0] == shape]
+    """Return the workloads of a shape, or of several whose names begin alike."""
+    return [name for name in names() if name.startswith(f"{shape}-")]
 
 
 def _other(arguments: argparse.Namespace) -> Callable[[Path], Round] | None:

@@ -11,6 +11,6 @@ that overlap, are shared, or belong to all nodes; selectors that no two claims h
 a search that does not count tries every combination before it says no.
 """
 
-from workloads.names import SHAPES, names, workload, write
+from workloads.names import SHAPES, check, names, workload, write
 
-__all__ = ["SHAPES", "names", "workload", "write"]
+__all__ = ["SHAPES", "check", "names", "workload", "write"]

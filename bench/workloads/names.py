@@ -44,11 +44,17 @@ def names() -> list[str]:
     return [f"{name}-{size:0{shape.digits}d}" for name, shape in SHAPES.items() for size in shape.sizes]
 
 
-def workload(name: str, *, seed: int = 1) -> Wire:
-    """Return the scenario of a name. Raises ValueError for a shape that is not known or a size that is no number."""
+def check(name: str) -> None:
+    """Raise ValueError for a shape that is not known or a size that is no number."""
     shape, _, size = name.rpartition("-")
     if shape not in SHAPES or not size.isdecimal() or int(size) < 1:
         raise ValueError(f"workload {name!r} is not known; shapes are {', '.join(SHAPES)}, followed by -SIZE")
+
+
+def workload(name: str, *, seed: int = 1) -> Wire:
+    """Return the scenario of a name. Raises ValueError for a name that `check` refuses."""
+    check(name)
+    shape, _, size = name.rpartition("-")
     scenario = Scenario(Random(seed))  # noqa: S311 - the same each time
     SHAPES[shape].make(scenario, int(size))
     return scenario.wire(name)
