@@ -15,9 +15,9 @@ _STEPS = 5_000
 
 @pytest.fixture
 def at_once() -> Iterator[None]:
-    """Search plainly only, and look at the prospects from the first failure on."""
+    """Search plainly only, and look at the prospects from the start."""
     with (
-        patch.object(allocator, "_FAILURES_BEFORE_PROSPECTS", 1),
+        patch.object(allocator, "_FAILURES_BEFORE_PROSPECTS", 0),
         patch.object(allocator, "is_quick", lambda _: False),
         patch.object(allocator, "is_countable", lambda _: False),
     ):
@@ -120,6 +120,83 @@ def test_a_state_that_has_failed_is_not_tried_again(scene: Any, ask: Any) -> Non
     assert isinstance(scene.decide(wide, *shares), Failed)
     scene.allocator.searching = Searching.COUNTING
     assert scene.decide(wide, *shares) == Unsatisfied()
+
+
+def device(
+    name: str, *, kind: str = "x", role: str | None = None, cores: int = 0, groups: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return a device of a kind, for requests of a role or for any, which may take cores beside groups."""
+    use = {"counterSet": "set", "counters": {"cores": {"value": str(cores)}}, "compatibilityGroups": groups}
+    attributes = {"kind": {"string": kind}, **({} if role is None else {"role": {"string": role}})}
+    return {"name": name, "attributes": attributes, "consumesCounters": [use] if cores else []}
+
+
+KIND = "gpu.example.com/kind"
+MEMORY = {"capacity": {"requests": {"memory": "3"}}}
+SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "4"}}}
+ALIKE = [device("a", kind="y"), device("b"), device("c")]
+DIFFERENT = [{"distinctAttribute": KIND, "requests": ["two"]}]
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    ("devices", "requests", "constraints", "expected"),
+    [
+        pytest.param(ALIKE, [("one", 1, {}), ("two", 2, {})], DIFFERENT, "b a c", id="devices"),
+        pytest.param(
+            ALIKE, [("one", 1, ADMIN), ("two", 2, ADMIN)], DIFFERENT, "b a c", id="devices of admin access"
+        ),
+        pytest.param(
+            [
+                *(device(name, kind=kind, role="one") for name, kind in ("ax", "by")),
+                *(device(name, kind=kind, role="two") for name, kind in ("cy", "dy", "ex")),
+            ],
+            [("one", 1, {}), ("two", 2, {})],
+            [{"matchAttribute": KIND}],
+            "b c d",
+            id="constraints",
+        ),
+        pytest.param(
+            [device("a", role="one", cores=2), device("b", role="one"), device("c", role="two", cores=2)],
+            [("one", 1, {}), ("two", 1, {})],
+            [],
+            "b c",
+            id="counters",
+        ),
+        pytest.param(
+            [
+                device("a", role="one", cores=1, groups=("p",)),
+                device("b", role="one", cores=1, groups=("q",)),
+                device("c", role="two", cores=1, groups=("q",)),
+            ],
+            [("one", 1, {}), ("two", 1, {})],
+            [],
+            "b c",
+            id="groups",
+        ),
+        pytest.param(
+            [{"name": "a", **SHARED}, {**device("b", role="one"), "capacity": {"memory": {"value": "3"}}}],
+            [("one", 1, MEMORY), ("two", 1, MEMORY)],
+            [],
+            "b a",
+            id="shares",
+        ),
+    ],
+)
+def test_what_a_state_consists_of(
+    scene: Any, ask: Any, *, devices: list[Any], requests: list[Any], constraints: list[Any], expected: str
+) -> None:
+    """The first way to serve a request leaves nothing for the next, and its state is not taken for another one's."""
+    scene.nodes("n1")
+    scene.put("Namespace", "team", labels={"resource.kubernetes.io/admin-access": "true"})
+    scene.slice("s", *devices, count=2)
+    scene.slice("t", count=2, sharedCounters=[{"name": "set", "counters": {"cores": {"value": "3"}}}])
+    role = 'device.attributes["gpu.example.com"].?role.orValue("{0}") == "{0}"'
+    asked = [ask(name, count, role.format(name), **fields) for name, count, fields in requests]
+
+    picks = scene.picks(scene.claim(*asked, constraints=constraints))
+
+    assert [pick.partition("=")[2] for pick in picks or ()] == expected.split()
 
 
 @pytest.mark.usefixtures("at_once")

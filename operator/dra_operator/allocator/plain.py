@@ -187,6 +187,8 @@ class PlainSearch:
         frames: list[_Frame] = []
         step: Step = Descend(0, 0)
         failures = 0
+        if failures == self.patience and self._are_prospects_none():
+            return False
         while True:
             if isinstance(step, Descend):
                 frame = self._open(step)
@@ -199,11 +201,13 @@ class PlainSearch:
                 if not frames:
                     return False
                 failures += 1
-                if failures == self.patience:
-                    self.prospects = Prospects.of(self.state, self.budget)
-                    if self.prospects.are_none():
-                        return False
+                if failures == self.patience and self._are_prospects_none():
+                    return False
                 step = frames[-1].next(step)
+
+    def _are_prospects_none(self) -> bool:
+        self.prospects = Prospects.of(self.state, self.budget)
+        return self.prospects.are_none()
 
     def _open(self, step: Descend) -> "_Frame | None":
         """Return the frame of a level, or None if there is nothing left to do."""
