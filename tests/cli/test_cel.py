@@ -158,8 +158,8 @@ ROW = st.fixed_dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.lists(ROW | ANY_JSON, min_size=1, max_size=30))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@given(st.lists(ROW | ANY_JSON, min_size=1, max_size=10))
 def test_any_json_as_a_row_gives_a_line(run, rows):
     """Whatever types its fields have: an outcome, or an error of the input, and the next row follows."""
     result = run("cases", "-", input="\n".join(map(json.dumps, rows)))
@@ -265,6 +265,122 @@ def test_eval_says_which_devices_match(run, tmp_path):
     assert lines[:2] == ["match    d/p/a", "no match d/p/b"]
     assert lines[2].startswith("error    d/p/c  no such key: model; this device has no attributes; guard")
     assert result.stderr == "1 match, 1 no match, 1 error\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("items: 5", "slices.yaml, document 1 (line 1): ResourceSliceList: items: 5 is not a list"),
+        ("items: [5]", "slices.yaml, document 1 (line 1), items[0]: 5 is not an object"),
+        ("[1, 2]", "slices.yaml, document 1 (line 1): [1, 2] is not an object"),
+        ("---\n---\nhello", 'slices.yaml, document 1 (line 3): "hello" is not an object'),
+        ("kind: ResourceSlice\nspec: 5", "slices.yaml, document 1 (line 1): ResourceSlice: spec: 5 is"),
+        (
+            "kind: ResourceSlice\nmetadata: 5",
+            "slices.yaml, document 1 (line 1): ResourceSlice: metadata: 5 is",
+        ),
+        ("a: [", "slices.yaml, document 1: line 2: no YAML"),
+    ],
+)
+def test_eval_says_what_is_wrong_with_a_file(run, tmp_path, content, message):
+    """With the file and the document; the exit is 2."""
+    file = tmp_path / "slices.yaml"
+    file.write_text(content)
+
+    result = run("eval", "--slices", file, "true")
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@given(
+    ANY_JSON
+    | st.fixed_dictionaries(
+        {"metadata": ANY_JSON, "spec": ANY_JSON | DEVICE},
+        optional=dict.fromkeys(("kind", "apiVersion", "items"), ANY_JSON | st.just("ResourceSlice")),
+    )
+    | DEVICE.map(
+        lambda device: {
+            "metadata": {},
+            "spec": {"driver": "d", "pool": {"name": "p"}, "devices": [{"name": "a", **device}]},
+        }
+    )
+)
+def test_eval_reads_any_json(run, document):
+    """Or says why it cannot."""
+    result = run("eval", "--slices", "-", "device.attributes['d'].a == 1", input=json.dumps(document))
+
+    assert isinstance(result.exception, SystemExit | None), result.exception
+    assert result.stderr
+
+
+def test_eval_reads_lists_without_a_kind(run, tmp_path):
+    """The items, and the list, may leave out what they are."""
+    body = {
+        "metadata": {"name": "s"},
+        "spec": {"driver": "d", "pool": {"name": "p"}, "devices": [{"name": "a"}]},
+    }
+    file = tmp_path / "slices.json"
+    file.write_text(json.dumps({"items": [body, {"kind": "ConfigMap"}]}))
+
+    assert run("eval", "--slices", file, "true").stdout == "match    d/p/a\n"
+
+
+def test_eval_says_that_there_is_no_slice(run, tmp_path):
+    """Or one would take it for a selector that takes nothing."""
+    file = tmp_path / "slices.yaml"
+    file.write_text("kind: ConfigMap\n---\nreplicas: 1\n")
+
+    result = run("eval", "--slices", file, "true")
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{file}: no ResourceSlice in it\n0 match, 0 no match, 0 error\n"
+
+
+def test_an_argument_that_is_not_utf_8_is_refused(run):
+    """As a file is; a shell can hand on any bytes."""
+    for command in (["check"], ["eval", "--slices", "nowhere"]):
+        result = run(*command, '"é\udcff" + 1')
+
+        assert result.exit_code == 2
+        assert result.stderr == "the expression: byte 3 is not UTF-8\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No such file or directory"),
+        (b"'\xff' == 'a'", "byte 1 is not UTF-8"),
+    ],
+)
+def test_check_says_why_a_file_cannot_be_read(run, tmp_path, content, message):
+    """The name once, then why."""
+    file = tmp_path / "selector.cel"
+    if content is not None:
+        file.write_bytes(content)
+
+    result = run("check", "-f", file)
+
+    assert (result.exit_code, result.stderr) == (2, f"{file}: {message}\n")
+
+
+def test_a_mark_of_the_encoding_is_no_part_of_an_expression(run, tmp_path):
+    """Some editors put one first."""
+    file = tmp_path / "selector.cel"
+    file.write_bytes(b"\xef\xbb\xbftrue")
+
+    assert run("check", "-f", file).exit_code == 0
+
+
+def test_an_expression_that_begins_with_a_minus_needs_help(run):
+    """Or else it is an option."""
+    result = run("check", "-1 == 1")
+
+    assert result.exit_code == 2
+    assert "-- '-1 == 1'" in result.stderr
+    assert run("check", "--", "-1 == 1").exit_code == 0
+    assert "-- '" not in run("check", "--neww", "true").stderr
 
 
 def test_the_command_starts_without_kopf_and_kubernetes():

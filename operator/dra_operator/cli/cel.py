@@ -45,6 +45,20 @@ def app() -> None:
 _OBJECTS_A_COLLECTION = 100_000
 
 
+class _OfExpression(click.Command):
+    """A command whose argument may begin with a minus; the shell's user is told how to say so."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name.startswith("--"):
+                raise
+            advice = "An expression that begins with - goes behind --, as in: -- '-1 == 1'"
+            raise click.UsageError(f"{error.format_message()} {advice}", ctx) from None
+
+
 @app.command()
 @click.argument("file", type=_FILE)
 @click.option("--out", type=_FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
@@ -74,8 +88,7 @@ def cases(file: Path, out: Path | None) -> None:
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
     except (OSError, EOFError, zlib.error) as error:
-        click.echo(f"{file}: {getattr(error, 'strerror', None) or error}", err=True)
-        raise click.exceptions.Exit(2) from None
+        _unusable(f"{file}: {getattr(error, 'strerror', None) or error}")
     summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no cases"
     click.echo(summary, err=True)
     if counts["unreadable"]:
@@ -139,7 +152,7 @@ def _printable(text: str) -> str:
     return printable(text)
 
 
-@app.command()
+@app.command(cls=_OfExpression)
 @click.argument("expression", required=False)
 @_FROM_FILE
 @click.option(
@@ -166,7 +179,7 @@ def check(
         raise click.exceptions.Exit(1)
 
 
-@app.command("eval")
+@app.command("eval", cls=_OfExpression)
 @click.argument("expression", required=False)
 @click.option(
     "--slices",
@@ -190,55 +203,78 @@ def evaluate(expression: str | None, slices: tuple[Path, ...], file: Path | None
         for device in spec.devices:
             verdict, why = _verdict(selector, spec.driver, device)
             counts[verdict] += 1
-            click.echo(f"{verdict:8} {spec.driver}/{spec.pool.name}/{device.name}{why}")
+            click.echo(_printable(f"{verdict:8} {spec.driver}/{spec.pool.name}/{device.name}{why}"))
     click.echo(", ".join(f"{counts[name]} {name}" for name in ("match", "no match", "error")), err=True)
     if counts["error"]:
         raise click.exceptions.Exit(1)
 
 
 def _verdict(selector: Selector, driver: str, device: "Device") -> tuple[str, str]:
-    from dra_operator.cel.diagnostics import advice  # noqa: PLC0415 - needed for errors only
+    from dra_operator.cel.diagnostics import describe  # noqa: PLC0415 - needed for errors only
 
     prepared = prepare_device(driver, device)
     try:
         return ("match" if selector.match(prepared) else "no match"), ""
     except CelError as error:
-        hint = advice(error, prepared)
-        return "error", f"  {error.message}{'; ' + hint if hint else ''}"
+        return "error", f"  {describe(selector.expression, error, prepared)}"
 
 
 def _slices(files: Iterable[Path]) -> "Iterator[ResourceSlice]":
     """Yield the ResourceSlices of manifests, lists of objects included; other kinds are passed over."""
     # Imported where manifests are read: `check` needs none, and pydantic takes longer to import than all of CEL.
-    import yaml  # noqa: PLC0415
-
     from dra_operator.api.read import ObjectError, read_object  # noqa: PLC0415
+    from dra_operator.cli import manifests  # noqa: PLC0415
 
     for file in files:
-        try:
-            with _opened(file, "rb") as source:
-                documents = list(yaml.safe_load_all(source.read()))
-            for document in documents:
-                for body in (document or {}).get("items") or [document]:
-                    if body and body.get("kind", "ResourceSlice") == "ResourceSlice":
-                        yield read_object(body, "ResourceSlice")
-        except (OSError, yaml.YAMLError, ObjectError, AttributeError) as error:
-            click.echo(f"{file}: {error}", err=True)
-            raise click.exceptions.Exit(2) from None
+        count = 0
+        for found in manifests.read([str(file)]):
+            if isinstance(found, manifests.Unreadable):
+                _unusable(found.message)
+            # What names no kind is taken for a slice if it has a spec, for a list of slices if it has items.
+            body = found.body
+            if "kind" not in body and "items" in body:
+                body = {"kind": "ResourceSliceList", **body}
+            for item in manifests.objects(found.place, body):
+                if isinstance(item, manifests.Unreadable):
+                    _unusable(item.message)
+                if item.body.get("kind", "ResourceSlice" if "spec" in item.body else "") != "ResourceSlice":
+                    continue
+                count += 1
+                try:
+                    yield read_object(item.body, "ResourceSlice")
+                except ObjectError as error:
+                    _unusable(f"{item.place}: {error}")
+        if not count:
+            click.echo(f"{file}: no ResourceSlice in it", err=True)
 
 
 def _text(expression: str | None, file: Path | None) -> str:
     if (expression is None) == (file is None):
-        click.echo("give an expression, or a file with -f", err=True)
-        raise click.exceptions.Exit(2)
+        _unusable("give an expression, or a file with -f")
     if file is None:
-        return expression or ""
+        return _argument(expression or "")
     try:
         with _opened(file, "rb") as source:
-            return source.read().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        click.echo(f"{file}: {error}", err=True)
-        raise click.exceptions.Exit(2) from None
+            return source.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        _unusable(f"{file}: byte {error.start} is not UTF-8")
+    except (OSError, EOFError, zlib.error) as error:
+        _unusable(f"{file}: {getattr(error, 'strerror', None) or error}")
+
+
+def _argument(expression: str) -> str:
+    """Return an expression from the command line, where halves of surrogate pairs stand for what is no text."""
+    try:
+        expression.encode()
+    except UnicodeEncodeError as error:
+        _unusable(f"the expression: byte {len(expression[: error.start].encode())} is not UTF-8")
+    return expression
+
+
+def _unusable(message: str) -> NoReturn:
+    """End with what is wrong with what was given."""
+    click.echo(_printable(message), err=True)
+    raise click.exceptions.Exit(2) from None
 
 
 def _refuse(text: str, error: CelError, environment: Environment) -> NoReturn:

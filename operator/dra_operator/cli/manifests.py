@@ -152,7 +152,7 @@ def _read_file(file: str) -> Iterator[Found]:
     values = _json_values(text)
     if values is not None:
         for number, (line, value) in enumerate(values, 1):
-            yield from _objects(Place(name, number, line), value)
+            yield from objects(Place(name, number, line), value)
         return
     yield from _yaml_objects(name, text)
 
@@ -202,7 +202,7 @@ def _yaml_objects(name: str, text: str) -> Iterator[Found]:
                 if "*" in document and (problem := find_alias_problem(value)):
                     yield Unreadable(f"{place}: {problem}")
                 else:
-                    yield from _objects(place, value)
+                    yield from objects(place, value)
         offset += document.count("\n")
 
 
@@ -221,7 +221,7 @@ def _problem(error: yaml.YAMLError, offset: int) -> str:
     return f"no YAML: {text}" if mark is None else f"line {mark.line + 1 + offset}: no YAML: {text}"
 
 
-def _objects(place: Place, value: Any) -> Iterator[Found]:
+def objects(place: Place, value: Any) -> Iterator[Found]:
     """Yield the object a document holds, or the items of the list that it is."""
     if not isinstance(value, Mapping):
         yield Unreadable(f"{place}: {_shown(value)} is not an object")
@@ -237,7 +237,7 @@ def _objects(place: Place, value: Any) -> Iterator[Found]:
     given = {"kind": kind[:-4], "apiVersion": value.get("apiVersion")} if kind[:-4] in KINDS else {}
     for number, item in enumerate(items or ()):
         if isinstance(item, Mapping):
-            yield from _objects(replace(place, item=number), {**given, **item})
+            yield from objects(replace(place, item=number), {**given, **item})
         else:
             yield Unreadable(f"{replace(place, item=number)}: {_shown(item)} is not an object")
 
