@@ -16,11 +16,12 @@ def run(config: str | None, flags: Mapping[str, str]) -> None:
     """Run the operator until SIGTERM or Ctrl-C. Each setting can also stand in the environment or a file."""
     settings = load_or_exit(flags, config).settings
     # Imported only when the settings are good: Kopf and the kubernetes package take most of a second.
-    from dra_operator.cli.settling import collect_seldom, settle  # noqa: PLC0415
+    from dra_operator.cli.settling import collect_seldom, settle, take_turns  # noqa: PLC0415
     from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
     from dra_operator.controller import logs  # noqa: PLC0415
     from dra_operator.controller.shell import serve  # noqa: PLC0415
 
+    take_turns()
     collect_seldom()
     logs.configure(settings.log_format, settings.log_level)
     try:
