@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, compile_error
-from dra_operator.cel.library.regex import pattern
+from dra_operator.cel.library.regex import Patterns
 from dra_operator.cel.plan import Const, Invoke, MakeList, MakeMap, Members, Step
 from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, CelMap, Uint, hashed_key
 
@@ -22,8 +22,11 @@ _REGEX: Final = frozenset(("matches", "find", "findAll"))
 _SET_ELEMENTS: Final = frozenset((bool, float, int, str, Uint))
 
 
-def folded_call(call: Invoke, position: int) -> Step:
-    """Return what a call is before evaluation; raises CelError if it fails with its constants already."""
+def folded_call(call: Invoke, position: int, patterns: Patterns) -> Step:
+    """Return what a call is before evaluation; raises CelError if it fails with its constants already.
+
+    `patterns` are those of the expression so far.
+    """
     name, arguments = call.function.name, call.arguments
     if call.overload == "in_list" and isinstance(arguments[1], Const):
         return _folded_membership(call, arguments[0], arguments[1].value)
@@ -39,7 +42,7 @@ def folded_call(call: Invoke, position: int) -> Step:
         and type(arguments[1].value) is str
     ):
         try:
-            pattern(arguments[1].value)
+            patterns.add(arguments[1].value)
         except CelError as error:
             raise compile_error(error.message, position) from None
         # Upstream puts another call in its place, one that stops at the first argument that fails.

@@ -12,6 +12,7 @@ from dra_operator.cel.checker import Checked
 from dra_operator.cel.dispatch import function
 from dra_operator.cel.environment import DEVICE, Environment
 from dra_operator.cel.errors import compile_error
+from dra_operator.cel.library.regex import Patterns
 from dra_operator.cel.messages import TYPE_NAMES
 from dra_operator.cel.nodes import (
     Call,
@@ -62,6 +63,7 @@ class _Planner:
     environment: Environment
     slots: int = 1
     scopes: list[dict[str, int]] = field(default_factory=list)
+    patterns: Patterns = field(default_factory=Patterns)
 
     def plan(self, expr: Expr) -> Step:
         """Return the step that evaluates `expr`."""
@@ -140,7 +142,7 @@ class _Planner:
                 return Otherwise(expr.id, name == "orValue", *arguments)
         called = function(name, overloads, len(arguments), self.environment)
         invoke = Invoke(expr.id, called, overloads[0] if len(overloads) == 1 else "", arguments)
-        return folding.folded_call(invoke, expr.position)
+        return folding.folded_call(invoke, expr.position, self.patterns)
 
     def _plan_choice(self, expr: Call, arguments: tuple[Step, ...]) -> Step:
         condition, chosen, other = arguments

@@ -10,7 +10,7 @@ from dra_operator.cel.checker import Checked
 from dra_operator.cel.errors import CelError, compile_error, place
 from dra_operator.cel.library import OVERLOADS
 from dra_operator.cel.library.formatting import FormatError, check_literal
-from dra_operator.cel.library.regex import pattern
+from dra_operator.cel.library.regex import Patterns
 from dra_operator.cel.nodes import (
     Call,
     Comprehension,
@@ -44,6 +44,7 @@ def validate(checked: Checked) -> None:
 
 
 def _errors(checked: Checked) -> Iterator[CelError]:
+    patterns = Patterns()
     for expr, free in _walk(checked.expr):
         if isinstance(expr, _PASSED) or (isinstance(expr, Call) and expr.function not in _LOOKED_AT):
             continue
@@ -51,7 +52,7 @@ def _errors(checked: Checked) -> Iterator[CelError]:
             case Call(function="duration" | "timestamp", args=(Literal() as literal, *_)):
                 yield from _check_time(expr.function, literal)
             case Call(function="matches", args=(Literal() as literal, *_)) if type(literal.value) is str:
-                yield from _check_pattern(literal)
+                yield from _check_pattern(literal, patterns)
             case Call(function="format", target=Literal() as literal, args=(ListExpr() as given,)) if (
                 type(literal.value) is str
             ):
@@ -82,9 +83,9 @@ def _check_time(function: str, literal: Literal) -> Iterator[CelError]:
         yield compile_error(f"invalid {function} argument", literal.position)
 
 
-def _check_pattern(literal: Literal) -> Iterator[CelError]:
+def _check_pattern(literal: Literal, patterns: Patterns) -> Iterator[CelError]:
     try:
-        pattern(literal.value)
+        patterns.add(literal.value)
     except CelError:
         yield compile_error("invalid matches argument", literal.position)
 

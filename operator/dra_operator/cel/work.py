@@ -61,7 +61,8 @@ _CALLS: Final = {
 _CHARACTER: Final = 3
 _CHARACTERS: Final = {
     **dict.fromkeys(("split", "replace"), 10),
-    **dict.fromkeys(("upperAscii", "lowerAscii", "strings.quote", "duration", "format"), 60),
+    **dict.fromkeys(("upperAscii", "lowerAscii", "strings.quote", "format"), 60),
+    "duration": 500,
     **dict.fromkeys(("validate",), 150),
     **dict.fromkeys((*_URLS, *_ADDRESSES), 300),
 }
@@ -94,7 +95,7 @@ _FEW_BITS: Final = 4_000
 _SCALARS: Final = frozenset((bool, int, Uint, float, str, bytes, type(None), Duration, Timestamp))
 
 _BUILDING: Final = frozenset(
-    ("flatten", "lists.range", "findAll", "format", "join", "replace", "isURL", "url")
+    ("flatten", "lists.range", "findAll", "format", "join", "replace", "isURL", "url", "duration")
 )
 _QUANTITIES: Final = frozenset(("quantity", "isQuantity"))
 _NUMBERS: Final = frozenset(("add_int64", "add_uint64", "add_double"))

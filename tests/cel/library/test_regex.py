@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.cel.errors import Abort
+from dra_operator.cel.errors import Abort, CelError
 from dra_operator.cel.library import regex
 
 
@@ -102,3 +102,34 @@ def test_the_table_of_answers_is_bounded():
 
     assert len(pattern._answers) <= 4096
     assert "a" * 1000 not in pattern._answers
+
+
+def test_what_is_wrong_with_a_pattern_is_found_out_once():
+    """Each error is a new one, since an error gets a place in an expression; the pattern is not read again."""
+    regex._known.cache_clear()
+    errors = []
+    for _ in range(3):
+        with pytest.raises(CelError, match="missing closing") as caught:
+            regex.pattern("(a")
+        errors.append(caught.value)
+
+    assert len(set(map(id, errors))) == 3
+    assert regex._known.cache_info().misses == 1
+
+
+def test_patterns_of_one_expression_are_limited_together():
+    """Each alone is fine; a pattern that is there twice counts once."""
+    patterns = regex.Patterns()
+    for number in [0] * 20 + list(range(8)):
+        patterns.add(rf"\pL{{20}}{number}")
+
+    with pytest.raises(CelError, match="expression too large"):
+        patterns.add(r"\pL{20}8")
+    with pytest.raises(CelError, match="expression too large"):
+        patterns.add("a")
+
+
+def test_compiling_takes_longer_for_more_instructions():
+    """A repetition is as many instructions as it may repeat; one that is refused took its time, too."""
+    assert regex.compiling("a") < regex.compiling("a{100}") < regex.compiling(r"\pL{20}")
+    assert regex.compiling(r"\pL{999}") > regex.compiling("a")

@@ -28,13 +28,12 @@ _LEAST_WORK: Final = 4_000
 _INSTRUCTION: Final = 2
 """The nanoseconds for each instruction of the program at each character, where RE2 is slowest."""
 _MOST_MATCHES: Final = 10_000
+_MOST_INSTRUCTIONS: Final = 200_000
+"""Of all patterns that are written in one expression."""
 _LEAST_COMPILING: Final = 30_000
-_COMPILED_CHARACTER: Final = 1_000
-_PARSED_CLASS: Final = 150_000
-_COMPILED_CLASS: Final = 600_000
-_MOST_COMPILING: Final = 6_000_000
-"""The nanoseconds that parts of a pattern take to compile; the last is what fills the memory."""
-_FEW_CLASSES: Final = 8
+_COMPILED_INSTRUCTION: Final = 600
+"""The nanoseconds that compiling takes for each instruction it makes; below, for a pattern that is refused."""
+_REFUSED: Final = 6_000_000
 _WORDS: Final = (
     # RE2's words, Go's words, whether Go shows the offending part
     ("missing ): ", "missing closing ): "),
@@ -87,11 +86,16 @@ class Pattern:
             self._answers[text] = answer
         return answer
 
+    @property
+    def instructions(self) -> int:
+        """How many instructions it was compiled to."""
+        return int(self._compiled.programsize)
+
     def work(self, length: int) -> int:
         """Return how many nanoseconds it takes at most to look for it in a text of this length."""
         if self._plain is not None and length <= LONGEST:
             return self._plain.work(length)
-        return _LEAST_WORK + length * int(self._compiled.programsize) * _INSTRUCTION
+        return _LEAST_WORK + length * self.instructions * _INSTRUCTION
 
     def find(self, text: str) -> str:
         """Return the first occurrence in `text`, or nothing."""
@@ -138,18 +142,6 @@ def _compile(text: str) -> Any:
         raise runtime_error(f"error parsing regexp: {_go_words(error)}") from None
 
 
-def compiling(text: str) -> int:
-    """Return how many nanoseconds it takes at most to compile a pattern.
-
-    Classes of Unicode have hundreds of ranges; repeated, they fill the memory that a pattern may take.
-    """
-    classes = text.count("\\p") + text.count("\\P")
-    work = _LEAST_COMPILING + len(text) * _COMPILED_CHARACTER + classes * _PARSED_CLASS
-    if classes > _FEW_CLASSES or (classes and "{" in text):
-        return work + _MOST_COMPILING
-    return work + classes * _COMPILED_CLASS
-
-
 def _has_any_byte(text: str) -> bool:
     """Return whether a pattern asks for any byte (a backslash and C), which RE2 knows and Go does not."""
     position = text.find("\\")
@@ -173,10 +165,54 @@ def _go_words(error: Exception) -> str:
     return words
 
 
-@lru_cache(maxsize=512)
 def pattern(text: str) -> Pattern:
     """Return the pattern that `text` stands for. Raises CelError if it is none."""
-    return Pattern(text)
+    known = _known(text)
+    if isinstance(known, str):
+        raise runtime_error(known)
+    return known
+
+
+@lru_cache(maxsize=512)
+def _known(text: str) -> Pattern | str:
+    """Return a pattern, or what is wrong with it: finding that out takes as long."""
+    try:
+        return Pattern(text)
+    except Abort:
+        raise
+    except CelError as error:
+        return error.message
+
+
+def compiling(text: str) -> int:
+    """Return how many nanoseconds it takes to compile a pattern.
+
+    It is compiled for that, which is soon done for a single one: the memory that it may take is limited.
+    """
+    try:
+        return _LEAST_COMPILING + pattern(text).instructions * _COMPILED_INSTRUCTION
+    except CelError:
+        return _REFUSED
+
+
+class Patterns:
+    """The patterns written in one expression, which together have so many instructions and no more."""
+
+    __slots__ = ("_instructions", "_texts")
+
+    def __init__(self) -> None:
+        self._texts: set[str] = set()
+        self._instructions = 0
+
+    def add(self, text: str) -> None:
+        """Compile a pattern; raises CelError if it is none, or too much with those before it."""
+        if text not in self._texts:
+            if self._instructions <= _MOST_INSTRUCTIONS:
+                self._texts.add(text)
+                self._instructions += compiling(text) // _COMPILED_INSTRUCTION
+            if self._instructions > _MOST_INSTRUCTIONS:
+                raise runtime_error("error parsing regexp: expression too large")
+        pattern(text)
 
 
 def matches(text: str, expression: str) -> bool:
