@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dra_operator.cel import CelError, Environment, compile_program
 from dra_operator.cli.verdict import plain, refusal, show, verdict
@@ -190,3 +192,22 @@ def test_a_long_expression_that_is_wrong_is_both(found, shown):
 
     assert plain(found(text))[1:] == ['did you mean "driver"?', long]
     assert ANY_CODE.sub("", shown(text)).splitlines()[-2:] == ['did you mean "driver"?', long]
+
+
+TOKENS = (
+    *("device", ".driver", "'a'", '"', "'", "[", "]", "(", ")", "{", "}", "?", ":", ",", "`", "-", "!"),
+    *("=", "==", "&", "|", "\\q"),
+    *(" and ", "not ", "in ", "if ", "exists(x, ", "x", "has(", "cel.bind(", "duration('x')", "'a'.matches('[')", "r'"),
+    *("1", "1.0", "\n", "\r\n", "\u00e9", "\u5b57", "\x1b", "\udcff", "\ud800\udc00", "// c", '"""'),
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(TOKENS), max_size=9).map("".join))
+def test_there_is_something_to_say_of_any_text(text):
+    """In lines that a stream takes and a terminal shows."""
+    try:
+        found = verdict(text, compile_program(text), Environment())
+    except CelError as error:
+        found = refusal(text, error, Environment())
+
+    assert all(part.isprintable() for line in plain(found) for part in line.split("\n"))
