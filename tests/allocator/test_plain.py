@@ -293,6 +293,17 @@ def test_a_counter_set_named_twice_is_charged_twice(scene: Any, ask: Any) -> Non
     assert scene.picks(scene.claim(ask())) == ["r=b"]
 
 
+def test_a_counter_set_named_twice_has_to_admit_a_device_twice(scene: Any, ask: Any) -> None:
+    """What the device says of its groups the second time may contradict the first."""
+    scene.nodes("n1")
+    use = {"counterSet": "set", "counters": {}}
+    contradictory = [{**use, "compatibilityGroups": ["x"]}, use]
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
+    scene.slice("s", {"name": "a", "consumesCounters": contradictory}, "b", nodeName="n1", count=2)
+
+    assert scene.picks(scene.claim(ask())) == ["r=b"]
+
+
 def test_counters_come_back_when_a_candidate_is_refused(scene: Any, ask: Any) -> None:
     """A taint is looked at after the counters; what was charged is returned."""
     scene.nodes("n1")

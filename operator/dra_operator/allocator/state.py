@@ -208,10 +208,13 @@ class NodeState:
         assert layout is not None
         counters = self._counters_of(layout, view)
         draw = layout.draw(pick.content, pick.index)
+        after: dict[int, Placed] = {}
         for number, groups in draw.groups:
-            placed = counters.placed[number]
+            # A set named twice, which no API server admits, has to admit the device twice.
+            placed = after.get(number, counters.placed[number])
             if placed is not None and not placed.admits(groups):
                 return False
+            after[number] = join(placed, groups)
         left = counters.left
         if any(left[position] < amount for position, amount in draw.amounts):
             return False
@@ -222,8 +225,8 @@ class NodeState:
         pick.placed = tuple(counters.placed[number] for number, _ in draw.groups)
         for position, amount in draw.amounts:
             left[position] -= amount
-        for number, groups in draw.groups:
-            counters.placed[number] = join(counters.placed[number], groups)
+        for number, joined in after.items():
+            counters.placed[number] = joined
         return True
 
     def _counters_of(self, layout: CounterLayout, view: PoolView) -> _Counters:

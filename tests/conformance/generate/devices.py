@@ -39,9 +39,11 @@ def make_device(chance: Chance, style: Style, driver: str, name: str, sets: list
     if capacity := _capacities(chance, style, driver, shareable):
         device["capacity"] = capacity
     if sets and chance.maybe(max(style.counters, 0.3)):
-        device["consumesCounters"] = [
-            _consumption(chance, style, name) for name in chance.some(sets, 1, 1 if chance.maybe(0.7) else 2)
-        ]
+        names = chance.some(sets, 1, 1 if chance.maybe(0.7) else 2)
+        if chance.maybe(style.broken):
+            # No API server admits the same set twice; both count.
+            names.append(names[0])
+        device["consumesCounters"] = [_consumption(chance, style, name) for name in names]
     if chance.maybe(style.taints / 2):
         device["taints"] = [make_taint(chance) for _ in range(chance.pick(1, 1, 2))]
     if chance.maybe(style.binding / 2):
