@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from dra_operator.allocator import Allocated, Failed, Reason
+from dra_operator.api.read import read_object
 
 
 def test_counters_by_generation(scene: Any, ask: Any) -> None:
@@ -66,6 +69,20 @@ def test_policy_below_zero(scene: Any, ask: Any) -> None:
 
     assert isinstance(decision, Failed)
     assert "negative" in decision.message
+
+
+@pytest.mark.parametrize(("requested", "served"), [("4Gi", ["r=a"]), ("8Gi", None)])
+def test_use_below_zero(scene: Any, ask: Any, requested: str, served: list[str] | None) -> None:
+    """Whatever a claim says it consumes, no device serves more than it has; upstream serves 8Gi of 4Gi."""
+    scene.nodes("n1")
+    memory = {"capacity": {"memory": {"value": "4Gi"}}}
+    scene.slice("s", {"name": "a", "allowMultipleAllocations": True, **memory})
+    result = {"driver": "gpu.example.com", "pool": "pool", "device": "a", "shareID": "id"}
+    used = {**result, "consumedCapacity": {"memory": "-10E"}}
+    status = {"allocation": {"devices": {"results": [used]}}}
+    scene.ledger.put(read_object({"metadata": {"name": "old"}, "status": status}, "ResourceClaim"))
+
+    assert scene.picks(scene.claim(ask("r", 1, capacity={"requests": {"memory": requested}}))) == served
 
 
 def test_admin_access_label(scene: Any, ask: Any) -> None:

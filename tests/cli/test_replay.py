@@ -261,3 +261,13 @@ def test_a_difference_is_named_only_where_its_cause_is(
     }
 
     assert difference(row) == name
+
+
+@pytest.mark.parametrize(("amount", "name"), [("-1", "use-below-zero"), ("1", None)])
+def test_a_use_below_zero_is_the_cause_of_a_difference(amount: str, name: str | None) -> None:
+    """Wherever a scenario says what is in use."""
+    result = {"driver": "d", "pool": "p", "device": "a", "consumedCapacity": {"memory": amount}}
+    used = {"driver": "d", "pool": "p", "device": "a", "capacity": {"memory": amount}}
+
+    assert difference({"allocated": [{"status": {"allocation": {"devices": {"results": [result]}}}}]}) == name
+    assert difference({"allocatedState": {"consumedCapacity": [used]}}) == name

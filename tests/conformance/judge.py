@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 from conformance.ranges import DIVISION, NOTHING, Order, upstreams_arithmetic
@@ -26,7 +26,7 @@ from dra_operator.cel.library import limits
 from dra_operator.cel.library.quantities import parse_quantity as cel_quantity
 from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cel.program import Program
-from dra_operator.cli.compare import difference, is_equal
+from dra_operator.cli.compare import consumed_amounts, difference, is_equal
 from dra_operator.cli.replay import outcome
 from dra_operator.cli.scenarios import load
 
@@ -105,7 +105,10 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
     in_order = None if ordered is None else _plain(ask(ordered))
     if in_order is not None and _decisions_agree(scenario, known.ours, in_order):
         return "slice-order"
-    if (why := difference(scenario)) not in _ARITHMETIC:
+    why = difference(scenario)
+    if why == "use-below-zero":
+        return why if _agree_without_use_below_zero(scenario, ask) else ""
+    if why not in _ARITHMETIC:
         return ""
     for order in Order:
         computed = _as_upstream_computes(scenario, order)
@@ -114,6 +117,16 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
         if in_order is not None and _decisions_agree(scenario, computed, in_order):
             return f"{why}, slice-order"
     return why if _crashes_on_policies_alone(scenario, known, ask) else ""
+
+
+def _agree_without_use_below_zero(scenario: Wire, ask: Ask) -> bool:
+    """True if both answer alike where those shares consume nothing that are said to consume less than nothing."""
+    scenario = deepcopy(scenario)
+    for amounts in consumed_amounts(scenario):
+        for name, amount in amounts.items():
+            if parse_quantity(str(amount)).nano < 0:
+                cast("Wire", amounts)[name] = "0"
+    return _decisions_agree(scenario, _guarded(_decide, scenario), _plain(ask(scenario)))
 
 
 def _crashes_on_policies_alone(scenario: Wire, known: Judgement, ask: Ask) -> bool:

@@ -89,6 +89,19 @@ def test_the_cause_alone_is_no_excuse(span: Wire, answer: Wire) -> None:
     assert judged(scenario(published("a", span, count=2), good), answer)[0] is not Verdict.EXPLAINED
 
 
+def test_a_use_below_zero_is_excused_where_both_agree_without_it() -> None:
+    """A share that is said to consume less than nothing lets upstream serve more than a device has."""
+    question = scenario(published("s", {"min": "1Gi", "step": "1Gi"}), requested="20Gi")
+    used = {"driver": "d", "pool": "p", "device": "on-s", "shareID": "id"}
+    results = [{**used, "consumedCapacity": {"memory": "-40Gi"}}]
+    question["allocated"] = [
+        {"metadata": {"name": "old"}, "status": {"allocation": {"devices": {"results": results}}}}
+    ]
+
+    assert judged(question, picked("on-s", "20Gi"), NO) == (Verdict.EXPLAINED, "use-below-zero")
+    assert judged(question, picked("on-s", "20Gi"))[0] is Verdict.DIFFERENT
+
+
 def test_slices_that_disagree_on_their_number_are_tried_by_name() -> None:
     """We believe the first by name: the difference is excused if upstream agrees once that one comes first."""
     span = {"min": "1Gi", "step": "1Gi"}

@@ -65,7 +65,19 @@ def difference(row: Mapping[str, Any]) -> str | None:
             return name
     if _has_two_generations_with_counters(row):
         return "counters-by-generation"
+    if any(_nano(amount) < 0 for amounts in consumed_amounts(row) for amount in amounts.values()):
+        return "use-below-zero"
     return None
+
+
+def consumed_amounts(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield what the claims in use of a scenario say that their shares consume."""
+    for claim in row.get("allocated") or ():
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        for result in (allocation.get("devices") or {}).get("results") or ():
+            yield result.get("consumedCapacity") or {}
+    for device in (row.get("allocatedState") or {}).get("consumedCapacity") or ():
+        yield device.get("capacity") or {}
 
 
 def _has_two_generations_with_counters(row: Mapping[str, Any]) -> bool:
