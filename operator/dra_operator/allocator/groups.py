@@ -10,8 +10,8 @@ Source: docs/dra-semantics 3.7.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
+from dra_operator.api.attributes import AttributeValue
 from dra_operator.inventory import NodeView, bits
 from dra_operator.inventory.columns import AttributeColumn
 
@@ -86,7 +86,7 @@ def _group(table: Sequence[tuple[int, Sequence[_Pair]]]) -> Groups:
         for kind, those in _alike(size, columns):
             here = those << start
             for value in kind:
-                if value is not None and value[0] not in _SCALARS:
+                if value is not None and value.type not in _SCALARS:
                     odd |= here
                     break
             else:
@@ -97,22 +97,25 @@ def _group(table: Sequence[tuple[int, Sequence[_Pair]]]) -> Groups:
     return Groups(tuple(groups.values()), members, odd, start)
 
 
-def _alike(size: int, columns: Sequence[_Pair]) -> Iterable[tuple[tuple[Any, ...], int]]:
-    """Return types and values of the devices of a slice, each with those that have them, by their lowest."""
+def _alike(size: int, columns: Sequence[_Pair]) -> Iterable[tuple[tuple[AttributeValue | None, ...], int]]:
+    """Return the values of the devices of a slice, each with those that have them, by their lowest."""
     if len(columns) == 1:
         literal, bare = columns[0]
         if literal is None or bare is None:
             column = literal or bare
-            return [] if column is None else [((value,), those) for value, those in column.sets]
+            if column is None:
+                return []
+            return [((column.values[bits.lowest(those)],), those) for those in column.sets]
     rows = zip(*[_values(size, literal, bare) for literal, bare in columns], strict=True)
     return [(row, 1 << position) for position, row in enumerate(rows)]
 
 
-def _values(size: int, literal: AttributeColumn | None, bare: AttributeColumn | None) -> Iterable[object]:
-    """Return type and value of each device of a slice; what its literal key lacks may stand under the bare one."""
+def _values(
+    size: int, literal: AttributeColumn | None, bare: AttributeColumn | None
+) -> Iterable[AttributeValue | None]:
+    """Return the value of each device of a slice; what its literal key lacks may stand under the bare one."""
     nothing = (None,) * size
     pairs = zip(
         nothing if literal is None else literal.values, nothing if bare is None else bare.values, strict=True
     )
-    values = [first if first is not None else second for first, second in pairs]
-    return [None if value is None else (value.type, value.value) for value in values]
+    return [first if first is not None else second for first, second in pairs]

@@ -53,19 +53,13 @@ class Part:
         for _, column in (*self.attributes, *self.capacity):
             sets = column.sets
             if len(sets) > 1:
-                found = [both for those in found for _, equal in sets if (both := those & equal)]
+                found = [both for those in found for equal in sets if (both := those & equal)]
         return found
 
     def row(self, index: int) -> object:
         """Return what is read of a device, with the names, as something hashable that keeps 1 and true apart."""
         return (
-            tuple(
-                [
-                    (name, value.type, value.value)
-                    for name, column in self.attributes
-                    if (value := column.values[index]) is not None
-                ]
-            ),
+            tuple([(name, column.values[index]) for name, column in self.attributes]),
             tuple([(name, column.keys[index]) for name, column in self.capacity]),
         )
 

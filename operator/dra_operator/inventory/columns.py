@@ -6,7 +6,7 @@ so that an answer about a column ("which of its devices does this selector match
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Generic, TypeVar
@@ -25,25 +25,21 @@ class Column(Generic[_T]):
     """The values of one name, a device each in published order; None where a device lacks it.
 
     Two columns with equal values are the same object; `serial` is never given out again. `keys` holds something for
-    each value that is hashable, and equal for equal values alone. `given_whole`, of a capacity: who asks for no amount
-    is given all that a device has, which is never an error.
+    each value that is hashable, and equal for equal values alone; of an attribute it is the value itself.
+    `given_whole`, of a capacity: who asks for no amount is given all that a device has, which is never an error.
     """
 
     serial: int
     values: tuple[_T | None, ...]
     keys: tuple[object, ...]
     given_whole: bool = False
-    _sets: tuple[tuple[object, int], ...] = ()
+    _sets: tuple[int, ...] = ()
 
     @property
-    def sets(self) -> tuple[tuple[object, int], ...]:
-        """The different values, each with the set of devices that have it, by their lowest.
-
-        A value is something hashable, equal for equal values alone: of an attribute the pair of its type and its value,
-        None where a device has none.
-        """
+    def sets(self) -> tuple[int, ...]:
+        """The sets of devices with equal values, by their lowest; those without a value are one."""
         if not self._sets:
-            self._sets = tuple(_sets(self.keys))
+            self._sets = _sets(self.keys)
         return self._sets
 
 
@@ -76,21 +72,15 @@ class Columns:
         return found
 
 
-def _sets(keys: tuple[object, ...]) -> Iterable[tuple[object, int]]:
+def _sets(keys: tuple[object, ...]) -> tuple[int, ...]:
     if keys.count(keys[0]) == len(keys):
-        return ((keys[0], bits.first(len(keys))),)
-    # Most equal values are the same object, which is found out without a look at them.
-    same: defaultdict[int, int] = defaultdict(int)
+        return (bits.first(len(keys)),)
+    equal: defaultdict[object, int] = defaultdict(int)
     bit = 1
     for key in keys:
-        same[id(key)] |= bit
+        equal[key] |= bit
         bit <<= 1
-    objects = {id(key): key for key in keys}
-    equal: dict[object, int] = {}
-    for identity, those in same.items():
-        value = objects[identity]
-        equal[value] = equal.get(value, 0) | those
-    return equal.items()
+    return tuple(equal.values())
 
 
 def _is_given_whole(capacity: DeviceCapacity) -> bool:
