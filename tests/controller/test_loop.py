@@ -153,7 +153,7 @@ async def test_a_list_waits_for_room(loop, passes):
     assert not waiting.done()
     await waiting
 
-    assert len(passes.learnt) == ROOM + 1
+    await until(lambda: len(passes.learnt) == ROOM + 1)
 
 
 async def test_what_is_known_settles_once(passes, done):
