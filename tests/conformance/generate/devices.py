@@ -61,6 +61,8 @@ def make_taint(chance: Chance) -> Wire:
         taint["effect"] = "Future"
     if value := chance.pick(*TAINT_VALUES):
         taint["value"] = value
+    if chance.maybe(0.3):
+        taint["timeAdded"] = "2026-01-01T00:00:00Z"
     return taint
 
 

@@ -41,7 +41,7 @@ def _pool(chance: Chance, style: Style, driver: str, pool: str, nodes: list[str]
     for _ in range(chance.pick(1, 1, 1, 2, 2, 3)):
         place = home if chance.maybe(0.75) else _placement(chance, style, nodes)
         devices = []
-        for _ in range(chance.pick(0, 2, 3, 4, 5, 6)):
+        for _ in range(chance.pick(0, 1, 2, 3, 4, 5, 6)):
             name = f"dev-{number}" if not chance.maybe(style.bad_pools / 4) else "dev-0"
             devices.append(
                 _placed(chance, style, make_device(chance, style, driver, name, sets), place, nodes)

@@ -31,6 +31,11 @@ _SELECTORS = (
     "true",
     f'device.attributes["{GPU}"].exists(k, k == "healthy")',
     f'!has(device.attributes["{GPU}"].driverVersion) || dyn(device.attributes["{GPU}"].driverVersion) != dyn(1)',
+    'device.driver.endsWith("example.com")',
+    f'device.attributes["{GPU}"].?numa.orValue(0) == 0',
+    f'"roots" in device.attributes["{GPU}"] && "pci1" in device.attributes["{GPU}"].roots',
+    f'!has(device.attributes["{GPU}"].roots) || device.attributes["{GPU}"].roots.includes("pci0")',
+    'device.attributes["vendor.example.com"].?tier.orValue("none") == "gold"',
 )
 # Errors on devices that lack the attribute, or have it with another type.
 _RISKY = (
@@ -40,6 +45,14 @@ _RISKY = (
     f'device.capacity["{NIC}"].memory.isGreaterThan(quantity("1Gi"))',
     f'device.attributes["{GPU}"].healthy',
     f'device.attributes["{GPU}"].index',
+    f'device.attributes["{GPU}"].index % 2 == 0 ? true : device.attributes["{GPU}"].model in ["a100", "h100"]',
+    f'cel.bind(m, device.attributes["{GPU}"].model, m == "a100" || m == "h100")',
+    f'device.attributes["{GPU}"].model.matches("^[ah]100$")',
+    f'["a100", "l4"].exists(m, m == device.attributes["{GPU}"].model)',
+    f'!device.attributes["{GPU}"].model.startsWith("l")',
+    f'device.attributes["{GPU}"].model.lowerAscii() == "h100" ? true : device.attributes["{GPU}"].index >= 2',
+    f'isQuantity("1Gi") && device.capacity["{GPU}"].memory.isGreaterThan(quantity("1Gi"))',
+    f'device.capacity["{NIC}"].memory.compareTo(quantity("2Gi")) >= 0',
 )
 _BROKEN = ("device.name == 'x'", "1 +", '"text"', "device.attributes.", "undeclared")
 _DERIVED = (
@@ -57,6 +70,11 @@ _DERIVED = (
     f'device.attributes["{GPU}"].?roots.orValue(["pci0"])',
     'device.attributes["resource.kubernetes.io"].?pcieRoot.orValue("pci1")',
     f'device.attributes["{GPU}"].?index.orValue(0) / 2',
+    f'device.attributes["{GPU}"].index / 2',
+    f'[device.attributes["{GPU}"].model, "l4"]',
+    f'device.attributes["{GPU}"].?roots.orValue("pci0")',
+    f'device.attributes["{GPU}"].driverVersion',
+    'quantity("2Gi")',
     "dyn([])",
     'dyn([1, "a"])',
     "dyn(1.5)",
@@ -84,7 +102,7 @@ _RARE_ATTRIBUTES = (
     "example.com/other",
     f"{GPU}/missing",
 )
-_COUNTS = (1, 1, 1, 1, 1, 2, 2, 3)
+_COUNTS = (1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 6)
 _STRANGE_COUNTS = (32, 33, 33, 31, 9223372036854775807, 4294967297)
 _STRANGE = 0.01
 

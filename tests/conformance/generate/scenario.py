@@ -32,7 +32,7 @@ def make_scenario(seed: int, number: int) -> Wire:
     """Return the scenario of that number, in the format that `dra-operator replay` reads."""
     chance = Chance(f"scenario {seed} {number}")
     style = Style.drawn(chance)
-    nodes = [make_node(chance, style, place) for place in range(chance.pick(1, 1, 2, 3))]
+    nodes = [make_node(chance, style, place) for place in range(chance.pick(1, 1, 2, 2, 3, 4))]
     slices = make_slices(chance, style, [node["metadata"]["name"] for node in nodes])
     scenario: Wire = {
         "name": f"{seed}-{number}",
