@@ -97,6 +97,19 @@ def test_a_claim_that_cannot_be_served_is_not_tried_behind_every_way_to_serve_an
     assert scene.decide(*crowd, last) == Unsatisfied()
 
 
+def test_a_thousand_devices_are_not_matched_one_by_one(scene: Any, ask: Any) -> None:
+    """Matching goes deeper than the interpreter's stack with as many."""
+    scene.nodes("n1")
+    scene.slice("s", *(f"d{number}" for number in range(1229)))
+    claims = [scene.claim(ask("r", 30), name=f"c{number}") for number in range(41)]
+    scene.allocator.limits = Limits(3000, None)
+
+    decision = scene.decide(*claims)
+
+    assert isinstance(decision, Failed)
+    assert decision.kind == "aborted"
+
+
 @pytest.mark.usefixtures("at_once")
 def test_a_state_that_has_failed_is_not_tried_again(scene: Any, ask: Any) -> None:
     """Whichever three of many alike are taken first, the two shares behind them do not fit."""

@@ -27,20 +27,22 @@ from dra_operator.allocator.state import NodeState
 from dra_operator.inventory import PoolView, bits
 
 _MOST_STATES = 50_000
+_MOST_MATCHED = 300
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
     """A request with all that follow it: what they want, and what whether they get it depends on.
 
-    `demands` leaves out what admin access asks for. Sets of positions of the node view's row: `reached`, which any of
-    them can take; `free`, which one without admin access can; `own`, which one of the same claim can with it.
-    `constraints` are those of the claim that apply to any of them. `never` says that they cannot all be served even
-    where nothing has been taken.
+    `demands` leaves out what admin access asks for, and comes to `least` devices at the least. Sets of positions of the
+    node view's row: `reached`, which any of them can take; `free`, which one without admin access can; `own`, which one
+    of the same claim can with it. `constraints` are those of the claim that apply to any of them. `never` says that
+    they cannot all be served even where nothing has been taken.
     """
 
     claim: int
     demands: tuple[Demand, ...] = ()
+    least: int = 0
     reached: int = 0
     free: int = 0
     own: int = 0
@@ -108,7 +110,11 @@ class Prospects:
         return (
             not found.never
             and bounds.have_enough(found.demands, available, self._allowed)
-            and bounds.can_be_apart(found.demands, available, self._allowed, self._shareable)
+            # Matching goes as deep as there are devices to be matched.
+            and (
+                found.least > _MOST_MATCHED
+                or bounds.can_be_apart(found.demands, available, self._allowed, self._shareable)
+            )
         )
 
     def _available(self) -> int:
@@ -213,7 +219,10 @@ class _Maker:
                 within.append(replace(choice, mask=possible & self.free))
                 demand.append(choice)
         demands = (tuple(demand), *later.demands)
-        made = _Request(claim, demands, reached, free, own, tuple(sorted(constraints)), never=later.never)
+        least = later.least + min((choice.count for choice in demand), default=0)
+        made = _Request(
+            claim, demands, least, reached, free, own, tuple(sorted(constraints)), never=later.never
+        )
         return made, tuple(within)
 
     def _can_be_served(self, together: Sequence[Demand]) -> bool:
