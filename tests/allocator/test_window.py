@@ -5,8 +5,9 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Failed, Limits, Unsatisfied
+from dra_operator.allocator import Failed, Limits, Reason, Unsatisfied
 from dra_operator.allocator.plain import PlainSearch
+from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 
 
 def device(name: str, **attributes: Any) -> dict[str, Any]:
@@ -105,10 +106,60 @@ def test_tries_are_counted_for_each_node(ticking: Any, ask: Any) -> None:
     assert scene.decide(*claims) == Unsatisfied()
 
 
+def test_half_of_many_devices_beside_all_of_a_kind_that_is_not_free(counted_only: Any, ask: Any) -> None:
+    """All of a kind are one choice, all or none: with one of them in use there is nothing to try."""
+    selector = 'device.attributes["gpu.example.com"].kind == 1'
+    counted_only.slice("s", *[device(f"d{number:02}", kind=number // 40) for number in range(48)])
+    counted_only.hold("other", "d41", "pool")
+    claim = counted_only.claim(ask("many", 20), ask("all", 1, selector, allocationMode="All"))
+
+    assert counted_only.decide(claim) == Unsatisfied()
+
+
+def test_all_devices_of_a_kind_beside_others(counted_only: Any, ask: Any) -> None:
+    """A request that comes first leaves those alone that a later one needs, all of them."""
+    selector = 'device.attributes["gpu.example.com"].kind == 0'
+    counted_only.slice("s", *[device(f"d{number}", kind=number // 2) for number in range(4)])
+    requests = [ask("two", 2), ask("all", 1, selector, allocationMode="All")]
+
+    assert counted_only.picks(counted_only.claim(*requests)) == ["two=d2", "two=d3", "all=d0", "all=d1"]
+
+
+def test_all_devices_are_asked_about_in_use_or_not(scene: Any, ask: Any) -> None:
+    """The selector fails on a device that is in use: upstream ends the attempt there."""
+    scene.nodes("n")
+    scene.slice("s", device("a"), device("b", kind=1))
+    scene.hold("other", "a", "pool")
+    selector = 'device.attributes["gpu.example.com"].kind == 1'
+    decision = scene.decide(scene.claim(ask("all", 1, selector, allocationMode="All")))
+
+    assert isinstance(decision, Failed)
+    assert decision.reason is Reason.SELECTOR_FAILED
+
+
+@pytest.mark.parametrize("devices", [0, 33])
+def test_all_devices_are_at_least_one_and_at_most_so_many(scene: Any, ask: Any, devices: int) -> None:
+    """None is no answer; more than a claim can have is an error, which the plain search words."""
+    scene.nodes("n")
+    scene.slice("s", *[device(f"d{number:02}") for number in range(devices)])
+    decision = scene.decide(scene.claim(ask("r", allocationMode="All")))
+
+    if devices:
+        assert isinstance(decision, Failed)
+        assert "exceeds the claim limit of 32" in decision.message
+    else:
+        assert decision == Unsatisfied()
+
+
 @pytest.mark.parametrize(
     ("fields", "devices"),
     [
-        pytest.param({"allocationMode": "All"}, [{"name": "a"}], id="all devices"),
+        pytest.param({"adminAccess": True}, [{"name": "a"}], id="admin access"),
+        pytest.param(
+            {"allocationMode": "All", "selectors": [{"cel": {"expression": 'device.attributes["x"].y'}}]},
+            [{"name": "a"}],
+            id="all devices, one of which fails",
+        ),
         pytest.param(
             {"selectors": [{"cel": {"expression": 'device.attributes["x"].y'}}]},
             [{"name": "a"}],
@@ -122,6 +173,7 @@ def test_what_could_end_with_an_error_is_left_to_the_plain_search(
     """The plain search knows which device upstream looks at, and so which error comes first, if any."""
     scene.nodes("n")
     scene.slice("s", *devices)
+    scene.put("Namespace", "team", labels={ADMIN_ACCESS_LABEL: "true"})
     with patch.object(PlainSearch, "run", autospec=True, side_effect=PlainSearch.run) as asked:
         scene.decide(scene.claim(ask("r", **fields)))
 

@@ -75,9 +75,10 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
     if style.shares and sometimes(random, 0.5):
         device["allowMultipleAllocations"] = True
     if style.counters and sometimes(random, 0.6) and (style.odd or "allowMultipleAllocations" not in device):
-        device["consumesCounters"] = [
-            _use(random, style, item) for item in random.sample(("s0", "s1"), random.choice([1, 1, 2]))
-        ]
+        sets = random.sample(("s0", "s1"), random.choice([1, 1, 2]))
+        # No API server admits a set twice.
+        sets += random.sample(sets, 1) if style.odd and sometimes(random, 0.1) else []
+        device["consumesCounters"] = [_use(random, style, item) for item in sets]
     if sometimes(random, 0.1):
         device["taints"] = [random.choice(TAINTS)]
     if pool == "each":
@@ -197,6 +198,9 @@ def a_request(random: Random, style: Style, name: str) -> Body:
         }
         if sometimes(random, 0.3):
             fields["capacity"] = {"requests": {"memory": str(random.randint(1, 3))}}
+        if sometimes(random, 0.1):
+            del fields["count"]
+            fields["allocationMode"] = "All"
         if sometimes(random, 0.4):
             fields["tolerations"] = [
                 random.choice([{"operator": "Exists"}, {"key": "k2", "operator": "Equal", "value": "v"}])
@@ -208,9 +212,6 @@ def a_request(random: Random, style: Style, name: str) -> Body:
         return {"name": name, "firstAvailable": options}
     fields = alternative()
     if sometimes(random, 0.1 if style.odd else 0.03):
-        del fields["count"]
-        fields["allocationMode"] = "All"
-    elif sometimes(random, 0.1 if style.odd else 0.03):
         fields["adminAccess"] = True
     return {"name": name, "exactly": fields}
 

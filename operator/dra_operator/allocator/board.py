@@ -1,8 +1,8 @@
 """The board: some claims and a node as ints, which is all that the window search needs.
 
 The pools of a node lie side by side in one row of positions. Requests of all claims follow each other in one list, each
-with its alternatives as sets of positions; constraints of all claims in another. What cannot be said in these terms
-makes no board.
+with its alternatives as sets of positions; constraints of all claims in another. A request for all devices is one for
+as many as there are, out of those that can be had: all or none. What cannot be said in these terms makes no board.
 Source: docs/engine sections 6 and 9.
 """
 
@@ -15,8 +15,8 @@ from dra_operator.allocator.candidates import CandidateKey
 from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Unsure
-from dra_operator.allocator.plan import ClaimPlan, RequestPlan
-from dra_operator.inventory import NodeView
+from dra_operator.allocator.plan import MAX_DEVICES, ClaimPlan, RequestPlan
+from dra_operator.inventory import NodeView, Verdict
 
 Left = tuple[tuple[int, ...], ...]
 """What is left of the counters of each pool, in nano-units."""
@@ -94,6 +94,7 @@ def set_up(
     demands: list[Demand] = []
     for plan in plans:
         first = len(rules)
+        most = 0
         rules += (
             Rule(item.matching, eligibility.groups.of(view, (item.attribute,))) for item in plan.constraints
         )
@@ -109,9 +110,14 @@ def set_up(
                 numbers = tuple(first + number for number in item.constraints)
                 if any(rules[number].groups.odd & mask for number in numbers):
                     return UNSURE
-                assert item.count is not None
-                choices.append(Choice(mask, item.count, numbers))
+                count = item.count or _number_of_all(eligibility, item.key, view, budget)
+                if count is UNSURE:
+                    return UNSURE
+                choices.append(Choice(mask, count, numbers))
             demands.append(tuple(choices))
+            most += max(choice.count for choice in choices)
+        if most > MAX_DEVICES:
+            return UNSURE
     reached = 0
     for mask in masks.values():
         reached |= mask
@@ -142,6 +148,23 @@ def _row(eligibility: Eligibility, key: CandidateKey, view: NodeView, budget: Bu
             return UNSURE
         row |= eligibility.judge(key, pool, wanted) << start
     return row
+
+
+def _number_of_all(
+    eligibility: Eligibility, key: CandidateKey, view: NodeView, budget: Budget
+) -> int | Unsure:
+    """Return the number of devices that a request for all of them is for, in use or not; where there are none, one.
+
+    Where upstream ends the attempt before it searches, by a pool that is not complete or by a device, only the plain
+    search can tell.
+    """
+    number = 0
+    for pool in view.pools:
+        answers = eligibility.candidates.ask(key, pool, budget)
+        if pool.verdict is not Verdict.COMPLETE or answers.errors:
+            return UNSURE
+        number += answers.selectable.bit_count()
+    return max(number, 1)
 
 
 def _left(eligibility: Eligibility, view: NodeView) -> Left:

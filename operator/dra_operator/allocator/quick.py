@@ -124,7 +124,7 @@ class QuickSearch:
 
 def is_quick(plan: ClaimPlan) -> bool:
     """True if the quick search can be asked about a claim."""
-    return plan.countable and len(plan.requests) == 1
+    return plan.countable and len(plan.requests) == 1 and not plan.evaluates_used
 
 
 def _lowest(wanted: int, count: int) -> Iterator[int]:

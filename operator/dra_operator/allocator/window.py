@@ -1,4 +1,4 @@
-"""The window search: any claims that ask for numbers of devices, depth first over ints.
+"""The window search: any claims that can be counted, depth first over ints.
 
 It goes through requests, alternatives and devices in the order of the plain search, so the first solution it meets is
 the same. The state is passed by value: available devices, devices that each constraint still admits, counters, shares
@@ -35,7 +35,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Answer, Found, Given
 from dra_operator.allocator.hardest import HardestFirst, Picked
-from dra_operator.allocator.plan import Alternative, ClaimPlan
+from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan
 from dra_operator.inventory import NodeView, bits
 
 _TRIES_BEFORE_MATCHING = 16
@@ -73,7 +73,7 @@ def is_countable(plans: Sequence[ClaimPlan]) -> bool:
         if not plan.countable:
             return False
         for request in plan.requests:
-            levels += 1 + max(item.count or 0 for item in request.alternatives)
+            levels += 1 + max(item.count or MAX_DEVICES for item in request.alternatives)
     return levels <= _MOST_LEVELS
 
 
