@@ -93,6 +93,8 @@ def judge_scenario(scenario: Wire, upstream: Wire, ask: Ask) -> Judgement:
         return known
     if why := _cause(scenario, known, ask):
         return replace(known, verdict=Verdict.EXPLAINED, why=why)
+    if _gives_up_in_order(scenario, ask):
+        return replace(known, verdict=Verdict.UNDECIDED, why="by upstream")
     return _unless_varying(known, scenario, ask, partial(_decisions_agree, scenario))
 
 
@@ -282,6 +284,12 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _texts(part)
+
+
+def _gives_up_in_order(scenario: Wire, ask: Ask) -> bool:
+    """True if slices disagree on their number, and with the first by name before the others upstream has no answer."""
+    ordered = _with_counts_in_order(scenario)
+    return ordered is not None and _plain(ask(ordered)).get("errorKind") == "aborted"
 
 
 def _with_counts_in_order(scenario: Wire) -> Wire | None:

@@ -109,6 +109,7 @@ def test_slices_that_disagree_on_their_number_are_tried_by_name() -> None:
 
     assert judged(question, NO, picked("on-a", "2Gi")) == (Verdict.EXPLAINED, "slice-order")
     assert judged(question, NO, NO) == (Verdict.DIFFERENT, "")
+    assert judged(question, NO, {"error": "", "errorKind": "aborted"}) == (Verdict.UNDECIDED, "by upstream")
 
 
 def test_a_crash_may_come_before_an_error() -> None:
