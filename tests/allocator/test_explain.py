@@ -256,6 +256,16 @@ def test_a_request_that_is_switched_off(scene_with: Any, ask: Any) -> None:
     assert "DRAPrioritizedList is switched off" in found.message
 
 
+def test_a_constraint_of_no_known_kind_is_named_by_its_number(scene: Any, ask: Any) -> None:
+    """There may be several, and only one of them is to be mended."""
+    found = scene.explain(scene.claim(ask(), constraints=[{"matchAttribute": MODEL}, {}]))
+
+    assert found.reason is Reason.REQUEST_UNSUPPORTED
+    assert found.message == (
+        "constraint #1 names no attribute of a known kind; matchAttribute and distinctAttribute are"
+    )
+
+
 @pytest.mark.parametrize("capacity", [{}, {"requests": {}}, {"requests": {"memory": "1"}}])
 def test_capacity_without_its_feature(scene_with: Any, ask: Any, capacity: dict[str, Any]) -> None:
     """The field alone is refused, as upstream does, whether or not it names an amount."""

@@ -171,7 +171,7 @@ class _Planner:
             if least > left:
                 raise too_many(planned.name, least, MAX_DEVICES - left)
             left -= least
-        constraints = tuple([self._constraint(item) for item in devices.constraints])
+        constraints = tuple([self._constraint(*item) for item in enumerate(devices.constraints)])
         return _claim_plan(self.claim, tuple(requests), constraints)
 
     def _request(self, request: DeviceRequest, constraints: Sequence[DeviceConstraint]) -> RequestPlan:
@@ -259,12 +259,15 @@ class _Planner:
             )
         return found
 
-    def _constraint(self, constraint: DeviceConstraint) -> ConstraintPlan:
+    def _constraint(self, number: int, constraint: DeviceConstraint) -> ConstraintPlan:
         if constraint.match_attribute is not None:
             return ConstraintPlan(constraint.match_attribute, matching=True)
         if constraint.distinct_attribute is not None:
             return ConstraintPlan(constraint.distinct_attribute, matching=False)
-        raise FatalError("a constraint names no attribute of a known kind", Reason.REQUEST_UNSUPPORTED)
+        raise FatalError(
+            f"constraint #{number} names no attribute of a known kind; matchAttribute and distinctAttribute are",
+            Reason.REQUEST_UNSUPPORTED,
+        )
 
 
 def too_many(request: str, count: int, before: int) -> FatalError:
