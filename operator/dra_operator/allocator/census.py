@@ -256,8 +256,10 @@ class Census:
         name = content.effective_nodes(index).node_name
         if name is None:
             return "no usable node matches their node selector"
-        node = self.inventory.nodes.get(name)
-        return f"node {name} {'does not exist' if node is None else node.unusable or 'cannot be used'}"
+        if (node := self.inventory.nodes.get(name)) is None:
+            # Whoever may choose among some nodes only keeps the others from the inventory.
+            return f"node {name} does not exist or is left out"
+        return f"node {name} {node.unusable or 'cannot be used'}"
 
     def _skips_operations(self, reached: Any) -> bool:
         views = self.availability.views
