@@ -493,3 +493,20 @@ def test_a_terminal_gets_a_table_that_wraps(monkeypatch, capsys):
     assert "NotEnoughDevices: request gpu: 1 device published" in " ".join(
         line[start:].strip() for line in lines[1:]
     )
+
+
+def test_a_misspelt_field_is_an_error(simulate):
+    """A claim with a field that its kind does not have is not decided without it; the others are."""
+    wrong = claim("typo", namespace="default")
+    exactly = wrong["spec"]["devices"]["requests"][0]["exactly"]
+    exactly["selector"] = [{"cel": {"expression": "false"}}]
+
+    result = simulate(CLASS, devices("a"), wrong, claim("right"))
+
+    assert result.exit_code == 2
+    path = "spec.devices.requests[0].exactly.selector"
+    assert (
+        f'ResourceClaim "default/typo": {path}: unknown field; did you mean "selectors"?\n' in result.stderr
+    )
+    assert "typo" not in result.stdout
+    assert "default/right" in result.stdout

@@ -1,17 +1,20 @@
 """Gathering: manifests become the objects of a cluster, or a line that says what is wrong with them.
 
 An object that passed no API server gets what that would have given it: the namespace `default` and the API's
-defaults. One that cannot be read is told with its place, its field and its value, and the others are still read.
+defaults. One that cannot be read is told with its place, its field and its value, and the others are still read. So is
+one of resource.k8s.io with a field that its kind does not have: kubectl would refuse it, and without that field it asks
+for something else.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dra_operator.api.convert import to_v1
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
+from dra_operator.api.known_fields import find_unknown_fields
 from dra_operator.api.read import TYPES, ObjectError, read_object
 from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable
 
@@ -65,7 +68,11 @@ def gather(found: Iterable[Found]) -> Gathered:
 
 def _take(gathered: Gathered, manifest: Manifest) -> None:
     try:
-        thing = _read(manifest)
+        body = _checked(manifest.body)
+        if unknown := list(_unknown_fields(body)):
+            gathered.errors += [f"{manifest.place}: {error}" for error in unknown]
+            return
+        thing = _read(manifest.place, body)
     except ObjectError as error:
         gathered.errors.append(f"{manifest.place}: {error}")
         return
@@ -89,10 +96,9 @@ def _is_foreign(body: Mapping[str, Any]) -> bool:
     return group != known.group
 
 
-def _read(manifest: Manifest) -> Thing:
-    """Return what a manifest stands for. Raises ObjectError."""
-    body = manifest.body
-    obj = read_object(_checked(body))
+def _read(place: Place, body: Mapping[str, Any]) -> Thing:
+    """Return what a body stands for. Raises ObjectError."""
+    obj = read_object(body)
     kind = KINDS[type(obj).__name__]
     namespace = (obj.metadata.namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
     name = obj.metadata.name
@@ -102,7 +108,7 @@ def _read(manifest: Manifest) -> Thing:
     body = to_v1(body)
     if kind.namespaced:
         body = {**body, "metadata": {**body["metadata"], "namespace": namespace}}
-    return Thing(manifest.place, body, obj)
+    return Thing(place, body, obj)
 
 
 def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -114,11 +120,23 @@ def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
     allowed = [known.api_version(version) for version in _versions(known)]
     if api_version in allowed:
         return body
-    metadata = body.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    place = (str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
+    place = _full_name(body)
     problem = f'"{api_version}" is none of {", ".join(allowed)}' if api_version else "is required"
     raise ObjectError(kind, *place, "apiVersion", value=api_version, message=problem)
+
+
+def _unknown_fields(body: Mapping[str, Any]) -> Iterator[ObjectError]:
+    kind = body.get("kind")
+    # Of the other kinds only what is looked at is typed.
+    if isinstance(kind, str) and kind in TYPES and KINDS[kind].group == RESOURCE_GROUP:
+        for unknown in find_unknown_fields(body, TYPES[kind]):
+            yield ObjectError(kind, *_full_name(body), unknown.path, value=None, message=unknown.message)
+
+
+def _full_name(body: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
 
 
 def _versions(kind: Kind) -> tuple[str, ...]:

@@ -1,0 +1,187 @@
+"""Known fields: which ones the objects of resource.k8s.io have, so that a misspelt one is told.
+
+The reader ignores a field it does not know, as it must: a newer API server may have more of them. In a file that
+nobody has checked it is a mistake, and ignoring it would change what is asked for. kubectl refuses it as well
+(strict field validation). The dataclasses say which fields there are; what they leave out of the API is added here.
+Source: k8s.io/api/resource/v1 of Kubernetes 1.37, and `ObjectMeta` of k8s.io/apimachinery.
+"""
+
+import json
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
+
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.convert import Body, to_v1, version_of
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceRequest,
+    DeviceTaintRule,
+    DeviceTaintSelector,
+    ExactDeviceRequest,
+    Metadata,
+    OwnerReference,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimStatus,
+    ResourceClaimTemplate,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
+
+_ALSO: dict[type[Any], tuple[str, ...]] = {
+    Metadata: ("generateName", "selfLink", "deletionGracePeriodSeconds", "managedFields"),
+    OwnerReference: ("apiVersion", "blockOwnerDeletion"),
+    ResourceSliceSpec: ("partitionTypeAttribute",),
+    DeviceTaintRule: ("status",),
+    AttributeValue: ("bool", "int", "string", "version", "bools", "ints", "strings", "versions"),
+}
+"""Fields of the API that our types leave out. What is below them is not looked at."""
+
+_FORMERLY: dict[type[Any], tuple[str, ...]] = {
+    ResourceClaimSpec: ("controller",),
+    ResourceClaimStatus: ("deallocationRequested",),
+    AllocationResult: ("controller",),
+    DeviceTaintSelector: ("deviceClassName", "selectors"),
+}
+"""Fields that v1alpha3 had, and no version has today."""
+
+_FLAT_VERSIONS = ("v1beta1", "v1alpha3")
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownField:
+    """A field that its type does not have: its path, as written, and the known one it may stand for, or ""."""
+
+    path: str
+    meant: str = ""
+
+    @property
+    def message(self) -> str:
+        """What is wrong, for people."""
+        hint = f"; did you mean {json.dumps(self.meant)}?" if self.meant else ""
+        return f"unknown field{hint}"
+
+
+def find_unknown_fields(body: Body, kind: type[Any]) -> Iterator[UnknownField]:
+    """Yield the fields of an object of resource.k8s.io that `kind`, its dataclass, does not have.
+
+    The body may be in any served version. What has not the shape it should have is passed over: the reader names it.
+    """
+    version = version_of(body)
+    walk = _Walk(version)
+    top = {name: value for name, value in body.items() if name not in ("apiVersion", "kind")}
+    yield from walk.lost_in_conversion(top, kind)
+    yield from walk.below(to_v1(top, kind=kind.__name__, version=version), kind, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A walk through an object of a version."""
+
+    version: str
+
+    def below(self, value: Any, expected: Any, path: str) -> Iterator[UnknownField]:
+        """Yield what is unknown in a value that should be of the expected type."""
+        expected = _plain(expected)
+        arguments = get_args(expected)
+        if _is_object(expected):
+            if isinstance(value, Mapping):
+                yield from self._object(value, expected, path)
+        elif isinstance(value, list | tuple) and get_origin(expected) is tuple:
+            for index, item in enumerate(value):
+                yield from self.below(item, arguments[0], f"{path}[{index}]")
+        elif isinstance(value, Mapping) and arguments:
+            for key, item in value.items():
+                yield from self.below(item, arguments[-1], f"{path}[{json.dumps(str(key))}]")
+
+    def _object(self, value: Body, expected: Any, path: str) -> Iterator[UnknownField]:
+        known = _fields(expected)
+        former = _FORMERLY.get(expected, ()) if self.version == "v1alpha3" else ()
+        for name, item in value.items():
+            if name in known:
+                yield from self.below(item, known[name], self._step(path, expected, name))
+            elif name not in former:
+                yield UnknownField(_joined(path, name), self._meant(str(name), expected))
+
+    def _step(self, path: str, expected: Any, name: str) -> str:
+        flat = expected is DeviceRequest and name == "exactly" and self.version in _FLAT_VERSIONS
+        return path if flat else _joined(path, name)
+
+    def _meant(self, name: str, expected: Any) -> str:
+        """Return the known field that is closest, or the one that has just this name one step below."""
+        known = _fields(expected)
+        if expected is DeviceRequest and self.version in _FLAT_VERSIONS:
+            known = {name: None for name in (*known, *_fields(ExactDeviceRequest)) if name != "exactly"}
+        if close := get_close_matches(name, list(known), n=1):
+            return str(close[0])
+        for outer, hint in known.items():
+            inner = _plain(hint)
+            if _is_object(inner) and name in _fields(inner):
+                return f"{outer}.{name}"
+        return ""
+
+    def lost_in_conversion(self, body: Body, kind: type[Any]) -> Iterator[UnknownField]:
+        """Yield what an older version does not have, and the conversion to v1 would drop or let pass."""
+        if self.version not in _FLAT_VERSIONS:
+            return
+        if kind is ResourceSlice:
+            for index, device in enumerate(_items(body, "spec", "devices")):
+                for name in device if isinstance(device, Mapping) else ():
+                    if name not in ("name", "basic"):
+                        close = get_close_matches(str(name), ("name", "basic"), n=1)
+                        meant = close[0] if close else f"basic.{name}"
+                        yield UnknownField(f"spec.devices[{index}].{name}", meant)
+        if kind in (ResourceClaim, ResourceClaimTemplate):
+            spec = ("spec",) if kind is ResourceClaim else ("spec", "spec")
+            for index, request in enumerate(_items(body, *spec, "devices", "requests")):
+                if isinstance(request, Mapping) and "exactly" in request:
+                    yield UnknownField(f"{'.'.join(spec)}.devices.requests[{index}].exactly")
+
+
+def _items(value: Any, *names: str) -> list[Any]:
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, list) else []
+
+
+def _joined(path: str, name: Any) -> str:
+    return f"{path}.{name}" if path else str(name)
+
+
+@cache
+def _plain(expected: Any) -> Any:
+    """Return a type without what is annotated to it, and without None."""
+    while get_origin(expected) in (Annotated, Union, types.UnionType):
+        expected = next((part for part in get_args(expected) if part is not type(None)), None)
+    return expected
+
+
+def _is_object(expected: Any) -> bool:
+    return expected is AttributeValue or (isinstance(expected, type) and is_dataclass(expected))
+
+
+@cache
+def _fields(expected: Any) -> Mapping[str, Any]:
+    """Return the fields of a type as the wire names them, each with its type; None is not looked into."""
+    also = dict.fromkeys(_ALSO.get(expected, ()))
+    if expected is AttributeValue:
+        return also
+    hints = get_type_hints(expected, include_extras=True)
+    return {
+        _alias(hints[each.name]) or to_camel(each.name): hints[each.name] for each in fields(expected)
+    } | also
+
+
+def _alias(hint: Any) -> str | None:
+    if get_origin(hint) is not Annotated:
+        return None
+    return next(
+        (item.alias for item in hint.__metadata__ if isinstance(item, FieldInfo) and item.alias), None
+    )

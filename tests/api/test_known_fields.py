@@ -1,0 +1,135 @@
+"""Fields that an object does not have are found, whatever version it is written in."""
+
+import pytest
+
+from dra_operator.api.known_fields import find_unknown_fields
+from dra_operator.api.read import TYPES
+
+GROUP = "resource.k8s.io"
+
+
+def found(kind, spec, version="v1", **more):
+    """Return path and proposal of each unknown field of an object."""
+    body = {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": {"name": "x"}, "spec": spec, **more}
+    return [(item.path, item.meant) for item in find_unknown_fields(body, TYPES[kind])]
+
+
+def asking(request, **devices):
+    """The spec of a claim."""
+    return {"devices": {"requests": [request], **devices}}
+
+
+EXACTLY = "spec.devices.requests[0].exactly"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "expected"),
+    [
+        ("ResourceClaim", asking({"exactly": {"selector": []}}), (f"{EXACTLY}.selector", "selectors")),
+        ("ResourceClaim", asking({"exactly": {"toleration": []}}), (f"{EXACTLY}.toleration", "tolerations")),
+        (
+            "ResourceClaim",
+            asking({"exactly": {"deviceClasName": "gpu"}}),
+            (f"{EXACTLY}.deviceClasName", "deviceClassName"),
+        ),
+        ("ResourceClaim", asking({"name": "r"}, constraint=[]), ("spec.devices.constraint", "constraints")),
+        (
+            "ResourceClaim",
+            asking({"deviceClassName": "gpu"}),
+            ("spec.devices.requests[0].deviceClassName", "exactly.deviceClassName"),
+        ),
+        ("ResourceClaim", {"qqqqqq": 1}, ("spec.qqqqqq", "")),
+        (
+            "ResourceClaimTemplate",
+            {"spec": asking({"firstAvailable": [{"name": "a", "counts": 2}]})},
+            ("spec.spec.devices.requests[0].firstAvailable[0].counts", "count"),
+        ),
+        (
+            "DeviceClass",
+            {"selectors": [{"cel": {"expresion": "true"}}]},
+            ("spec.selectors[0].cel.expresion", "expression"),
+        ),
+        ("ResourceSlice", {"nodename": "n"}, ("spec.nodename", "nodeName")),
+        (
+            "ResourceSlice",
+            {"devices": [{"name": "d", "attributes": {"a": {"strng": "x"}}}]},
+            ('spec.devices[0].attributes["a"].strng', "string"),
+        ),
+        (
+            "ResourceSlice",
+            {"devices": [{"name": "d", "capacity": {"memory": {"valu": "1"}}}]},
+            ('spec.devices[0].capacity["memory"].valu', "value"),
+        ),
+        (
+            "DeviceTaintRule",
+            {"deviceSelector": {"drivers": "d"}},
+            ("spec.deviceSelector.drivers", "driver"),
+        ),
+    ],
+)
+def test_a_misspelt_field_is_found(kind, spec, expected):
+    """A field that its type does not have is named with its path, and with the field that was meant."""
+    assert found(kind, spec) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "expected"),
+    [
+        (
+            "ResourceClaim",
+            asking({"name": "r", "deviceClassName": "gpu", "selector": []}),
+            ("spec.devices.requests[0].selector", "selectors"),
+        ),
+        (
+            "ResourceClaim",
+            asking({"deviceClassName": "gpu", "tolerations": [{"keys": "a"}]}),
+            ("spec.devices.requests[0].tolerations[0].keys", "key"),
+        ),
+        ("ResourceClaim", asking({"exactly": {}}), ("spec.devices.requests[0].exactly", "")),
+        (
+            "ResourceSlice",
+            {"devices": [{"name": "d", "attributes": {}}]},
+            ("spec.devices[0].attributes", "basic.attributes"),
+        ),
+    ],
+)
+def test_an_older_version_has_its_own_fields(kind, spec, expected):
+    """In v1beta1 a request is flat and a device is wrapped; a path is as it is written there."""
+    assert found(kind, spec, "v1beta1") == [expected]
+
+
+def test_former_fields_are_known_to_their_version_alone():
+    """`controller` of v1alpha3 is a field there, and none in v1."""
+    assert found("ResourceClaim", {"controller": "c"}, "v1alpha3") == []
+    assert found("ResourceClaim", {"controller": "c"}) == [("spec.controller", "")]
+
+
+def test_what_the_types_leave_out_of_the_api_is_known():
+    """A live object passes: managed fields, status of drivers, carried-through values, fields nothing here reads."""
+    metadata = {
+        "name": "x",
+        "generateName": "x-",
+        "uid": "1",
+        "managedFields": [{"fieldsV1": {"f:spec": {}}}],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "uid": "2", "blockOwnerDeletion": True}],
+    }
+    results = [{"request": "r", "shareID": "s", "consumedCapacity": {"memory": "1"}}]
+    status = {
+        "allocation": {"devices": {"results": results}},
+        "devices": [{"driver": "d", "networkData": {"ips": []}, "conditions": [{"type": "Ready"}]}],
+    }
+    config = [{"opaque": {"driver": "d", "parameters": {"anything": {"at": "all"}}}}]
+    slices = {
+        "partitionTypeAttribute": "a/b",
+        "devices": [{"name": "d", "nodeAllocatableResources": {"cpu": {"mapping": {"capacityKey": "c"}}}}],
+    }
+
+    assert found("ResourceClaim", {"devices": {"config": config}}, metadata=metadata, status=status) == []
+    assert found("ResourceSlice", slices) == []
+    assert found("DeviceTaintRule", {"taint": {"timeAdded": None}}, status={"conditions": []}) == []
+
+
+@pytest.mark.parametrize("spec", [None, [], "text", {"devices": None}, {"devices": {"requests": {"a": 1}}}])
+def test_what_is_not_shaped_as_expected_is_left_to_the_reader(spec):
+    """A value of the wrong shape holds no field to be told about."""
+    assert found("ResourceClaim", spec) == found("ResourceClaim", spec, "v1beta1") == []
