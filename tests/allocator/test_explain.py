@@ -110,6 +110,36 @@ def test_nodes_that_cannot_be_used(gpus: Any, ask: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ({"allNodes": False}, "ResourceSlice s names no node on 2"),
+        ({"perDeviceNodeSelection": True}, "the device names no node on 2"),
+        ({"nodeSelector": {"nodeSelectorTerms": []}}, "no usable node matches their node selector on 2"),
+    ],
+    ids=["slice", "device", "selector"],
+)
+def test_devices_that_reach_no_node(scene: Any, ask: Any, where: dict[str, Any], text: str) -> None:
+    """A selector is spoken of only where there is one."""
+    scene.nodes("n1")
+    scene.slice("s", "a", "b", **where)
+    found = scene.explain(scene.claim(ask()))
+
+    assert found.reason is Reason.NODE_UNUSABLE
+    assert found.message.endswith(f", 2 on nodes that cannot be used ({text})")
+
+
+def test_devices_of_a_slice_that_uses_what_is_switched_off(scene_with: Any, ask: Any) -> None:
+    """No node sees them, whatever the nodes are like."""
+    scene = scene_with(partitionable_devices=False)
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "allNodes": True}, perDeviceNodeSelection=True)
+    found = scene.explain(scene.claim(ask()))
+
+    assert found.reason is Reason.NODE_UNUSABLE
+    assert found.message.endswith("(ResourceSlice s uses a feature that is switched off on 1)")
+
+
 def test_no_nodes_at_all(scene: Any, ask: Any) -> None:
     """A claim needs a node to be allocated for."""
     found = scene.explain(scene.claim(ask()))

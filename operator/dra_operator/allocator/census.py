@@ -12,6 +12,7 @@ from typing import Any
 
 from dra_operator.inventory import Changes, Features, Inventory, PoolView, Slice, Verdict, Views, bits
 from dra_operator.inventory.pool import Judgement, Pool
+from dra_operator.inventory.sight import is_known
 from dra_operator.inventory.slices import PoolKey
 from dra_operator.ledger import Availability
 from dra_operator.ledger.uses import ClaimKey, Touched
@@ -253,8 +254,13 @@ class Census:
         return Place(content, slots, reachable, unreachable, operations, taken, sharing, shared)
 
     def _why_not_reachable(self, content: Slice, index: int) -> str:
-        name = content.effective_nodes(index).node_name
-        if name is None:
+        if not is_known(content, self.features):
+            return f"ResourceSlice {content.name} uses a feature that is switched off"
+        fields = content.effective_nodes(index)
+        if not fields.is_set:
+            # The API server admits no such slice, but a file, or a newer API, may have one.
+            return f"{'the device' if content.per_device_nodes else f'ResourceSlice {content.name}'} names no node"
+        if (name := fields.node_name) is None:
             return "no usable node matches their node selector"
         if (node := self.inventory.nodes.get(name)) is None:
             # Whoever may choose among some nodes only keeps the others from the inventory.
