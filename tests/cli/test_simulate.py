@@ -510,3 +510,21 @@ def test_a_misspelt_field_is_an_error(simulate):
     )
     assert "typo" not in result.stdout
     assert "default/right" in result.stdout
+
+
+def test_what_the_api_server_refuses_is_an_error(simulate):
+    """A claim with values that are refused is told with the path as it was written, and is not decided."""
+    wrong = claim("wrong", -1)
+    wrong["apiVersion"] = "resource.k8s.io/v1beta1"
+    (request,) = wrong["spec"]["devices"]["requests"]
+    wrong["spec"]["devices"]["requests"] = [{"name": "gpu", **request["exactly"]}]
+
+    result = simulate(CLASS, devices("a"), wrong, claim("right"))
+
+    assert result.exit_code == 2
+    assert (
+        'ResourceClaim "default/wrong": spec.devices.requests[0].count: -1 is not greater than zero: '
+        in result.stderr
+    )
+    assert "wrong" not in result.stdout
+    assert "default/right" in result.stdout

@@ -159,7 +159,7 @@ def _read(expected: type[_T], body: Any, kind: str, name: tuple[str, str], versi
         return adapter.validate_python(_without_nulls(body, failure))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-    path = _in_version(_path(expected, problem["loc"]), kind, version)
+    path = path_in_version(_path(expected, problem["loc"]), kind, version)
     raise ObjectError(kind, *name, path, value=problem["input"], message=_message(problem)) from None
 
 
@@ -236,7 +236,7 @@ def _wire_fields(expected: type[Any]) -> dict[str, Any]:
     return {to_camel(each.name): hints[each.name] for each in fields(expected)}
 
 
-def _in_version(path: str, kind: str, version: str) -> str:
+def path_in_version(path: str, kind: str, version: str) -> str:
     """Return the path as it is in `version`, for a path in v1: a person looks for it in what they wrote."""
     if version not in ("v1beta1", "v1alpha3"):
         return path

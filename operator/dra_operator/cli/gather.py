@@ -3,7 +3,7 @@
 An object that passed no API server gets what that would have given it: the namespace `default` and the API's
 defaults. One that cannot be read is told with its place, its field and its value, and the others are still read. So is
 one of resource.k8s.io with a field that its kind does not have: kubectl would refuse it, and without that field it asks
-for something else.
+for something else. So is a claim with values that the API server would refuse.
 """
 
 from collections import Counter
@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dra_operator.api.convert import to_v1
+from dra_operator.api.convert import to_v1, version_of
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.api.known_fields import find_unknown_fields
-from dra_operator.api.read import TYPES, ObjectError, read_object
+from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
+from dra_operator.api.refusals import find_refusals
 from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable
 
 DEFAULT_NAMESPACE = "default"
@@ -69,12 +70,15 @@ def gather(found: Iterable[Found]) -> Gathered:
 def _take(gathered: Gathered, manifest: Manifest) -> None:
     try:
         body = _checked(manifest.body)
-        if unknown := list(_unknown_fields(body)):
-            gathered.errors += [f"{manifest.place}: {error}" for error in unknown]
-            return
-        thing = _read(manifest.place, body)
+        mistakes = list(_unknown_fields(body))
+        if not mistakes:
+            thing = _read(manifest.place, body)
+            mistakes = list(_refusals(thing, version_of(body)))
     except ObjectError as error:
         gathered.errors.append(f"{manifest.place}: {error}")
+        return
+    if mistakes:
+        gathered.errors += [f"{manifest.place}: {mistake}" for mistake in mistakes]
         return
     metadata = thing.obj.metadata
     key = (type(thing.obj).__name__, metadata.namespace, metadata.name)
@@ -131,6 +135,14 @@ def _unknown_fields(body: Mapping[str, Any]) -> Iterator[ObjectError]:
     if isinstance(kind, str) and kind in TYPES and KINDS[kind].group == RESOURCE_GROUP:
         for unknown in find_unknown_fields(body, TYPES[kind]):
             yield ObjectError(kind, *_full_name(body), unknown.path, value=None, message=unknown.message)
+
+
+def _refusals(thing: Thing, version: str) -> Iterator[ObjectError]:
+    kind, metadata = type(thing.obj).__name__, thing.obj.metadata
+    for refusal in find_refusals(thing.obj):
+        path = path_in_version(refusal.path, kind, version)
+        name = metadata.namespace, metadata.name
+        yield ObjectError(kind, *name, path, value=refusal.value, message=refusal.message)
 
 
 def _full_name(body: Mapping[str, Any]) -> tuple[str, str]:

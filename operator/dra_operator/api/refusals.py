@@ -1,0 +1,123 @@
+"""Refusals: claims that the API server would not take, and the operator would decide as if they were right.
+
+In a cluster none of them can be there, so the allocator does not ask; in a file each is a mistake, and the answer
+to it would be about another claim than was meant. What the allocator itself says of a claim (no class, an
+allocation mode that is not known, a selector that does not compile) is not repeated here.
+Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceClaim`.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dra_operator.api.types import (
+    DeviceClaim,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
+
+_LABEL = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_QUALIFIED = re.compile(
+    r"(?=.{1,63}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/(?=.{1,32}$)[A-Za-z_][A-Za-z0-9_]*"
+)
+
+_NOT_A_LABEL = "is no name of a request: use lower case letters, digits and -, at most 63 of them"
+_TWICE = "is the name of two requests: give each a name of its own"
+_NO_REQUEST = "names no request: the claim has {names}"
+_NOT_QUALIFIED = "is not fully qualified: write domain/name, such as gpu.example.com/model"
+_NO_COUNT = "is not greater than zero: ask for at least one device, or leave the request out"
+_COUNT_OF_ALL = "cannot be given with allocationMode All: leave it out"
+_BOTH = "exactly and firstAvailable are both set: keep one of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A field that the API server refuses: its path in v1, the value, what is wrong and what to do."""
+
+    path: str
+    value: str | int | None
+    text: str
+
+    @property
+    def message(self) -> str:
+        """The value and what is wrong with it, for people."""
+        return (
+            self.text if self.value is None else f"{json.dumps(self.value, ensure_ascii=False)} {self.text}"
+        )
+
+
+def find_refusals(obj: object) -> Iterator[Refusal]:
+    """Yield what the API server refuses of a claim or a template that has the API's defaults; nothing of others.
+
+    A claim that is allocated was taken by an API server, and holds its devices whatever it looks like.
+    """
+    if isinstance(obj, ResourceClaim) and obj.status.allocation is None:
+        yield from _claim(obj.spec.devices, "spec.devices")
+    elif isinstance(obj, ResourceClaimTemplate):
+        yield from _claim(obj.spec.spec.devices, "spec.spec.devices")
+
+
+def _claim(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
+    yield from _names(devices.requests, f"{path}.requests")
+    for index, request in enumerate(devices.requests):
+        yield from _request(request, f"{path}.requests[{index}]")
+    for index, constraint in enumerate(devices.constraints):
+        at = f"{path}.constraints[{index}]"
+        yield from _references(constraint.requests, devices, f"{at}.requests")
+        yield from _attributes(constraint, at)
+    for index, config in enumerate(devices.config):
+        yield from _references(config.requests, devices, f"{path}.config[{index}].requests")
+
+
+def _names(requests: Sequence[DeviceRequest | DeviceSubRequest], path: str) -> Iterator[Refusal]:
+    seen: set[str] = set()
+    for index, request in enumerate(requests):
+        at = f"{path}[{index}].name"
+        if not _LABEL.fullmatch(request.name):
+            yield Refusal(at, request.name, _NOT_A_LABEL)
+        elif request.name in seen:
+            yield Refusal(at, request.name, _TWICE)
+        seen.add(request.name)
+
+
+def _request(request: DeviceRequest, path: str) -> Iterator[Refusal]:
+    if request.exactly is not None and request.first_available:
+        yield Refusal(path, None, _BOTH)
+    elif request.exactly is not None:
+        yield from _count(request.exactly, f"{path}.exactly.count")
+    yield from _names(request.first_available, f"{path}.firstAvailable")
+    for index, alternative in enumerate(request.first_available):
+        yield from _count(alternative, f"{path}.firstAvailable[{index}].count")
+
+
+def _count(request: ExactDeviceRequest | DeviceSubRequest, path: str) -> Iterator[Refusal]:
+    if request.allocation_mode == "ExactCount" and request.count <= 0:
+        yield Refusal(path, request.count, _NO_COUNT)
+    elif request.allocation_mode == "All" and request.count:
+        yield Refusal(path, request.count, _COUNT_OF_ALL)
+
+
+def _references(names: Sequence[str], devices: DeviceClaim, path: str) -> Iterator[Refusal]:
+    known = [
+        name
+        for request in devices.requests
+        for name in (request.name, *(f"{request.name}/{item.name}" for item in request.first_available))
+    ]
+    for index, name in enumerate(names):
+        if name not in known:
+            yield Refusal(f"{path}[{index}]", name, _NO_REQUEST.format(names=", ".join(known) or "none"))
+
+
+def _attributes(constraint: DeviceConstraint, path: str) -> Iterator[Refusal]:
+    attributes = (
+        ("matchAttribute", constraint.match_attribute),
+        ("distinctAttribute", constraint.distinct_attribute),
+    )
+    for field, attribute in attributes:
+        if attribute is not None and not _QUALIFIED.fullmatch(attribute):
+            yield Refusal(f"{path}.{field}", attribute, _NOT_QUALIFIED)

@@ -1,0 +1,98 @@
+"""What the API server refuses of a claim is found, with what to do about it."""
+
+import pytest
+
+from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.read import read_claim, read_object
+from dra_operator.api.refusals import find_refusals
+
+
+def request(name="gpu", **exactly):
+    """A request of a claim."""
+    return {"name": name, "exactly": {"deviceClassName": "gpu", **exactly}}
+
+
+LIST = {"name": "any", "firstAvailable": [{"name": "big", "deviceClassName": "gpu"}]}
+
+
+def refused(devices, **more):
+    """Return path and message of each refusal of a claim for some devices."""
+    claim = apply_defaults(read_claim({"metadata": {"name": "x"}, "spec": {"devices": devices}, **more}))
+    return [(item.path, item.message) for item in find_refusals(claim)]
+
+
+@pytest.mark.parametrize(
+    ("devices", "path", "message"),
+    [
+        ({"requests": [request(), request()]}, "requests[1].name", '"gpu" is the name of two requests'),
+        ({"requests": [request("GPU_1")]}, "requests[0].name", '"GPU_1" is no name of a request'),
+        ({"requests": [request("")]}, "requests[0].name", '"" is no name of a request'),
+        (
+            {"requests": [{**LIST, "firstAvailable": LIST["firstAvailable"] * 2}]},
+            "requests[0].firstAvailable[1].name",
+            '"big" is the name of two requests',
+        ),
+        ({"requests": [request(count=-1)]}, "requests[0].exactly.count", "-1 is not greater than zero"),
+        (
+            {"requests": [request(count=2, allocationMode="All")]},
+            "requests[0].exactly.count",
+            "2 cannot be given with allocationMode All",
+        ),
+        ({"requests": [{**LIST, **request()}]}, "requests[0]", "exactly and firstAvailable are both set"),
+        (
+            {"requests": [request(), LIST], "constraints": [{"requests": ["gp"], "matchAttribute": "a.b/c"}]},
+            "constraints[0].requests[0]",
+            '"gp" names no request: the claim has gpu, any, any/big',
+        ),
+        (
+            {"requests": [request()], "config": [{"requests": ["gpu/big"]}]},
+            "config[0].requests[0]",
+            '"gpu/big" names no request',
+        ),
+        (
+            {"requests": [request()], "constraints": [{"matchAttribute": "m"}]},
+            "constraints[0].matchAttribute",
+            '"m" is not fully qualified: write domain/name',
+        ),
+        (
+            {"requests": [request()], "constraints": [{"distinctAttribute": "a.b/"}]},
+            "constraints[0].distinctAttribute",
+            '"a.b/" is not fully qualified',
+        ),
+    ],
+)
+def test_a_refusal_names_field_value_and_remedy(devices, path, message):
+    """Each is told with the path of the field, its value and what is wrong."""
+    ((found, text),) = refused(devices)
+
+    assert found == f"spec.devices.{path}"
+    assert text.startswith(message)
+
+
+def test_a_right_claim_is_not_refused():
+    """Subrequests, whole requests, domains with dots and the defaults are fine."""
+    devices = {
+        "requests": [request(), request("all", allocationMode="All"), LIST],
+        "constraints": [
+            {"requests": ["gpu", "any"], "matchAttribute": "gpu.example.com/pcie_Root"},
+            {"requests": ["any/big"], "distinctAttribute": "localhost/x"},
+        ],
+        "config": [{"requests": ["any"]}, {}],
+    }
+
+    assert refused(devices) == []
+
+
+def test_a_template_is_looked_at():
+    """The claim in a template is refused as one of its own would be, at its own path."""
+    spec = {"spec": {"devices": {"requests": [request(count=-1)]}}}
+    template = apply_defaults(
+        read_object({"kind": "ResourceClaimTemplate", "metadata": {"name": "x"}, "spec": spec})
+    )
+
+    assert [item.path for item in find_refusals(template)] == ["spec.spec.devices.requests[0].exactly.count"]
+
+
+def test_an_allocated_claim_is_not_looked_at():
+    """Its devices are taken, whatever it looks like; leaving it out would free them."""
+    assert refused({"requests": [request(count=-1)]}, status={"allocation": {}}) == []
