@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from dra_operator.allocator.absent import tell_absent
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.failures import Source, failing, in_class, in_request, invalid
@@ -108,12 +109,8 @@ class Explainer:
     def _explain_request(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> Explanation:
         alone = _only(plan, request)
         if plan.constraints and self.fits((_unconstrained(alone),), budget) is not None:
-            return Explanation(
-                Reason.CONSTRAINT_UNSATISFIABLE,
-                f"request {request.name}: devices are free, but none together satisfy "
-                f"{self._constraint(alone, budget)}",
-                request.name,
-            )
+            text = f"request {request.name}: {self._tell_constraint(alone, request, budget)}"
+            return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text, request.name)
         told: list[tuple[Reason, str]] = []
         for item in request.alternatives:
             tally = self.tallies.make(item, budget)
@@ -136,7 +133,8 @@ class Explainer:
 
     def _explain_together(self, plan: ClaimPlan, nodes: Sequence[str], budget: Budget) -> Explanation:
         if plan.constraints and (node := self.fits((_unconstrained(plan),), budget)) is not None:
-            text = f"the requests fit together on node {node}, but not with {self._constraint(plan, budget)}"
+            name = _constraint_name(plan, self._find_constraint(plan, budget))
+            text = f"the requests fit together on node {node}, but not with {name}"
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
         places = ", ".join(
             f"{request.name} on {node}" for request, node in zip(plan.requests, nodes, strict=True)
@@ -144,15 +142,31 @@ class Explainer:
         text = f"each request fits alone ({places}), but no node has room for all of them"
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
 
-    def _constraint(self, plan: ClaimPlan, budget: Budget) -> str:
+    def _find_constraint(self, plan: ClaimPlan, budget: Budget) -> int | None:
         """Return the first constraint without which the plan would fit; there may be none that does it alone."""
-        constraints = plan.claim.spec.devices.constraints
-        for number, constraint in enumerate(constraints):
-            if len(constraints) == 1 or self.fits((_without(plan, number),), budget) is not None:
-                kind = "matchAttribute" if plan.constraints[number].matching else "distinctAttribute"
-                attribute = constraint.match_attribute or constraint.distinct_attribute
-                return f"constraint #{number} ({kind} {attribute})"
-        return f"its {len(constraints)} constraints"
+        for number in range(len(plan.constraints)):
+            if len(plan.constraints) == 1 or self.fits((_without(plan, number),), budget) is not None:
+                return number
+        return None
+
+    def _tell_constraint(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
+        """Return what keeps a request from devices that are free: a constraint, and who lacks its attribute."""
+        number = self._find_constraint(plan, budget)
+        together = any(item.count != 1 for item in request.alternatives)
+        absent: dict[str, str] = {}
+        for at, constraint in enumerate(plan.constraints):
+            bound = [item for item in request.alternatives if at in item.constraints]
+            if not bound or number not in (None, at):
+                continue
+            having, text = tell_absent(
+                constraint.attribute, bound, self.inventory, self.tallies.candidates, budget
+            )
+            if text:
+                absent[constraint.attribute] = text
+            together = together and having > 0
+        none = "none together satisfy" if together else "none satisfies"
+        told = "".join(f"; {text}" for text in absent.values())
+        return f"devices are free, but {none} {_constraint_name(plan, number)}{told}"
 
     def _tell_failure(self, plan: ClaimPlan, item: Alternative, tally: Tally) -> Explanation | None:
         """Return the failure of a selector that leaves no device because of it, if there is one."""
@@ -215,6 +229,15 @@ def _with_claims(obstacle: Obstacle, tally: Tally) -> str:
 
 def _devices(count: int) -> str:
     return f"{count} device{'s' if count != 1 else ''}"
+
+
+def _constraint_name(plan: ClaimPlan, number: int | None) -> str:
+    """Return a constraint by number, kind and attribute; None stands for all of them."""
+    if number is None:
+        return f"its {len(plan.constraints)} constraints"
+    constraint = plan.constraints[number]
+    kind = "matchAttribute" if constraint.matching else "distinctAttribute"
+    return f"constraint #{number} ({kind} {constraint.attribute})"
 
 
 def _names(plan: ClaimPlan) -> object:

@@ -1,0 +1,91 @@
+"""Absent attributes: what a constraint compares, and devices do not have.
+
+A device without the attribute satisfies no constraint on it. So a name that is misspelt looks like a cluster whose
+devices are free and yet never fit, unless somebody counts who has it.
+Source: docs/dra-semantics 3.7.
+"""
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.plan import Alternative
+from dra_operator.inventory import Inventory, Slice, bits
+
+_NEAR = 0.7
+
+
+def tell_absent(
+    attribute: str,
+    alternatives: Sequence[Alternative],
+    inventory: Inventory,
+    candidates: Candidates,
+    budget: Budget,
+) -> tuple[int, str]:
+    """Return on how many of the devices that alternatives select an attribute is, and a clause that says so.
+
+    The clause is empty where all have it, and where an alternative derives it. Devices are those of the newest
+    generation of each pool. Raises AbortedError if the time is used up.
+    """
+    if any(attribute in item.derived for item in alternatives):
+        return 1, ""
+    total = having = 0
+    matching: list[tuple[Slice, int]] = []
+    counts: dict[object, int] = {}
+    for pool in inventory.pools.values():
+        for content in pool.newest():
+            if selected := _selected(content, alternatives, candidates, budget):
+                matching.append((content, selected))
+                total += selected.bit_count()
+                having += _having(content, selected, attribute, counts)
+    if having == total:
+        return having, ""
+    text = f"attribute {attribute} is on {having} of {total} matching device{'s' if total != 1 else ''}"
+    if having:
+        return having, text
+    near = _near(attribute, {name for content, selected in matching for name in _names(content, selected)})
+    return having, f'{text}; did you mean "{near}"?' if near else text
+
+
+def _selected(
+    content: Slice, alternatives: Sequence[Alternative], candidates: Candidates, budget: Budget
+) -> int:
+    """Return the devices of a slice that belong to the class of an alternative, and that its selectors select."""
+    found = 0
+    for item in alternatives:
+        selected = bits.first(len(content.names))
+        for expression in item.key.expressions:
+            selected, _ = candidates.selectors.get(expression).ask(content, selected, budget)
+        found |= selected
+    return found
+
+
+def _having(content: Slice, devices: int, attribute: str, counts: dict[object, int]) -> int:
+    """Return how many of some devices have an attribute; what is counted of columns holds for all slices with them."""
+    columns = content.attribute_columns(attribute)
+    key = (*(column and column.serial for column in columns), devices)
+    if (found := counts.get(key)) is None:
+        found = counts[key] = sum(
+            content.attribute(index, attribute) is not None for index in bits.each(devices)
+        )
+    return found
+
+
+def _names(content: Slice, devices: int) -> Iterator[str]:
+    """Return the attributes of some devices, each as `domain/id`."""
+    for name, column in content.attributes.items():
+        if any(column.values[index] is not None for index in bits.each(devices)):
+            yield name if "/" in name else f"{content.driver}/{name}"
+
+
+def _near(attribute: str, names: set[str]) -> str:
+    """Return the name that was probably meant: the same in another domain, or a similar one in the same; or nothing."""
+    domain, _, identifier = attribute.rpartition("/")
+    elsewhere = sorted(name for name in names if name.partition("/")[2] == identifier)
+    if elsewhere:
+        return elsewhere[0]
+    # Domains are long, and would make any two names of one domain look alike.
+    same = sorted(name.partition("/")[2] for name in names if name.partition("/")[0] == domain)
+    close = get_close_matches(identifier, same, 1, cutoff=_NEAR)
+    return f"{domain}/{close[0]}" if close else ""

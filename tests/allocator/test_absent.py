@@ -1,0 +1,114 @@
+"""A constraint on an attribute that devices do not have."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Reason
+
+DRIVER = "gpu.example.com"
+
+
+def device(name: str, **attributes: str) -> dict[str, Any]:
+    """Return a device with attributes."""
+    return {"name": name, "attributes": {key: {"string": value} for key, value in attributes.items()}}
+
+
+@pytest.fixture
+def gpus(scene: Any) -> Any:
+    """Two nodes with two devices each; one device of each has a serial number, and another driver has a model."""
+    scene.nodes("n1", "n2")
+    scene.device_class("gpu", f'device.driver == "{DRIVER}"')
+    for node in ("n1", "n2"):
+        scene.slice(node, device("a", model="x", serial=node), device("b", model="x"), nodeName=node)
+    pool = {"name": "net", "generation": 1, "resourceSliceCount": 1}
+    nic = {"name": "n", "attributes": {"typo": {"string": "x"}}}
+    scene.put(
+        "ResourceSlice", "nic", spec={"driver": "nic", "pool": pool, "allNodes": True, "devices": [nic]}
+    )
+    return scene
+
+
+@pytest.mark.parametrize("kind", ["matchAttribute", "distinctAttribute"])
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        (f"{DRIVER}/modle", f'; did you mean "{DRIVER}/model"?'),
+        ("other.example.com/model", f'; did you mean "{DRIVER}/model"?'),
+        (f"{DRIVER}/typo", ""),
+        (f"{DRIVER}/zone", ""),
+    ],
+    ids=["close", "another domain", "only devices of others have it", "nothing close"],
+)
+def test_an_attribute_that_no_device_has(
+    gpus: Any, ask: Any, kind: str, count: int, *, name: str, hint: str
+) -> None:
+    """The attribute is named, on none of the devices that match, with a close name where there is one."""
+    found = gpus.explain(gpus.claim(ask("g", count), constraints=[{kind: name}]))
+
+    assert (found.reason, found.request) == (Reason.CONSTRAINT_UNSATISFIABLE, "g")
+    assert found.message == (
+        f"request g: devices are free, but none satisfies constraint #0 ({kind} {name}); "
+        f"attribute {name} is on 0 of 4 matching devices{hint}"
+    )
+
+
+def test_an_attribute_that_some_devices_have(gpus: Any, ask: Any) -> None:
+    """How many; those that have it may be too few."""
+    name = f"{DRIVER}/serial"
+    found = gpus.explain(gpus.claim(ask("g", 2), constraints=[{"distinctAttribute": name}]))
+
+    assert found.message == (
+        f"request g: devices are free, but none together satisfy constraint #0 (distinctAttribute {name}); "
+        f"attribute {name} is on 2 of 4 matching devices"
+    )
+
+
+def test_one_device_has_nothing_to_agree_with(gpus: Any, ask: Any) -> None:
+    """Where the request is for one, nothing is said of several, also when others would have the attribute."""
+    name = f"{DRIVER}/serial"
+    gpus.use("first", ask())
+    gpus.slice("n2", nodeName="n2")
+    found = gpus.explain(gpus.claim(ask("g"), constraints=[{"matchAttribute": name}]))
+
+    assert found.message == (
+        f"request g: devices are free, but none satisfies constraint #0 (matchAttribute {name}); "
+        f"attribute {name} is on 1 of 2 matching devices"
+    )
+
+
+def test_only_devices_that_the_selectors_select_are_counted(gpus: Any, ask: Any) -> None:
+    """The others would not be given to the request anyway."""
+    request = ask("g", 1, f'!has(device.attributes["{DRIVER}"].serial)')
+    found = gpus.explain(gpus.claim(request, constraints=[{"matchAttribute": f"{DRIVER}/serial"}]))
+
+    assert found.message.endswith(f"attribute {DRIVER}/serial is on 0 of 2 matching devices")
+
+
+def test_each_attribute_of_several_constraints_is_told(gpus: Any, ask: Any) -> None:
+    """Where no single constraint is to blame, whoever lacks something is told for each."""
+    constraints = [{"matchAttribute": f"{DRIVER}/{name}"} for name in ("zone", "model", "rack")]
+    found = gpus.explain(gpus.claim(ask("g"), constraints=constraints))
+
+    assert found.message == (
+        "request g: devices are free, but none satisfies its 3 constraints; "
+        f"attribute {DRIVER}/zone is on 0 of 4 matching devices; "
+        f"attribute {DRIVER}/rack is on 0 of 4 matching devices"
+    )
+
+
+def test_an_attribute_that_all_have_is_not_the_obstacle(gpus: Any, ask: Any) -> None:
+    """Then only the constraint is named."""
+    constraints = [{"distinctAttribute": f"{DRIVER}/model"}]
+    found = gpus.explain(gpus.claim(ask("g", 2), constraints=constraints))
+
+    assert found.message.endswith(f"none together satisfy constraint #0 (distinctAttribute {DRIVER}/model)")
+
+
+def test_a_derived_attribute_is_on_every_device(gpus: Any, ask: Any) -> None:
+    """It is computed, so nobody lacks it, whatever is published."""
+    derived = {"derivedAttributes": [{"name": "d/x", "expression": "device.driver"}]}
+    found = gpus.explain(gpus.claim(ask("g", 2, **derived), constraints=[{"distinctAttribute": "d/x"}]))
+
+    assert found.message.endswith("none together satisfy constraint #0 (distinctAttribute d/x)")
