@@ -212,6 +212,15 @@ class TestNodes:
 
         assert table(result)[0][2] == "node-2"
 
+    def test_a_node_that_is_only_asked_for_is_told(self, simulate):
+        """Without Nodes, one that no slice names may be a slip of the hand: the note tells it apart."""
+        options = ["--node", "n2", "--node", "node-1"]
+
+        result = simulate(CLASS, devices("a"), claim("one"), options=options)
+
+        assert "note: no Node is given: n2, node-1 assumed" in result.stderr
+        assert "; only --node names n2, no slice does\n" in result.stderr
+
     def test_an_unknown_node_is_wrong_usage(self, simulate):
         """It is named, and so are those that are there."""
         result = simulate(CLASS, node("node-1"), devices("a"), claim("one"), options=["--node", "nod-1"])

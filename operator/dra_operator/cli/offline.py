@@ -159,7 +159,7 @@ class Cluster:
             names = sorted({*named, *wanted}) or [_MADE_UP]
             nodes = {name: Node(Metadata(name=name, labels={_HOSTNAME: name})) for name in names}
             if gathered.of("ResourceClaim") or gathered.of("Pod"):
-                self.notes.append(_assumed(names, from_objects=bool(named or wanted)))
+                self.notes.append(_assumed(names, named, wanted))
         elif missing := [name for name in named if name not in nodes]:
             self.notes.append(f"slices name nodes that are not given: {_listed(missing)}")
         if unknown := [name for name in wanted if name not in nodes]:
@@ -216,9 +216,12 @@ def _selected_by_name(selector: NodeSelector | None) -> set[str | None]:
     }
 
 
-def _assumed(names: Sequence[str], *, from_objects: bool) -> str:
+def _assumed(names: Sequence[str], named: Sequence[str], wanted: Sequence[str]) -> str:
+    """Return what is assumed about some nodes, given those that slices name and those that are asked for."""
     text = f"no Node is given: {_listed(names)} assumed, ready and with no label but {_HOSTNAME}"
-    return text if from_objects else f"{text}; no slice names a node"
+    if only_wanted := sorted({*wanted} - {*named}):
+        return f"{text}; only --node names {_listed(only_wanted)}, no slice does"
+    return text if named else f"{text}; no slice names a node"
 
 
 def _listed(names: Sequence[str]) -> str:
