@@ -368,6 +368,40 @@ def test_a_broken_selector_is_told_alike_whatever_the_devices_do(
     assert found.message == f"{'class gpu' if place == 'class' else 'request r'}: {TEXTS[kind]}"
 
 
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (
+            'device.attributes["gpu.example.com"].modle',
+            (
+                "fails on device gpu.example.com/n1/d1: no such key: modle; this device has model, memory; "
+                "guard what not every device has by has(), or by .? and orValue()"
+            ),
+        ),
+        (
+            "device.driver.matchs('x')",
+            'does not compile at column 21: no such function "matchs"; did you mean "matches"?',
+        ),
+    ],
+    ids=["runtime", "compile"],
+)
+def test_a_broken_derived_attribute_is_told_like_a_broken_selector(
+    scene: Any, ask: Any, expression: str, text: str
+) -> None:
+    """Under the request that derives it, as several may derive one of that name."""
+    scene.nodes("n1")
+    scene.slice("n1", "d0", gpu("d1", attributes={"model": {"string": "a"}}), nodeName="n1")
+    sound, broken = (
+        {"derivedAttributes": [{"name": "d/x", "expression": item}]} for item in ("device.driver", expression)
+    )
+    found = scene.explain(
+        scene.claim(ask("sound", **sound), ask("broken", **broken), constraints=[{"matchAttribute": "d/x"}])
+    )
+
+    assert (found.reason, found.request) == (Reason.DERIVED_ATTRIBUTE_FAILED, "broken")
+    assert found.message == f"request broken: derived attribute d/x {text}"
+
+
 def test_a_selector_that_does_not_compile_is_told_even_without_nodes(scene: Any, ask: Any) -> None:
     """Nodes would not help."""
     found = scene.explain(scene.claim(ask("r", 1, "nonsense")))

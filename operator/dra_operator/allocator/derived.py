@@ -15,9 +15,11 @@ from dra_operator.cel import (
     CelError,
     DerivedAttributeProgram,
     Environment,
+    PreparedDevice,
     compile_derived_attribute,
     prepare_device,
 )
+from dra_operator.cel.diagnostics import describe
 from dra_operator.inventory import Slice
 
 
@@ -39,8 +41,8 @@ class DerivedAttributes:
     budget: Budget
     _values: dict[tuple[int, int, str], AttributeValue] = field(default_factory=dict)
 
-    def value(self, name: str, expression: str, content: Slice, index: int) -> AttributeValue:
-        """Return the value of an attribute for a device.
+    def value(self, request: str, name: str, expression: str, content: Slice, index: int) -> AttributeValue:
+        """Return the value of an attribute for a device, as a request derives it.
 
         Raises FatalError, or AbortedError when the time is used up.
         """
@@ -50,16 +52,20 @@ class DerivedAttributes:
         self.budget.look()
         program = _compile(expression, self.environment)
         if isinstance(program, CelError):
-            raise FatalError(
-                f"compile derived attribute {name} failed: {program}", Reason.DERIVED_ATTRIBUTE_FAILED
-            )
+            raise self._error(request, f"derived attribute {name} {self._describe(expression, program)}")
+        device = prepare_device(content.driver, content.device(index))
         try:
-            value: AttributeValue = program.evaluate(prepare_device(content.driver, content.device(index)))
+            value: AttributeValue = program.evaluate(device)
         except CelError as error:
-            device = f"{content.driver}/{content.pool}/{content.names[index]}"
-            raise FatalError(
-                f"evaluate derived attribute {name} on device {device} failed: {error}",
-                Reason.DERIVED_ATTRIBUTE_FAILED,
-            ) from None
+            path = f"{content.driver}/{content.pool}/{content.names[index]}"
+            text = self._describe(expression, error, device)
+            raise self._error(request, f"derived attribute {name} fails on device {path}: {text}") from None
         self._values[key] = value
         return value
+
+    def _describe(self, expression: str, error: CelError, device: PreparedDevice | None = None) -> str:
+        return describe(expression, error, device, self.environment)
+
+    @staticmethod
+    def _error(request: str, text: str) -> FatalError:
+        return FatalError(f"request {request}: {text}", Reason.DERIVED_ATTRIBUTE_FAILED, request=request)

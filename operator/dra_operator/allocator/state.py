@@ -21,8 +21,8 @@ from dra_operator.inventory.nodes import NodeRecord
 from dra_operator.ledger import Availability
 from dra_operator.ledger.counters import Placed, join
 
-DerivedValues = Callable[[str, str, Slice, int], AttributeValue]
-"""Computes a derived attribute: (attribute name, expression, slice, index). Raises FatalError."""
+DerivedValues = Callable[[str, str, str, Slice, int], AttributeValue]
+"""Computes a derived attribute: (request, attribute name, expression, slice, index). Raises FatalError."""
 _NO_AMOUNTS: Mapping[str, int] = {}
 
 
@@ -260,7 +260,7 @@ class NodeState:
     ) -> AttributeValue | None:
         """Return an attribute of a device as a request sees it, or None if it has none. Raises FatalError."""
         if (expression := alternative.derived.get(attribute)) is not None:
-            return self.derived(attribute, expression, content, index)
+            return self.derived(alternative.name, attribute, expression, content, index)
         return content.attribute(index, attribute)
 
     def _consume(self, pick: Pick, consumed: Consumed) -> None:
