@@ -1,0 +1,229 @@
+"""Shares and counters, rule by rule: what devices in use and earlier picks leave of what is shared."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Failed, Reason
+
+MODEL = "gpu.example.com/model"
+
+
+def shared(name: str, memory: str, **more: Any) -> dict[str, Any]:
+    """Return a shareable device with memory."""
+    return {"name": name, "capacity": {"memory": {"value": memory}}, "allowMultipleAllocations": True, **more}
+
+
+def partition(name: str, memory: str, *groups: str, counter_set: str = "set", **more: Any) -> dict[str, Any]:
+    """Return a device that takes memory from a counter set."""
+    use = {
+        "counterSet": counter_set,
+        "counters": {"memory": {"value": memory}},
+        "compatibilityGroups": list(groups),
+    }
+    return {"name": name, "consumesCounters": [use], **more}
+
+
+def counters(memory: str, *names: str) -> list[dict[str, Any]]:
+    """Return counter sets with this much memory each."""
+    return [{"name": name, "counters": {"memory": {"value": memory}}} for name in names or ("set",)]
+
+
+def wants(memory: str) -> dict[str, Any]:
+    """Return the field of a request that asks for memory."""
+    return {"capacity": {"requests": {"memory": memory}}}
+
+
+def test_shares_of_one_device_go_to_different_requests(scene: Any, ask: Any) -> None:
+    """A request never gets the same device twice, two requests may."""
+    scene.nodes("n1")
+    scene.slice("s", shared("a", "10Gi"), nodeName="n1")
+
+    assert scene.picks(scene.claim(ask("x", 1, **wants("4Gi")), ask("y", 1, **wants("6Gi")))) == [
+        "x=a",
+        "y=a",
+    ]
+    assert scene.picks(scene.claim(ask("x", 2, **wants("1Gi")))) is None
+
+
+def test_a_full_device_takes_no_more_shares(scene: Any, ask: Any) -> None:
+    """Committed shares count; what they leave can be taken to the last byte."""
+    scene.nodes("n1")
+    scene.slice("s", shared("a", "10Gi"), nodeName="n1")
+    scene.use("other", ask("r", 1, **wants("4Gi")))
+
+    assert scene.picks(scene.claim(ask("r", 1, **wants("7Gi")))) is None
+    assert scene.picks(scene.claim(ask("r", 1, **wants("6Gi")))) == ["r=a"]
+
+
+def test_a_device_held_alone_takes_no_shares(scene: Any, ask: Any) -> None:
+    """Also when its driver has made it shareable since."""
+    scene.nodes("n1")
+    scene.slice("s", "a", nodeName="n1")
+    scene.use("other", ask())
+    scene.slice("s", shared("a", "10Gi"), nodeName="n1")
+
+    assert scene.picks(scene.claim(ask("r", 1, **wants("1Gi")))) is None
+
+
+def test_an_impossible_amount_aborts_although_another_device_would_do(scene: Any, ask: Any) -> None:
+    """Negative and unrepresentable amounts are errors."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "bad", "capacity": {"memory": {"value": "-1"}}}, "good", nodeName="n1")
+    decision = scene.decide(scene.claim(ask()))
+
+    assert isinstance(decision, Failed)
+    assert decision.reason is Reason.CAPACITY_REQUEST_INVALID
+
+
+def test_counters_are_charged_once_a_device(scene: Any, ask: Any) -> None:
+    """A second share does not pay again, committed or in the same attempt."""
+    scene.nodes("n1")
+    use = partition("a", "4Gi")["consumesCounters"]
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
+    scene.slice("s", shared("a", "10Gi", consumesCounters=use), partition("b", "4Gi"), nodeName="n1", count=2)
+    both = scene.claim(ask("x", 1, **wants("1Gi")), ask("y", 1, **wants("1Gi")))
+
+    assert scene.picks(both) == ["x=a", "y=a"]
+    scene.use("other", ask("r", 1, **wants("1Gi")))
+    assert scene.picks(both) == ["x=a", "y=a"]
+    assert scene.picks(scene.claim(ask("r", 1, "!device.allowMultipleAllocations"))) is None
+
+
+def test_a_counter_set_named_twice_is_charged_twice(scene: Any, ask: Any) -> None:
+    """No API server admits it, but what is not admitted must not overdraw either."""
+    scene.nodes("n1")
+    use = {"counterSet": "set", "counters": {"memory": {"value": "3Gi"}}}
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
+    scene.slice("s", {"name": "a", "consumesCounters": [use, use]}, "b", nodeName="n1", count=2)
+
+    assert scene.picks(scene.claim(ask())) == ["r=b"]
+
+
+def test_a_counter_set_named_twice_has_to_admit_a_device_twice(scene: Any, ask: Any) -> None:
+    """What the device says of its groups the second time may contradict the first."""
+    scene.nodes("n1")
+    use = {"counterSet": "set", "counters": {}}
+    contradictory = [{**use, "compatibilityGroups": ["x"]}, use]
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
+    scene.slice("s", {"name": "a", "consumesCounters": contradictory}, "b", nodeName="n1", count=2)
+
+    assert scene.picks(scene.claim(ask())) == ["r=b"]
+
+
+def test_counters_come_back_when_a_candidate_is_refused(scene: Any, ask: Any) -> None:
+    """A taint is looked at after the counters; what was charged is returned."""
+    scene.nodes("n1")
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
+    taints = [{"key": "k", "effect": "NoSchedule"}]
+    match = {"constraints": [{"matchAttribute": MODEL}]}
+    scene.slice(
+        "s",
+        partition("x", "1Gi", attributes={"model": {"string": "m"}}),
+        partition("tainted", "3Gi", taints=taints),
+        partition("y", "3Gi", attributes={"model": {"string": "other"}}),
+        partition("z", "3Gi", attributes={"model": {"string": "m"}}),
+        nodeName="n1",
+        count=2,
+    )
+
+    assert scene.picks(scene.claim(ask("r", 2), **match)) == ["r=x", "r=z"]
+
+
+def test_equally_named_pools_of_two_drivers_do_not_share_counters(scene: Any, ask: Any) -> None:
+    """Counters belong to driver and pool."""
+    scene.nodes("n1")
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
+    scene.slice("s", partition("a", "4Gi"), nodeName="n1", count=2)
+    for name, extra in (
+        ("c2", {"sharedCounters": counters("4Gi")}),
+        ("s2", {"devices": [partition("b", "4Gi")]}),
+    ):
+        pool = {"name": "n1", "generation": 1, "resourceSliceCount": 2}
+        scene.put("ResourceSlice", name, spec={"driver": "nic", "pool": pool, "nodeName": "n1", **extra})
+
+    assert scene.picks(scene.claim(ask("r", 2))) == ["r=a", "r=b"]
+
+
+def test_a_device_on_another_node_uses_the_pools_counters(scene: Any, ask: Any) -> None:
+    """Counters are those of the pool, whichever node its devices are on."""
+    scene.nodes("n1", "n2")
+    scene.slice("c", pool="p", nodeName="n1", count=3, sharedCounters=counters("4Gi"))
+    scene.slice("s1", partition("a", "4Gi"), pool="p", nodeName="n1", count=3)
+    scene.slice("s2", partition("b", "4Gi"), pool="p", nodeName="n2", count=3)
+    scene.use("other", ask())
+
+    assert scene.picks(scene.claim(ask())) is None
+
+
+def test_a_negative_counter_closes_the_pool_to_counter_users(scene: Any, ask: Any) -> None:
+    """As upstream has it, whichever counter is negative; other devices are not concerned."""
+    scene.nodes("n1")
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi", "set", "other"))
+    devices = (partition("a", "4Gi"), partition("b", "1Gi", counter_set="other"), "plain")
+    scene.slice("s", *devices, nodeName="n1", count=2)
+    scene.use("holder", ask())
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=[*counters("3Gi"), *counters("4Gi", "other")])
+
+    assert scene.picks(scene.claim(ask())) == ["r=plain"]
+
+
+def test_counters_of_any_size_are_exact(scene: Any, ask: Any) -> None:
+    """Quantities beyond int64 neither overflow nor change what was published."""
+    scene.nodes("n1")
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("20E"))
+    scene.slice("s", *(partition(name, "10E") for name in "abc"), nodeName="n1", count=2)
+
+    assert scene.picks(scene.claim(ask("r", 2))) == ["r=a", "r=b"]
+    assert scene.picks(scene.claim(ask("r", 3))) is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "fits"),
+    [
+        pytest.param((("x",), ("x", "y")), True, id="one in common"),
+        pytest.param((("x",), ("y",)), False, id="none in common"),
+        pytest.param((("x",), ()), False, id="one has none"),
+        pytest.param((("m", "v"), ("v", "x"), ("m", "x")), False, id="pairwise is not enough"),
+    ],
+)
+def test_devices_of_a_counter_set_share_a_group(scene: Any, ask: Any, groups: Any, *, fits: bool) -> None:
+    """In one attempt as well as beside a committed device."""
+    scene.nodes("n1")
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("40Gi"))
+    devices = [partition(f"d{number}", "1Gi", *own) for number, own in enumerate(groups)]
+    scene.slice("s", *devices, nodeName="n1", count=2)
+    together = scene.picks(scene.claim(ask("r", len(groups))))
+    for number in range(len(groups) - 1):
+        scene.use(f"holder-{number}", ask())
+
+    assert (together is not None) is fits
+    assert (scene.picks(scene.claim(ask())) is not None) is fits
+
+
+@pytest.mark.parametrize(("node", "admitted"), [("n1", "grouped-1"), ("n2", "plain-2")])
+def test_devices_of_the_node_join_a_counter_set_first(scene: Any, ask: Any, node: str, admitted: str) -> None:
+    """Where devices in use contradict each other, those of slices for the node decide, whatever the slices' names."""
+    scene.nodes("n1", "n2")
+    where = {"pool": "p", "count": 3}
+    scene.slice("c", allNodes=True, sharedCounters=counters("40Gi"), **where)
+    grouped = [partition(f"grouped-{number}", "1Gi", "x") for number in range(2)]
+    plain = [partition(f"plain-{number}", "1Gi") for number in range(2)]
+    scene.slice("b", *grouped, partition("plain-3", "1Gi"), nodeName="n1", **where)
+    scene.slice("a", *plain, partition("plain-2", "1Gi"), nodeName="n2", **where)
+    for device, holder in (("grouped-0", "one"), ("plain-0", "two"), ("plain-1", "three")):
+        scene.hold(holder, device, pool="p")
+
+    assert scene.picks(scene.claim(ask()), nodes=[node]) == [f"r={admitted}"]
+
+
+def test_a_device_that_gives_to_a_counter_opens_its_pool(scene: Any, ask: Any) -> None:
+    """A negative counter closes its pool to all but a device whose negative amount settles it."""
+    scene.nodes("n1")
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
+    devices = [partition("taker", "1Gi"), partition("giver", "-8Gi"), partition("held", "10Gi")]
+    scene.slice("s", *devices, nodeName="n1", count=2)
+    scene.hold("owner", "held", pool="n1")
+
+    assert scene.picks(scene.claim(ask())) == ["r=giver"]
+    assert scene.picks(scene.claim(ask("x"), ask("y"))) == ["x=giver", "y=taker"]
