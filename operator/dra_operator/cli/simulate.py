@@ -20,6 +20,7 @@ from dra_operator.cli.gather import gather
 from dra_operator.cli.manifests import read
 from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError, by_name
 from dra_operator.cli.pod_claims import make_claims
+from dra_operator.cli.pod_nodes import find_pods_apart
 from dra_operator.cli.special_claims import decide_special_claims
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -71,7 +72,8 @@ def simulate(
     decided = sorted([*decided, *special.outcomes], key=by_name)
     missing += special.problems
     _say(f"error: {line}" for line in gathered.errors)
-    _say(f"note: {line}" for line in (*gathered.notes, *cluster.notes, *special.notes, *missing))
+    apart = find_pods_apart(gathered, cluster.nodes, decided)
+    _say(f"note: {line}" for line in (*gathered.notes, *cluster.notes, *special.notes, *missing, *apart))
     try:
         _print(decided, output, out)
     except BrokenPipeError:

@@ -81,7 +81,7 @@ def _decide(asks: "_Asks", cluster: Cluster, decided: Sequence[Outcome], found: 
         selectors = [item.allocation.node_selector for item in beside if item.allocation is not None]
         outcome = cluster.decide_first(
             [
-                replace(option, nodes=tuple(_usable(cluster.nodes, option.nodes, selectors)))
+                replace(option, nodes=tuple(usable(cluster.nodes, option.nodes, selectors)))
                 for option in options
             ]
         )
@@ -172,10 +172,10 @@ def _is_owned(pod: Pod, claim: ResourceClaim) -> bool:
     )
 
 
-def _usable(
+def usable(
     nodes: Mapping[str, Node], names: Iterable[str], selectors: Sequence[NodeSelector | None]
 ) -> Iterator[str]:
-    """Yield the nodes where some allocations can be used."""
+    """Yield the nodes of `names` where allocations with these node selectors can be used."""
     for name in names:
         if all(selector is None or _selects(selector, nodes[name]) for selector in selectors):
             yield name
