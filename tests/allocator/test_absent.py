@@ -112,3 +112,17 @@ def test_a_derived_attribute_is_on_every_device(gpus: Any, ask: Any) -> None:
     found = gpus.explain(gpus.claim(ask("g", 2, **derived), constraints=[{"distinctAttribute": "d/x"}]))
 
     assert found.message.endswith("none together satisfy constraint #0 (distinctAttribute d/x)")
+
+
+def test_what_is_told_follows_what_is_published(gpus: Any, ask: Any) -> None:
+    """A use changes nothing of it, a slice does."""
+    claim = gpus.claim(ask("g", 2), constraints=[{"distinctAttribute": f"{DRIVER}/serial"}])
+    before = gpus.explain(claim)
+    gpus.use("other", ask())
+    used = gpus.explain(claim)
+    gpus.slice("n1", device("a", model="x"), device("b", model="x"), device("c", model="x"), nodeName="n1")
+    after = gpus.explain(claim)
+
+    assert before.message.endswith("is on 2 of 4 matching devices")
+    assert used.message == before.message
+    assert after.message.endswith("is on 1 of 5 matching devices")

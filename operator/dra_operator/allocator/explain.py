@@ -44,6 +44,7 @@ class Explainer:
     tallies: TallyMaker
     fits: Fits
     _known: dict[object, Explanation] = field(default_factory=dict)
+    _absent: dict[object, tuple[int, str]] = field(default_factory=dict)
     _versions: tuple[int, int] = (-1, -1)
 
     def explain(self, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
@@ -66,6 +67,9 @@ class Explainer:
         versions = (self.inventory.version, self.tallies.availability.ledger.version)
         if versions != self._versions:
             self._known.clear()
+            if versions[0] != self._versions[0]:
+                # What is published changes less often than what is in use.
+                self._absent.clear()
             self._versions = versions
 
     def _explain(self, plans: Sequence[ClaimPlan], plan: ClaimPlan, budget: Budget) -> Explanation:
@@ -158,15 +162,20 @@ class Explainer:
             bound = [item for item in request.alternatives if at in item.constraints]
             if not bound or number not in (None, at):
                 continue
-            having, text = tell_absent(
-                constraint.attribute, bound, self.inventory, self.tallies.candidates, budget
-            )
+            having, text = self._tell_absent(constraint.attribute, bound, budget)
             if text:
                 absent[constraint.attribute] = text
             together = together and having > 0
         none = "none together satisfy" if together else "none satisfies"
         told = "".join(f"; {text}" for text in absent.values())
         return f"devices are free, but {none} {_constraint_name(plan, number)}{told}"
+
+    def _tell_absent(self, attribute: str, bound: Sequence[Alternative], budget: Budget) -> tuple[int, str]:
+        key = (attribute, tuple([(item.key.serial, attribute in item.derived) for item in bound]))
+        if (found := self._absent.get(key)) is None:
+            found = tell_absent(attribute, bound, self.inventory, self.tallies.candidates, budget)
+            self._absent[key] = found
+        return found
 
     def _tell_failure(self, plan: ClaimPlan, item: Alternative, tally: Tally) -> Explanation | None:
         """Return the failure of a selector that leaves no device because of it, if there is one."""
