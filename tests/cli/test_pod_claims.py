@@ -117,6 +117,7 @@ def test_what_was_made_is_not_made_again():
     """The claims that come out can go in again beside the pods, which have no uid in a file."""
     (thing,), _ = made(TEMPLATE, pod(uid=""))
 
+    assert "ownerReferences" not in thing.body["metadata"]
     assert made(TEMPLATE, pod(uid=""), thing.body) == ([], [])
 
 
@@ -140,3 +141,16 @@ def test_a_claim_that_is_gone_is_made_again():
 def test_what_a_pod_names_and_is_not_there_is_told(entry, missing):
     """The line names the pod, the entry and what is missing."""
     assert made(pod(entry)) == ([], [f'f, document 1 (line 1): Pod "default/train": entry "gpu": {missing}'])
+
+
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+def test_a_container_that_names_no_entry_is_told(field):
+    """The API server refuses a pod whose container uses a claim that the pod does not have."""
+    body = pod()
+    body["spec"][field] = [{"name": "main", "resources": {"claims": [{"name": "gpu"}, {"name": "gp"}]}}]
+
+    _, problems = made(TEMPLATE, body)
+
+    path = f"spec.{field}[0].resources.claims[1].name"
+    text = f'Pod "default/train": {path}: "gp" is not in spec.resourceClaims, which has gpu'
+    assert problems == [f"f, document 2 (line 1): {text}"]

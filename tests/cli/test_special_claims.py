@@ -48,10 +48,11 @@ def claim(name, count=1):
     return {"apiVersion": V1, "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
 
 
-def pod(*, status=None, created=None, name="train", resources=None, **spec):
+def pod(*, status=None, created=None, name="train", uid="", resources=None, **spec):
     """A pod, of which one container asks for a GPU."""
     limits = {GPU: "1"} if resources is None else resources
     metadata = {"name": name, **({"creationTimestamp": created} if created else {})}
+    metadata |= {"uid": uid} if uid else {}
     containers = [{"name": "main", "resources": {"limits": limits}}]
     return {
         "apiVersion": "v1",
@@ -83,9 +84,10 @@ class Claims(dict):
         super().__init__()
         self.items_by_pod = {}
         for item in items:
-            if not item["metadata"].get("generateName", "").endswith("-extended-resources-"):
+            prefix = item["metadata"].get("generateName", "")
+            if not prefix.endswith("-extended-resources-"):
                 continue
-            name = item["metadata"]["ownerReferences"][0]["name"]
+            name = prefix.removesuffix("-extended-resources-")
             self.items_by_pod[name] = item
             if "status" in item:
                 results = item["status"]["allocation"]["devices"]["results"]
@@ -104,14 +106,14 @@ def test_a_pod_gets_what_the_class_serves(simulate, resource):
 
 def test_the_claim_is_the_scheduler_s(simulate):
     """Owner, annotation, name and request are as in a cluster."""
-    _, claims, _ = simulate(CLASS, devices("a"), pod(resources={"cpu": "1", GPU: "1"}))
+    _, claims, _ = simulate(CLASS, devices("a"), pod(uid="uid-1", resources={"cpu": "1", GPU: "1"}))
 
     found = claims.items_by_pod["train"]
     assert found["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
     assert found["metadata"]["generateName"] == "train-extended-resources-"
     assert found["metadata"]["name"].startswith("train-extended-resources-")
-    assert [(owner["kind"], owner["name"]) for owner in found["metadata"]["ownerReferences"]] == [
-        ("Pod", "train")
+    assert found["metadata"]["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "uid-1", "controller": True}
     ]
     assert found["spec"]["devices"]["requests"] == [
         {
@@ -242,3 +244,4 @@ def test_what_comes_out_can_go_in(simulate):
     _, again, _ = simulate(*state, claims.items_by_pod["train"])
 
     assert again.items_by_pod == claims.items_by_pod
+    assert "ownerReferences" not in claims.items_by_pod["train"]["metadata"]

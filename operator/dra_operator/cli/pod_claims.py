@@ -8,16 +8,21 @@ same files must give the same answer. Source: docs/dra-semantics 8.1, kube-contr
 import hashlib
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any
 
 from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.read import read_object
-from dra_operator.api.types import Pod, PodResourceClaim, ResourceClaim, ResourceClaimSpec
+from dra_operator.api.types import OwnerReference, Pod, PodResourceClaim, ResourceClaim, ResourceClaimSpec
 from dra_operator.api.write import to_wire
 from dra_operator.cli.gather import Gathered, Thing
 
 _LONGEST = 57
 """Bytes of the part of a name before the random end."""
+_LONGEST_PREFIX = 58
+"""Bytes of a `generateName` that the API server leaves in front of the random end."""
+SPECIAL = "extended-resources"
+"""What the name of a pod's special claim says, and what its random end depends on."""
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """What the API server makes random ends of names from."""
 _FINISHED = ("Succeeded", "Failed")
@@ -27,19 +32,39 @@ def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
     """Return the claims that pods are still missing, and a line for each that cannot be made or is not there."""
     claims: list[Thing] = []
     problems: list[str] = []
+    _adopt(gathered)
     owned = _owned(gathered)
     for thing in gathered.of("Pod"):
         pod: Pod = thing.obj
         if is_over(pod):
             continue
+        problems += [f"{thing.place}: {problem}" for problem in _unknown_entries(thing)]
         for entry in pod.spec.resource_claims:
             missing = _missing(gathered, pod, entry, owned)
             if isinstance(missing, str):
-                subject = f'Pod "{pod.metadata.namespace}/{pod.metadata.name}"'
-                problems.append(f"{thing.place}: {subject}: {missing}")
+                problems.append(f"{thing.place}: {_subject(pod)}: {missing}")
             elif missing is not None:
                 claims.append(_make(thing, entry, missing))
     return claims, problems
+
+
+def _subject(pod: Pod) -> str:
+    return f'Pod "{pod.metadata.namespace}/{pod.metadata.name}"'
+
+
+def _unknown_entries(thing: Thing) -> Iterator[str]:
+    """Yield a line for each claim that a container names and the pod has not; the API server refuses such a pod."""
+    known = [entry.name for entry in thing.obj.spec.resource_claims]
+    spec = thing.body.get("spec") or {}
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            claims = (container.get("resources") or {}).get("claims")
+            for number, item in enumerate(claims if isinstance(claims, list) else ()):
+                name = item.get("name") if isinstance(item, Mapping) else None
+                if isinstance(name, str) and name not in known:
+                    path = f"spec.{field}[{index}].resources.claims[{number}].name"
+                    has = ", ".join(known) or "none"
+                    yield f'{_subject(thing.obj)}: {path}: "{name}" is not in spec.resourceClaims, which has {has}'
 
 
 def is_over(pod: Pod) -> bool:
@@ -70,11 +95,29 @@ def _missing(
     return found or f'entry "{entry.name}": there is no ResourceClaimTemplate "{namespace}/{template}"'
 
 
-def _owned(gathered: Gathered) -> set[tuple[str, str, str, str]]:
-    """Return for which pods claims were made: namespace, name and uid of the pod, and its entry.
+def _adopt(gathered: Gathered) -> None:
+    """Give claims that were made here for pods without a uid back to them.
 
-    A pod of a file has no uid, and neither has the owner of a claim that was made for it here.
+    An owner has a uid, so no owner is written into such a claim; its name, which depends on the pod, says whose it is.
     """
+    for thing in gathered.of("Pod"):
+        pod = thing.obj.metadata
+        if pod.uid:
+            continue
+        purposes = {
+            entry.name: generate_name(pod.name, entry.name) for entry in thing.obj.spec.resource_claims
+        }
+        for purpose, prefix in (*purposes.items(), (SPECIAL, special_prefix(pod.name))):
+            key = "ResourceClaim", pod.namespace, prefix + _end(pod.namespace, pod.name, pod.uid, purpose)
+            claim = gathered.things.get(key)
+            if claim is not None and not claim.obj.metadata.owner_references:
+                owner = OwnerReference(kind="Pod", name=pod.name, controller=True)
+                metadata = replace(claim.obj.metadata, owner_references=(owner,))
+                gathered.things[key] = replace(claim, obj=replace(claim.obj, metadata=metadata))
+
+
+def _owned(gathered: Gathered) -> set[tuple[str, str, str, str]]:
+    """Return for which pods claims were made: namespace, name and uid of the pod, and its entry."""
     return {
         (claim.metadata.namespace, owner.name, owner.uid, entry)
         for thing in gathered.of("ResourceClaim")
@@ -92,6 +135,11 @@ def generate_name(pod: str, entry: str) -> str:
     if length <= _LONGEST:
         return name
     return f"{pod[: len(pod) * _LONGEST // length]}-{entry[: len(entry) * _LONGEST // length]}"
+
+
+def special_prefix(pod: str) -> str:
+    """Return what the name of a special claim made for a pod begins with."""
+    return f"{pod}-{SPECIAL}-"[:_LONGEST_PREFIX]
 
 
 def _make(thing: Thing, entry: PodResourceClaim, template: Thing) -> Thing:
@@ -117,7 +165,10 @@ def claim_of(
     labels: Mapping[str, str],
     annotations: Mapping[str, str],
 ) -> Thing:
-    """Return a claim that belongs to a pod; its name is `prefix` with an end that depends on pod and purpose."""
+    """Return a claim that belongs to a pod; its name is `prefix` with an end that depends on pod and purpose.
+
+    What is written of it names no owner if the pod has no uid: the API server would refuse it.
+    """
     pod = thing.obj.metadata
     metadata: dict[str, Any] = {
         "name": prefix + _end(pod.namespace, pod.name, pod.uid, purpose),
@@ -133,7 +184,10 @@ def claim_of(
     if pod.creation_timestamp:
         metadata["creationTimestamp"] = pod.creation_timestamp
     body = {**to_wire(ResourceClaim(spec=spec)), "metadata": metadata}
-    return Thing(thing.place, body, read_object(body))
+    claim = read_object(body)
+    if not pod.uid:
+        del metadata["ownerReferences"]
+    return Thing(thing.place, body, claim)
 
 
 def _end(*parts: str) -> str:

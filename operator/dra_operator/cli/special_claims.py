@@ -22,10 +22,7 @@ from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.types import DeviceClass, Node, NodeSelector, Pod, ResourceClaim
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Cluster, Option, Outcome, State, by_age
-from dra_operator.cli.pod_claims import claim_of, is_over
-
-_LONGEST_PREFIX = 58
-"""Bytes of a `generateName` that the API server leaves in front of the random end."""
+from dra_operator.cli.pod_claims import SPECIAL, claim_of, is_over, special_prefix
 
 
 @dataclass(slots=True)
@@ -133,11 +130,10 @@ class _Asks:
         return options, plugged
 
     def _claim(self, claim: ResourceClaim) -> Thing:
-        prefix = f"{self.pod.metadata.name}-extended-resources-"[:_LONGEST_PREFIX]
         return claim_of(
             self.thing,
-            prefix,
-            purpose="extended-resources",
+            special_prefix(self.pod.metadata.name),
+            purpose=SPECIAL,
             spec=claim.spec,
             labels={},
             annotations=claim.metadata.annotations,
@@ -164,7 +160,7 @@ def _is_of(pod: Pod, claim: ResourceClaim) -> bool:
 
 
 def _is_owned(pod: Pod, claim: ResourceClaim) -> bool:
-    # A pod of a file has no uid, and neither has the owner of a claim that was made for it.
+    # A pod of a file may have no uid, and then the owner of a claim that was made for it has none either.
     metadata = pod.metadata
     return claim.metadata.namespace == metadata.namespace and any(
         owner.controller and (owner.name, owner.uid) == (metadata.name, metadata.uid)
