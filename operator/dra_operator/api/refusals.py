@@ -110,7 +110,7 @@ def _references(names: Sequence[str], devices: DeviceClaim, path: str) -> Iterat
     ]
     for index, name in enumerate(names):
         if name not in known:
-            yield Refusal(f"{path}[{index}]", name, _NO_REQUEST.format(names=", ".join(known) or "none"))
+            yield Refusal(f"{path}[{index}]", name, _NO_REQUEST.format(names=", ".join(dict.fromkeys(known)) or "none"))
 
 
 def _attributes(constraint: DeviceConstraint, path: str) -> Iterator[Refusal]:
