@@ -103,14 +103,14 @@ def _count(request: ExactDeviceRequest | DeviceSubRequest, path: str) -> Iterato
 
 
 def _references(names: Sequence[str], devices: DeviceClaim, path: str) -> Iterator[Refusal]:
-    known = [
+    known = dict.fromkeys(
         name
         for request in devices.requests
         for name in (request.name, *(f"{request.name}/{item.name}" for item in request.first_available))
-    ]
+    )
     for index, name in enumerate(names):
         if name not in known:
-            yield Refusal(f"{path}[{index}]", name, _NO_REQUEST.format(names=", ".join(dict.fromkeys(known)) or "none"))
+            yield Refusal(f"{path}[{index}]", name, _NO_REQUEST.format(names=", ".join(known) or "none"))
 
 
 def _attributes(constraint: DeviceConstraint, path: str) -> Iterator[Refusal]:
