@@ -366,16 +366,20 @@ class _Writer(Folds):
     def _known(self, step: Invoke) -> str | None:
         """Return the value of a call with constants alone, with its cost added.
 
-        None if it has other arguments, or takes long: code is not made any faster than others are evaluated.
+        None if it has other arguments, or takes long: code is not made any faster than others are evaluated. A list is
+        made each time: as a key of a map it is another one each time.
         """
         values = [part.value for part in step.arguments if isinstance(part, Const)]
         if len(values) < len(step.arguments) or calling(counted_as(step), values) > _LONG_BEFORE:
             return None
         try:
             result = step.function.call(*values)
-            self.cost += call_cost(step.function.name, step.overload, values, result)
+            cost = call_cost(step.function.name, step.overload, values, result)
         except Exception:  # noqa: BLE001 - it fails again in its place
             return None
+        if type(result) is tuple:
+            return None
+        self.cost += cost
         return self._constant(result)
 
     def _called(self, step: Invoke, values: list[str]) -> str:
