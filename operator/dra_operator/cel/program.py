@@ -39,6 +39,8 @@ they are given large values (work.py, `builds`).
 """
 _FIRST_ASKED: Final = 16
 """How often the interpreter answers before counted code is made, which takes as long as so many answers."""
+_SOON_CODED: Final = 500
+"""Up to this length counted code is made in a few milliseconds, and only if it is asked for."""
 _REPEATED: Final = 3_000
 """Up to this cost an error is looked for again in the interpreter, which knows its place in the expression."""
 
@@ -113,9 +115,10 @@ class Program:
     def compiled(self, otherwise: Callable[[PreparedDevice], Any], answer: Type) -> Compiled | None:
         """Return it as a Python function that asks `otherwise` where it fails; None if its cost must be counted."""
         if self._may_take_long():
-            # Code that counts is made now, and not while a device waits for its answer.
-            self._asked = _FIRST_ASKED
-            self._code()
+            if len(self.expression) > _SOON_CODED:
+                # Code that counts is made now, and not while a device waits for its answer.
+                self._asked = _FIRST_ASKED
+                self._code()
             return None
         return generate(self._plan, self._checked.types, otherwise, answer=answer)
 
