@@ -18,6 +18,8 @@ from dra_operator.cel.encoding import encoded
         ("[1, 2]", ["1", "2"]),
         ("{'a': true}", {"s:a": True}),
         ("{true: 1}", {"true": "1"}),
+        ("{dyn([true, 'a']): 1}", {"[true s:a]": "1"}),
+        ("{dyn({'b': [1], 'a': false}): 1}", {"map[s:a:false s:b:[1]]": "1"}),
         ("type(1)", "type:int"),
         ("optional.none()", {"optional": "none"}),
         ("optional.of(1)", {"optional": "1"}),

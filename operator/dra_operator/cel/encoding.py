@@ -32,17 +32,18 @@ def encoded(value: Any) -> Any:
     if kind is tuple:
         return [encoded(element) for element in value]
     if isinstance(value, CelMap):
-        return {_key(key): encoded(item) for key, item in value.items()}
+        return {_key(encoded(key)): encoded(item) for key, item in value.items()}
     if kind is Optional_:
         return {"optional": "none" if value.value is MISSING else encoded(value.value)}
     return _text(value)
 
 
-def _key(key: Any) -> str:
-    """Return a key as text; what is no text otherwise is shown as Go prints it."""
-    shown = encoded(key)
+def _key(shown: Any) -> str:
+    """Return an encoded key as text; what is no text is shown as Go prints it."""
+    if isinstance(shown, dict):
+        return f"map[{' '.join(f'{key}:{_key(shown[key])}' for key in sorted(shown))}]"
     if isinstance(shown, list):
-        return f"[{' '.join(map(_key, key))}]"
+        return f"[{' '.join(map(_key, shown))}]"
     return shown if isinstance(shown, str) else str(shown).lower()
 
 
