@@ -1,84 +1,17 @@
-"""`dra-operator simulate`, as docs/cli.md lays it down."""
+"""`dra-operator simulate`, as docs/cli.md lays it down: what it decides and prints."""
 
 import gzip
 import json
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from dra_operator.cli.gather import gather
 from dra_operator.cli.manifests import Manifest, Place
 from dra_operator.cli.offline import Cluster
 from dra_operator.cli.outcomes import print_table
-from dra_operator.cli.simulate import app
 
-V1 = "resource.k8s.io/v1"
-CLASS = {
-    "apiVersion": V1,
-    "kind": "DeviceClass",
-    "metadata": {"name": "gpu"},
-    "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]},
-}
-
-
-def node(name, **spec):
-    """A node."""
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec}
-
-
-def devices(*names, on="node-1", **spec):
-    """A slice that is a pool."""
-    pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
-    where = spec or {"nodeName": on}
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceSlice",
-        "metadata": {"name": f"slice-{on}"},
-        "spec": {"driver": "gpu.example.com", "pool": pool, "devices": [{"name": n} for n in names], **where},
-    }
-
-
-def claim(name, count=1, *, status=None, **metadata):
-    """A claim for some devices."""
-    exactly = {"deviceClassName": "gpu", "count": count}
-    body = {
-        "apiVersion": V1,
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, **metadata},
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
-    }
-    return body if status is None else {**body, "status": status}
-
-
-def holding(device, **metadata):
-    """A claim that has a device already."""
-    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": device}
-    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}]
-    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}}
-    return claim("holder", status={"allocation": allocation}, **metadata)
-
-
-@pytest.fixture
-def simulate(tmp_path):
-    """Return a function that simulates some objects."""
-
-    def run(*bodies, options=(), text=None):
-        file = tmp_path / "state.yaml"
-        file.write_text(yaml.safe_dump_all(bodies) if text is None else text)
-        return CliRunner().invoke(app, ["-f", str(file), *options])
-
-    return run
-
-
-def table(result):
-    """Return the rows of the table as claim, state, node and the rest."""
-    return [line.split(None, 3) for line in result.stdout.splitlines()[1:]]
-
-
-def states(result):
-    """Return the state of each claim."""
-    return {row[0]: row[1] for row in table(result)}
+from .simulation import CLASS, claim, devices, holding, node, states, table
 
 
 def test_claims_that_fit_end_with_0(simulate):
@@ -324,132 +257,6 @@ class TestOutput:
         assert (result.stdout, result.stderr) == ("", "1 allocated\n")
 
 
-class TestInput:
-    """What can be given, and what is told when it cannot be read."""
-
-    def test_stdin_is_a_file(self):
-        """`-f -` reads it."""
-        text = yaml.safe_dump_all([CLASS, devices("a"), claim("one")])
-
-        result = CliRunner().invoke(app, ["-f", "-"], input=text)
-
-        assert states(result) == {"default/one": "allocated"}
-
-    def test_files_may_follow_each_other(self, tmp_path):
-        """`-f a b` reads both, as a shell expands `-f *.yaml`."""
-        for name, body in (("a", CLASS), ("b", devices("a")), ("c", claim("one"))):
-            (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(body))
-
-        files = sorted(map(str, tmp_path.iterdir()))
-        result = CliRunner().invoke(app, ["-f", *files])
-
-        assert states(result) == {"default/one": "allocated"}
-
-    def test_a_bad_object_is_told_and_the_others_are_read(self, simulate):
-        """The line names file, document, object, field and value; the exit code is 2."""
-        bad = claim("bad")
-        bad["spec"]["devices"]["requests"][0]["exactly"]["count"] = "two"
-        worse = devices("x", on="node-9")
-        worse["spec"]["devices"][0]["capacity"] = {"memory": {"value": "12 GB"}}
-
-        result = simulate(CLASS, bad, worse, node("node-1"), devices("a"), claim("one"))
-
-        assert result.exit_code == 2
-        assert states(result) == {"default/one": "allocated"}
-        first, second = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
-        assert "state.yaml, document 2 (line 10): " in first
-        assert first.endswith(
-            'ResourceClaim "bad": spec.devices.requests[0].exactly.count: "two" is not a whole number'
-        )
-        assert "document 3" in second
-        assert (
-            'ResourceSlice "slice-node-9": spec.devices[0].capacity["memory"].value: "12 GB" is not' in second
-        )
-
-    @pytest.mark.parametrize(
-        ("body", "message"),
-        [
-            ({"kind": "Node", "metadata": {"name": "n"}}, 'Node "n": apiVersion: is required'),
-            (
-                {"apiVersion": "resource.k8s.io/v9", "kind": "DeviceClass", "metadata": {"name": "c"}},
-                'DeviceClass "c": apiVersion: "resource.k8s.io/v9" is none of resource.k8s.io/v1, resource',
-            ),
-            ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, "Node: metadata.name: is required"),
-            ({"apiVersion": "v1", "metadata": {"name": "n"}}, "kind: is required, one of DeviceClass, "),
-            ({"apiVersion": V1, "kind": "ResourceClam"}, 'kind: "ResourceClam" is none of the kinds'),
-        ],
-        ids=["no version", "unknown version", "no name", "no kind", "unknown kind of the group"],
-    )
-    def test_what_is_no_object_of_a_cluster_is_told(self, simulate, body, message):
-        """An object that no API server would take is a mistake."""
-        result = simulate(body)
-
-        assert result.exit_code == 2
-        assert message in result.stderr
-
-    def test_objects_of_other_kinds_are_passed_over(self, simulate):
-        """They stand beside ours in many files; it is said how many."""
-        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}}
-        other = {"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "other"}}
-
-        result = simulate(job, job, other, CLASS)
-
-        assert result.exit_code == 0
-        assert "note: not looked at, of kinds that take no part in allocation: 2 Job, 1 Node" in result.stderr
-
-    def test_the_last_of_two_counts(self, simulate):
-        """As if both were applied; it is said."""
-        result = simulate(CLASS, node("node-1"), devices("a"), devices("b"), claim("one"))
-
-        assert table(result)[0][3].endswith("/b")
-        assert (
-            'document 4 (line 30): ResourceSlice "slice-node-1" takes the place of the one in'
-            in result.stderr
-        )
-
-    def test_defaults_are_those_of_the_api(self, simulate):
-        """A request without mode and count is for one device."""
-        short = claim("one")
-        short["spec"]["devices"]["requests"][0]["exactly"] = {"deviceClassName": "gpu"}
-
-        assert states(simulate(CLASS, devices("a", "b"), short)) == {"default/one": "allocated"}
-
-    def test_an_older_version_comes_out_as_v1(self, simulate):
-        """As `kubectl get` shows it, whatever it was applied as."""
-        old = {
-            "apiVersion": "resource.k8s.io/v1beta1",
-            "kind": "ResourceClaim",
-            "metadata": {"name": "one"},
-            "spec": {"devices": {"requests": [{"name": "gpu", "deviceClassName": "gpu"}]}},
-        }
-
-        (item,) = json.loads(simulate(CLASS, devices("a"), old, options=["-o", "json"]).stdout)["items"]
-
-        assert item["apiVersion"] == V1
-        assert item["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu"
-
-    @pytest.mark.parametrize(
-        "arguments",
-        [[], ["-f", "absent.yaml"], ["-f", "x", "-o", "xml"]],
-        ids=["no file", "no such file", "form"],
-    )
-    def test_wrong_usage_ends_with_2(self, arguments, tmp_path, monkeypatch):
-        """And says what is wrong."""
-        monkeypatch.chdir(tmp_path)
-
-        result = CliRunner().invoke(app, arguments)
-
-        assert result.exit_code == 2
-        assert result.stderr
-
-    def test_no_claims_are_nothing_to_decide(self, simulate):
-        """The exit code is 0 and stdout is empty."""
-        result = simulate(CLASS)
-
-        assert (result.exit_code, result.stdout) == (0, "")
-        assert result.stderr.endswith("no claims\n")
-
-
 class TestNotes:
     """What is worth knowing about the objects themselves."""
 
@@ -502,38 +309,3 @@ def test_a_terminal_gets_a_table_that_wraps(monkeypatch, capsys):
     assert "NotEnoughDevices: request gpu: 1 device published" in " ".join(
         line[start:].strip() for line in lines[1:]
     )
-
-
-def test_a_misspelt_field_is_an_error(simulate):
-    """A claim with a field that its kind does not have is not decided without it; the others are."""
-    wrong = claim("typo", namespace="default")
-    exactly = wrong["spec"]["devices"]["requests"][0]["exactly"]
-    exactly["selector"] = [{"cel": {"expression": "false"}}]
-
-    result = simulate(CLASS, devices("a"), wrong, claim("right"))
-
-    assert result.exit_code == 2
-    path = "spec.devices.requests[0].exactly.selector"
-    assert (
-        f'ResourceClaim "default/typo": {path}: unknown field; did you mean "selectors"?\n' in result.stderr
-    )
-    assert "typo" not in result.stdout
-    assert "default/right" in result.stdout
-
-
-def test_what_the_api_server_refuses_is_an_error(simulate):
-    """A claim with values that are refused is told with the path as it was written, and is not decided."""
-    wrong = claim("wrong", -1)
-    wrong["apiVersion"] = "resource.k8s.io/v1beta1"
-    (request,) = wrong["spec"]["devices"]["requests"]
-    wrong["spec"]["devices"]["requests"] = [{"name": "gpu", **request["exactly"]}]
-
-    result = simulate(CLASS, devices("a"), wrong, claim("right"))
-
-    assert result.exit_code == 2
-    assert (
-        'ResourceClaim "default/wrong": spec.devices.requests[0].count: -1 is not greater than zero: '
-        in result.stderr
-    )
-    assert "wrong" not in result.stdout
-    assert "default/right" in result.stdout

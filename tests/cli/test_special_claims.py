@@ -3,10 +3,6 @@
 import json
 
 import pytest
-import yaml
-from typer.testing import CliRunner
-
-from dra_operator.cli.simulate import app
 
 V1 = "resource.k8s.io/v1"
 GPU = "example.com/gpu"
@@ -64,13 +60,11 @@ def pod(*, status=None, created=None, name="train", uid="", resources=None, **sp
 
 
 @pytest.fixture
-def simulate(tmp_path):
+def simulate(simulate):
     """Return a function that simulates some objects: exit code, rows of special claims, notes."""
 
     def run(*bodies, options=()):
-        file = tmp_path / "state.yaml"
-        file.write_text(yaml.safe_dump_all(bodies))
-        result = CliRunner().invoke(app, ["-f", str(file), "-o", "json", *options])
+        result = simulate(*bodies, options=["-o", "json", *options])
         assert result.exit_code in (0, 1), result.output
         return result.exit_code, Claims(json.loads(result.stdout)["items"]), result.stderr
 
