@@ -12,7 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "operator" / "dra_operator"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-CODE = sorted(path for folder in (".ci", "bench", "operator", "tests") for path in (ROOT / folder).rglob("*.py"))
+CODE = sorted(
+    path for folder in (".ci", "bench", "operator", "tests") for path in (ROOT / folder).rglob("*.py")
+)
 MOST_LINES = 500
 
 
