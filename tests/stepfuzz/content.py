@@ -42,16 +42,21 @@ def sometimes(random: Random, chance: float) -> bool:
 
 @dataclass(frozen=True)
 class Style:
-    """How odd a cluster is: most runs leave out what only the plain search can answer, so that the others are asked."""
+    """How odd a cluster is: most runs leave out what only the plain search can answer, so that the others are asked.
+
+    `admin` is how likely a request is one for admin access.
+    """
 
     counters: bool
     shares: bool
     odd: bool
+    admin: float
 
     @classmethod
     def of(cls, random: Random) -> "Style":
         """Return a style."""
-        return cls(sometimes(random, 0.5), sometimes(random, 0.4), sometimes(random, 0.3))
+        admin = random.choice([0.03, 0.03, 0.3, 0.7])
+        return cls(sometimes(random, 0.5), sometimes(random, 0.4), sometimes(random, 0.3), admin)
 
 
 def driver_of(pool: str) -> str:
@@ -211,7 +216,7 @@ def a_request(random: Random, style: Style, name: str) -> Body:
         options = [{"name": f"s{number}", **alternative()} for number in range(random.randint(1, 3))]
         return {"name": name, "firstAvailable": options}
     fields = alternative()
-    if sometimes(random, 0.1 if style.odd else 0.03):
+    if sometimes(random, style.admin):
         fields["adminAccess"] = True
     return {"name": name, "exactly": fields}
 
