@@ -1,5 +1,6 @@
 """What `simulate` can be given, and what is told when it cannot be read."""
 
+import copy
 import json
 
 import pytest
@@ -171,3 +172,65 @@ def test_what_the_api_server_refuses_is_an_error(simulate):
     )
     assert "wrong" not in result.stdout
     assert "default/right" in result.stdout
+
+
+def with_field(body, name, *path, **metadata):
+    """An object with one more field below a path."""
+    body = copy.deepcopy(body)
+    body["metadata"] |= metadata
+    inner = body
+    for step in path:
+        inner = inner[step]
+    inner[name] = {"of": "a newer API"}
+    return body
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        (
+            with_field(claim("one"), "priority", "spec", uid="1"),
+            'ResourceClaim "one": spec.priority: unknown field, left out as the operator leaves it out\n',
+        ),
+        (
+            with_field(claim("one"), "selector", "spec", "devices", "requests", 0, "exactly", uid="1"),
+            '.exactly.selector: unknown field, left out as the operator leaves it out; did you mean "selectors"?\n',
+        ),
+        (
+            with_field(CLASS, "pool", "spec", uid="1"),
+            'DeviceClass "gpu": spec.pool: unknown field, left out ',
+        ),
+    ],
+)
+def test_a_field_of_a_newer_server_is_left_out_and_told(simulate, body, line):
+    """An object with a uid passed an API server, which knew the field: it is decided as the operator decides."""
+    result = simulate(CLASS, devices("a"), claim("one"), body)
+
+    assert (states(result), result.exit_code) == ({"default/one": "allocated"}, 0)
+    assert line in result.stderr
+    assert "error" not in result.stderr
+
+
+def test_a_new_field_of_many_devices_is_told_once(simulate):
+    """One line a field, with its first place and how often it is there."""
+    slices = [devices("a", "b", on=f"node-{number}") for number in (1, 2)]
+    for item in slices:
+        item["metadata"]["uid"] = item["metadata"]["name"]
+        for device in item["spec"]["devices"]:
+            device |= {"colour": "red", "attributes": {"a[0]": {"int": 1, "float": 0.5}}}
+
+    result = simulate(CLASS, *slices, claim("one"))
+
+    first, second = [line for line in result.stderr.splitlines() if "unknown field" in line]
+    assert 'ResourceSlice "slice-node-1": spec.devices[0].attributes["a[0]"].float: ' in first
+    assert first.endswith("(4 times in all)")
+    assert "spec.devices[0].colour" in second
+    assert second.endswith("(4 times in all)")
+
+
+def test_a_slice_that_people_wrote_is_refused_for_a_misspelt_field(simulate):
+    """Without a uid no API server has seen it."""
+    result = simulate(CLASS, with_field(devices("a"), "sharedCounter", "spec"), claim("one"))
+
+    assert result.exit_code == 2
+    assert 'spec.sharedCounter: unknown field; did you mean "sharedCounters"?' in result.stderr

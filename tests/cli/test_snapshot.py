@@ -117,6 +117,16 @@ async def test_a_redacted_snapshot_decides_alike(cluster, snapshot):
     ]
 
 
+@pytest.mark.parametrize("options", [[], ["--redact"]], ids=["plain", "redacted"])
+async def test_what_comes_from_a_server_can_be_told(snapshot, options):
+    """Every object has a uid: `simulate` reads it even if the server is newer and has fields of its own."""
+    bodies = yaml.safe_load_all((await snapshot(*options)).read_bytes())
+
+    ours = [body for body in bodies if body["apiVersion"].startswith("resource.k8s.io/")]
+    assert {body["kind"] for body in ours} == {"DeviceClass", "ResourceSlice", "ResourceClaim"}
+    assert all(body["metadata"].get("uid") for body in ours)
+
+
 async def test_out_is_packed_by_its_name(snapshot):
     """`.gz` is compressed, and `simulate` reads it."""
     file = await snapshot(name="state.yaml.gz")

@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic.alias_generators import to_camel
@@ -65,8 +65,12 @@ class UnknownField:
     @property
     def message(self) -> str:
         """What is wrong, for people."""
-        hint = f"; did you mean {json.dumps(self.meant)}?" if self.meant else ""
-        return f"unknown field{hint}"
+        return f"unknown field{self.hint}"
+
+    @property
+    def hint(self) -> str:
+        """The known field that it may stand for, for people; empty if there is none."""
+        return f"; did you mean {json.dumps(self.meant)}?" if self.meant else ""
 
 
 def find_unknown_fields(body: Body, kind: type[Any]) -> Iterator[UnknownField]:
@@ -119,8 +123,8 @@ class _Walk:
         known = _fields(expected)
         if expected is DeviceRequest and self.version in _FLAT_VERSIONS:
             known = {name: None for name in (*known, *_fields(ExactDeviceRequest)) if name != "exactly"}
-        if close := get_close_matches(name, list(known), n=1):
-            return str(close[0])
+        if close := _closest(name, tuple(known)):
+            return close
         for outer, hint in known.items():
             inner = _plain(hint)
             if _is_object(inner) and name in _fields(inner):
@@ -135,14 +139,19 @@ class _Walk:
             for index, device in enumerate(_items(body, "spec", "devices")):
                 for name in device if isinstance(device, Mapping) else ():
                     if name not in ("name", "basic"):
-                        close = get_close_matches(str(name), ("name", "basic"), n=1)
-                        meant = close[0] if close else f"basic.{name}"
+                        meant = _closest(str(name), ("name", "basic")) or f"basic.{name}"
                         yield UnknownField(f"spec.devices[{index}].{name}", meant)
         if kind in (ResourceClaim, ResourceClaimTemplate):
             spec = ("spec",) if kind is ResourceClaim else ("spec", "spec")
             for index, request in enumerate(_items(body, *spec, "devices", "requests")):
                 if isinstance(request, Mapping) and "exactly" in request:
                     yield UnknownField(f"{'.'.join(spec)}.devices.requests[{index}].exactly")
+
+
+@lru_cache(maxsize=256)
+def _closest(name: str, known: tuple[str, ...]) -> str:
+    """Return the known name closest to a name, or "". Slow, and asked once a device for a field of a newer API."""
+    return next(iter(get_close_matches(name, known, n=1)), "")
 
 
 def _items(value: Any, *names: str) -> list[Any]:

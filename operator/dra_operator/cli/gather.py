@@ -4,8 +4,12 @@ An object that passed no API server gets what that would have given it: the name
 defaults. One that cannot be read is told with its place, its field and its value, and the others are still read. So is
 one of resource.k8s.io with a field that its kind does not have: kubectl would refuse it, and without that field it asks
 for something else. So is a claim with values that the API server would refuse.
+
+An object with a uid comes from an API server, which stores no field that it does not know. One that is unknown here
+tells of a newer server: it is left out, as the operator leaves it out of what it watches, and that is said.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +18,7 @@ from typing import Any
 from dra_operator.api.convert import to_v1, version_of
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
-from dra_operator.api.known_fields import find_unknown_fields
+from dra_operator.api.known_fields import UnknownField, find_unknown_fields
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
 from dra_operator.api.refusals import find_refusals
 from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable
@@ -26,6 +30,7 @@ Key = tuple[str, str, str]
 _FORMER = dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"), ("v1alpha3",))
 """Versions that no server of today offers, and old files still have."""
 _OTHERS_OF_THE_GROUP = ("ResourcePoolStatusRequest",)
+_INDEX = re.compile(r'\[(\d+|"([^"\\]|\\.)*")\]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +55,34 @@ class Gathered:
         return tuple(thing for key, thing in self.things.items() if key[0] == kind)
 
 
+@dataclass(slots=True)
+class _LeftOut:
+    """The fields that objects of API servers have and we do not know, and how often; a line says where first.
+
+    A new field of devices is in thousands of them: indices aside, it is one field.
+    """
+
+    times: Counter[tuple[str, str]] = field(default_factory=Counter)
+    lines: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def add(self, place: Place, body: Mapping[str, Any], unknown: UnknownField) -> None:
+        """Take up one field of one object."""
+        key = str(body["kind"]), _INDEX.sub("[]", unknown.path)
+        self.times[key] += 1
+        if key not in self.lines:
+            told = f"unknown field, left out as the operator leaves it out{unknown.hint}"
+            self.lines[key] = f"{place}: {_problem(body, unknown.path, told)}"
+
+    def notes(self) -> Iterator[str]:
+        """Yield a line for each field."""
+        for key, line in self.lines.items():
+            yield f"{line} ({self.times[key]} times in all)" if self.times[key] > 1 else line
+
+
 def gather(found: Iterable[Found]) -> Gathered:
     """Return the objects of some manifests. One that is there twice counts as it stands last."""
     gathered = Gathered()
+    left_out = _LeftOut()
     others: Counter[str] = Counter()
     for item in found:
         if isinstance(item, Unreadable):
@@ -60,17 +90,23 @@ def gather(found: Iterable[Found]) -> Gathered:
         elif _is_foreign(item.body):
             others[str(item.body["kind"])] += 1
         else:
-            _take(gathered, item)
+            _take(gathered, left_out, item)
+    gathered.notes += left_out.notes()
     if others:
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
         gathered.notes.append(f"not looked at, of kinds that take no part in allocation: {told}")
     return gathered
 
 
-def _take(gathered: Gathered, manifest: Manifest) -> None:
+def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:
     try:
         body = _checked(manifest.body)
-        mistakes = list(_unknown_fields(body))
+        mistakes = []
+        for unknown in _unknown_fields(body):
+            if _is_stored(body):
+                left_out.add(manifest.place, body, unknown)
+            else:
+                mistakes.append(_problem(body, unknown.path, unknown.message))
         if not mistakes:
             thing = _read(manifest.place, body)
             mistakes = list(_refusals(thing, version_of(body)))
@@ -129,12 +165,21 @@ def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
     raise ObjectError(kind, *place, "apiVersion", value=api_version, message=problem)
 
 
-def _unknown_fields(body: Mapping[str, Any]) -> Iterator[ObjectError]:
+def _unknown_fields(body: Mapping[str, Any]) -> Iterator[UnknownField]:
     kind = body.get("kind")
     # Of the other kinds only what is looked at is typed.
     if isinstance(kind, str) and kind in TYPES and KINDS[kind].group == RESOURCE_GROUP:
-        for unknown in find_unknown_fields(body, TYPES[kind]):
-            yield ObjectError(kind, *_full_name(body), unknown.path, value=None, message=unknown.message)
+        yield from find_unknown_fields(body, TYPES[kind])
+
+
+def _is_stored(body: Mapping[str, Any]) -> bool:
+    """True for an object that an API server has taken: nobody else gives a uid."""
+    metadata = body.get("metadata")
+    return isinstance(metadata, Mapping) and bool(metadata.get("uid"))
+
+
+def _problem(body: Mapping[str, Any], path: str, message: str) -> ObjectError:
+    return ObjectError(str(body["kind"]), *_full_name(body), path, value=None, message=message)
 
 
 def _refusals(thing: Thing, version: str) -> Iterator[ObjectError]:
