@@ -22,7 +22,6 @@ TOLD = {
     "regex-group-name": ("'a'.matches('(?P<é>a)')", "value", True),
     "regex-work": (f"('a' + '{'a' * 9000}').matches('({'b?' * 700})c')", "error", LIMIT),
     "regex-size": (r"'a'.matches('\\PL{50}')", "compileError", "invalid matches argument"),
-    "type-as-text": ("dyn(type(1)).matches('int')", "error", "no such overload: matches(type, string)"),
     "sort-ties": ("lists.range(20).sortBy(x, x % 2)[1]", "value", "2"),
     "long-lists": (DOUBLED_LIST, "error", LIMIT),
     "long-texts": (DOUBLED_TEXT, "error", LIMIT),

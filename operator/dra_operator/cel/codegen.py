@@ -257,16 +257,14 @@ class _Generator:
                 return found
         if name == "!_":
             return trees.UnaryOp(trees.NOT, self.condition(arguments[0]))
-        if name == "matches" and isinstance(arguments[1], Const) and self._are_texts(arguments):
+        if name == "matches" and step.known_pattern and self.type_of(arguments[0]) == STRING:
+            assert isinstance(arguments[1], Const)
             matches = pattern(arguments[1].value).matches
             return call_of(self.constant(matches), self.expression(arguments[0]))
         if self.nested and name == "_+_":
             return call("added", *map(self.expression, arguments))
         callee = step.function.callee(map(self.type_of, arguments))
         return call_of(self.constant(callee), *map(self.expression, arguments))
-
-    def _are_texts(self, steps: tuple[Step, ...]) -> bool:
-        return all(self.type_of(step) == STRING for step in steps)
 
     def _helper(self, step: Invoke) -> str:
         return self.constants.add_named(step.function.call)

@@ -7,7 +7,7 @@ Source: cel-go `common/decls/decls.go`, `Bindings`.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from dra_operator.cel.errors import CelError, compile_error, runtime_error
 from dra_operator.cel.library import OVERLOADS
 from dra_operator.cel.operators import SINGLETONS
 from dra_operator.cel.types import DYN, Kind, Type, list_of
-from dra_operator.cel.values import CelMap, type_name
+from dra_operator.cel.values import CelMap, held, type_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,27 @@ def function(name: str, overloads: tuple[str, ...], arguments: int, environment:
         return Function(name, call, arguments <= 2, direct if certain else None, chosen.arguments)
     candidates = tuple(overload for overload in declared if len(overload.arguments) == arguments)
     return Function(name, _dispatched(name, candidates)[0], eager=False)
+
+
+def with_known_pattern(function: Function) -> Function:
+    """Return what stands for a function of `regex.FUNCTIONS` if its pattern is written in the expression.
+
+    Upstream puts another call in its place, one that stops at the first argument that fails and searches whatever Go
+    holds as a text.
+    Source: cel-go `interpreter/optimizations.go`, k8s.io/apiserver `pkg/cel/library/regex.go`.
+    """
+    search = function.direct or function.call
+    wanted = (str, str, int)[: len(function.arguments)]
+
+    def call(*values: Any) -> Any:
+        if tuple(map(type, values)) == wanted:
+            return search(*values)
+        contents = tuple(map(held, values))
+        if tuple(map(type, contents)) == wanted:
+            return search(*contents)
+        raise no_such_overload(function.name, values)
+
+    return replace(function, call=call, eager=False)
 
 
 @cache

@@ -10,19 +10,19 @@ Source: cel-go `interpreter/decorators.go`, `interpreter/optimizations.go`.
 from dataclasses import replace
 from typing import Any, Final
 
+from dra_operator.cel.dispatch import with_known_pattern
 from dra_operator.cel.errors import CelError, compile_error
-from dra_operator.cel.library.regex import Patterns
+from dra_operator.cel.library import regex
 from dra_operator.cel.plan import Const, Invoke, MakeList, MakeMap, Members, Step
 from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, CelMap, Uint, hashed_key
 
 _CONVERSIONS: Final = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
 )
-_REGEX: Final = frozenset(("matches", "find", "findAll"))
 _SET_ELEMENTS: Final = frozenset((bool, float, int, str, Uint))
 
 
-def folded_call(call: Invoke, position: int, patterns: Patterns) -> Step:
+def folded_call(call: Invoke, position: int, patterns: regex.Patterns) -> Step:
     """Return what a call is before evaluation; raises CelError if it fails with its constants already.
 
     `patterns` are those of the expression so far.
@@ -35,18 +35,12 @@ def folded_call(call: Invoke, position: int, patterns: Patterns) -> Step:
             return Const(call.id, call.function.call(arguments[0].value))
         except CelError as error:
             raise compile_error(error.message, position) from None
-    if (
-        name in _REGEX
-        and len(arguments) >= 2
-        and isinstance(arguments[1], Const)
-        and type(arguments[1].value) is str
-    ):
+    if name in regex.FUNCTIONS and isinstance(arguments[1], Const) and type(arguments[1].value) is str:
         try:
             patterns.add(arguments[1].value)
         except CelError as error:
             raise compile_error(error.message, position) from None
-        # Upstream puts another call in its place, one that stops at the first argument that fails.
-        return replace(call, function=replace(call.function, eager=False))
+        return replace(call, function=with_known_pattern(call.function), known_pattern=True)
     return call
 
 

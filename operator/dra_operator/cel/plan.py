@@ -120,12 +120,16 @@ class Equality:
 
 @dataclass(slots=True)
 class Invoke:
-    """A call of a function with the overload that was settled on, empty where only the values decide."""
+    """A call of a function with the overload that was settled on, empty where only the values decide.
+
+    `known_pattern` marks a regular expression that is written in the expression, and compiled already.
+    """
 
     id: int
     function: Function
     overload: str
     arguments: tuple["Step", ...]
+    known_pattern: bool = False
 
 
 @dataclass(slots=True)

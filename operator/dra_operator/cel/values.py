@@ -243,6 +243,17 @@ def type_name(value: Any) -> str:
     return name if name is not None else value.type_name
 
 
+def held(value: Any) -> Any:
+    """Return what Go holds a value as, for the few functions that ask for that instead of the type.
+
+    An optional value is held as what is in it, a type as its name.
+    Source: cel-go `Optional.Value`, `Type.Value`.
+    """
+    while type(value) is Optional_ and value.value is not MISSING:
+        value = value.value
+    return value.name if type(value) is TypeValue else value
+
+
 def hashed_key(key: Any) -> Any:
     """Return what stands for `key` in a Python dict: equal exactly where Go's keys are.
 

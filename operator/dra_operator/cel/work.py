@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError
+from dra_operator.cel.library import regex
 from dra_operator.cel.library.limits import MOST_ELEMENTS
 from dra_operator.cel.library.network import CIDR, IP
 from dra_operator.cel.library.quantities import Quantity_
-from dra_operator.cel.library.regex import compiling, pattern
 from dra_operator.cel.library.urls import URL
 from dra_operator.cel.paths import is_binding
 from dra_operator.cel.plan import Attribute, Const, Fold, Invoke, Plan, Step, Variable, parts_of
-from dra_operator.cel.values import CelMap, Duration, Optional_, Timestamp, Uint
+from dra_operator.cel.values import CelMap, Duration, Optional_, Timestamp, Uint, held
 
 WORK_LIMIT: Final = 60_000_000
 """The most work of one evaluation: with what is not counted, it ends within 100 ms, whatever it costs upstream."""
@@ -80,7 +80,7 @@ _CONTAINER: Final = 1_500
 """What a list or a map takes as an element."""
 _COPIED: Final = 10
 """So many characters, or bytes, are copied or compared in a nanosecond."""
-_REGEX: Final = frozenset(("matches", "find", "findAll"))
+_KNOWN_PATTERNS: Final = {name: f"{name} known" for name in regex.FUNCTIONS}
 _OCCURRENCE: Final = 4_500
 """What a match takes; there can be one at each character."""
 _ENTRY: Final = 250
@@ -129,8 +129,8 @@ def builds(plan: Plan) -> bool:
 def _is_slow(call: Invoke) -> bool:
     """Return whether a call may take long by itself: a pattern not known yet, an amount of many digits."""
     name = call.function.name
-    if name in _REGEX:
-        return not isinstance(call.arguments[1], Const)
+    if name in regex.FUNCTIONS:
+        return not call.known_pattern
     if name not in _QUANTITIES:
         return False
     text = call.arguments[0]
@@ -187,7 +187,7 @@ def least(call: Invoke) -> int:
 def counted_as(call: Invoke) -> str:
     """Return the name under which a call's work is counted: a pattern that is known is compiled already."""
     name = call.function.name
-    return f"{name} known" if name in _REGEX and isinstance(call.arguments[1], Const) else name
+    return _KNOWN_PATTERNS[name] if call.known_pattern else name
 
 
 def calling(name: str, values: Sequence[Any]) -> int:
@@ -294,22 +294,23 @@ def _looking_through(name: str) -> Callable[[Sequence[Any]], int]:
 
 
 def _matching(values: Sequence[Any]) -> int:
-    text, expression = values[:2]
+    text, expression = held(values[0]), values[1]
     if type(text) is not str or type(expression) is not str:
         return 0
     try:
-        return pattern(expression).work(len(text))
+        return regex.pattern(expression).work(len(text))
     except CelError:
         return 0
 
 
 def _matching_all(values: Sequence[Any]) -> int:
-    return _matching(values) + len(values[0]) * _OCCURRENCE if type(values[0]) is str else 0
+    text = held(values[0])
+    return _matching(values) + len(text) * _OCCURRENCE if type(text) is str else 0
 
 
 def _after_compiling(matching: Callable[[Sequence[Any]], int]) -> Callable[[Sequence[Any]], int]:
     def work(values: Sequence[Any]) -> int:
-        first = compiling(values[1]) if type(values[1]) is str else 0
+        first = regex.compiling(values[1]) if type(values[1]) is str else 0
         return first if first > WORK_LIMIT else first + matching(values)
 
     return work

@@ -114,6 +114,8 @@ TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
         "<<string>>.matches('^(a|b)*$')",
         "<<dyn>>.startsWith(<<string>>)",
         "<<dyn>>.matches('[0-9]')",
+        "dyn(optional.of(<<string>>)).matches('[a-z]')",
+        "dyn(type(<<dyn>>)).matches('^i')",
         "<<list_int>>.all(x, x > <<int>>)",
         "<<list_int>>.exists(x, x == <<int>>)",
         "<<list_string>>.exists_one(x, x == <<string>>)",
@@ -305,6 +307,7 @@ TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
         "<<list_string>>.reverse()",
         "<<list_int>>.map(x, string(x))",
         "<<string>>.findAll('.', <<int>>)",
+        "dyn(optional.of(<<dyn>>)).findAll('.', <<int>>)",
     ),
     "list_dyn": ("[dyn(<<int>>), dyn(<<string>>)]", "[<<dyn>>]", "[<<dyn>>, <<dyn>>]"),
     "map": (

@@ -17,6 +17,8 @@ from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.library.plain_patterns import LONGEST, plain_pattern
 
+FUNCTIONS: Final = frozenset(("matches", "find", "findAll"))
+"""What takes a text and a pattern, in this order."""
 _LONGEST_PATTERN: Final = 10_240
 _MOST_ANSWERS: Final = 4096
 _LONGEST_REMEMBERED: Final = 256
