@@ -3,7 +3,8 @@
 import pytest
 
 from dra_operator.cel import CelError
-from dra_operator.cel.meter import LIST_COST, Meter
+from dra_operator.cel.call_costs import LIST_COST
+from dra_operator.cel.meter import Meter
 from dra_operator.cel.plan import Attribute, Const, Equality, MakeList, Qualifier, Variable
 
 

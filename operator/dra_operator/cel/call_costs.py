@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dra_operator.api.semver import Semver
 from dra_operator.cel.errors import Abort
+from dra_operator.cel.library.lists import COMPARABLE
 from dra_operator.cel.library.named_formats import Format
 from dra_operator.cel.library.network import CIDR, IP
 from dra_operator.cel.values import MISSING, CelMap, Duration, Opaque, Optional_, Timestamp, Uint
@@ -17,8 +18,11 @@ from dra_operator.cel.values import MISSING, CelMap, Duration, Opaque, Optional_
 CHARACTER: Final = 0.1
 """The cost of passing over one character."""
 PATTERN_CHARACTER: Final = 0.25
+LIST_COST: Final = 10
+"""The cost of making a list; below, of a map and of a message."""
+MAP_COST: Final = 30
+MESSAGE_COST: Final = 40
 _MAXIMUM: Final = 2**64 - 1
-LIST: Final = 10
 
 NOMINAL: Final = frozenset(
     [
@@ -188,7 +192,7 @@ def _contains_cost(arguments: list[Any], *, parsed: bool) -> int:
     return _scan(arguments[0], 2) + (_scan(arguments[1]) if parsed else 0)
 
 
-_MINIMUM_OF_SIZES: Final = frozenset(
+COMPARING: Final = frozenset(
     [
         "less_string",
         "greater_string",
@@ -202,13 +206,14 @@ _MINIMUM_OF_SIZES: Final = frozenset(
         "not_equals",
     ]
 )
+"""The overloads that pass over as much as the smaller of two values has."""
 _SUM_OF_SIZES: Final = frozenset(("add_string", "add_bytes"))
 _SIZE_OF_FIRST: Final = frozenset(("string_to_bytes", "bytes_to_string", "strings_quote", "string_format"))
 
 
 def _standard_cost(overload: str, arguments: list[Any]) -> int:
     sizes = list(map(_standard_size, arguments))
-    if overload in _MINIMUM_OF_SIZES:
+    if overload in COMPARING:
         return ceil(min(sizes[0], sizes[1]) * CHARACTER)
     if overload in ("starts_with_string", "ends_with_string"):
         return ceil(sizes[1] * CHARACTER)
@@ -241,7 +246,7 @@ def fixed_cost(name: str, overload: str) -> int | None:
         return None
     if name in NOMINAL:
         return 1
-    sized = overload in _MINIMUM_OF_SIZES or overload in _SUM_OF_SIZES or overload in _SIZE_OF_FIRST
+    sized = overload in COMPARING or overload in _SUM_OF_SIZES or overload in _SIZE_OF_FIRST
     return None if sized or name in _BY_ARGUMENTS or overload in _SIZED else 1
 
 
@@ -270,7 +275,7 @@ _BY_ARGUMENTS: Final = (
 
 def _allocating(factor: float, length: int) -> int:
     factor = 1.0 if factor < 0 else factor
-    return min(int(length * factor) + 1 + LIST, _MAXIMUM)
+    return min(int(length * factor) + 1 + LIST_COST, _MAXIMUM)
 
 
 def _by_output(_arguments: list[Any], result: Any) -> int:
@@ -307,9 +312,6 @@ def _by_product(factor: int) -> Callable[[list[Any], Any], int]:
     return cost
 
 
-COMPARABLE: Final = (
-    "int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp", "string", "bytes",
-)  # fmt: skip
 _TRACKERS: Final[dict[str, Callable[[list[Any], Any], int]]] = {
     "list_slice": _by_output,
     "list_flatten": _by_depth,

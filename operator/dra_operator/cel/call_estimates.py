@@ -9,10 +9,26 @@ Source: k8s.io/apiserver `pkg/cel/library/cost.go` (`EstimateCallCost`), cel-go 
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from dra_operator.cel.call_costs import CHARACTER, COMPARABLE, LIST, NOMINAL, PATTERN_CHARACTER, TRAVERSING
+from dra_operator.cel.call_costs import (
+    CHARACTER,
+    COMPARING,
+    LIST_COST,
+    NOMINAL,
+    PATTERN_CHARACTER,
+    TRAVERSING,
+)
+from dra_operator.cel.library.lists import COMPARABLE
 from dra_operator.cel.nodes import Literal
 from dra_operator.cel.record import Record
-from dra_operator.cel.sizes import UNBOUNDED, UNKNOWN, Measured, Range, elements_of, exactly, size_of
+from dra_operator.cel.sizes import (
+    UNBOUNDED,
+    Measured,
+    Range,
+    elements_of,
+    exactly,
+    known_size,
+    size_of,
+)
 from dra_operator.cel.types import Kind
 
 
@@ -89,7 +105,7 @@ def _selector(_overload: str, _target: Target, arguments: Arguments) -> Estimate
         return None
     length = size_of(arguments[0])
     requirements = length.scaled(0.5).scaled(50)
-    return Estimate(exactly(LIST).plus(length.scaled(CHARACTER)).plus(requirements))
+    return Estimate(exactly(LIST_COST).plus(length.scaled(CHARACTER)).plus(requirements))
 
 
 def _url(_overload: str, _target: Target, arguments: Arguments) -> Estimate | None:
@@ -239,63 +255,43 @@ _BY_NAME: Final[dict[str, Callable[[str, Target, Arguments], Estimate | None]]] 
 # --- the standard library -------------------------------------------------------------------------------------------
 
 
-def _known(node: Measured) -> Range:
-    return node.size or UNKNOWN
-
-
 def _standard(overload: str, target: Target, arguments: Arguments) -> Estimate | None:
     match overload, arguments:
         case "string_format", _ if target is not None:
-            return Estimate(_known(target).scaled(CHARACTER))
+            return Estimate(known_size(target).scaled(CHARACTER))
         case "string_to_bytes", [text]:
-            size = _known(text)
+            size = known_size(text)
             return Estimate(size.scaled(CHARACTER), Range(size.low, size.high * 4 % 2**64))
         case "bytes_to_string", [data]:
-            size = _known(data)
+            size = known_size(data)
             return Estimate(size.scaled(CHARACTER), Range(size.low // 4, size.high))
         case "strings_quote", [text]:
-            size = _known(text)
+            size = known_size(text)
             return Estimate(
                 size.scaled(CHARACTER), Range((size.low + 2) % 2**64, (size.high * 2 + 2) % 2**64)
             )
         case (("starts_with_string" | "ends_with_string"), [prefix]):
-            return Estimate(_known(prefix).scaled(CHARACTER))
+            return Estimate(known_size(prefix).scaled(CHARACTER))
         case "in_list", [_, collection]:
-            return Estimate(_known(collection).scaled(1))
+            return Estimate(known_size(collection).scaled(1))
         case "matches", [subject, pattern] if target is None:
-            return Estimate(_pattern(_known(subject), _known(pattern)))
+            return Estimate(_pattern(known_size(subject), known_size(pattern)))
         case "matches_string", [pattern] if target is not None:
-            return Estimate(_pattern(_known(target), _known(pattern)))
+            return Estimate(_pattern(known_size(target), known_size(pattern)))
         case "contains_string", [part] if target is not None:
-            return Estimate(_known(target).scaled(CHARACTER).times(_known(part).scaled(CHARACTER)))
+            return Estimate(known_size(target).scaled(CHARACTER).times(known_size(part).scaled(CHARACTER)))
         case _ if overload in COMPARING and len(arguments) >= 2:
-            most = min(_known(arguments[0]).high, _known(arguments[1]).high)
+            most = min(known_size(arguments[0]).high, known_size(arguments[1]).high)
             return Estimate(Range(min(most, 1), most).scaled(CHARACTER))
         case _:
             return None
-
-
-COMPARING: Final = frozenset(
-    (
-        "less_string",
-        "greater_string",
-        "less_equals_string",
-        "greater_equals_string",
-        "less_bytes",
-        "greater_bytes",
-        "less_equals_bytes",
-        "greater_equals_bytes",
-        "equals",
-        "not_equals",
-    )
-)
 
 
 # --- lists and sets -------------------------------------------------------------------------------------------------
 
 
 def _allocating(factor: float, length: Range) -> Estimate:
-    return Estimate(length.scaled(factor).plus(exactly(1 + LIST)), length)
+    return Estimate(length.scaled(factor).plus(exactly(1 + LIST_COST)), length)
 
 
 def _literal(node: Measured, default: int) -> int:

@@ -8,6 +8,7 @@ Source: cel-go `checker/cost.go`.
 
 from typing import Any, Final
 
+from dra_operator.cel.call_costs import CHARACTER, LIST_COST, MAP_COST, MESSAGE_COST
 from dra_operator.cel.call_estimates import Estimate, estimate_call
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.nodes import (
@@ -22,15 +23,15 @@ from dra_operator.cel.nodes import (
     Struct,
 )
 from dra_operator.cel.record import Record
-from dra_operator.cel.sizes import UNBOUNDED, UNKNOWN, Measured, Range, declared_size, exactly
+from dra_operator.cel.sizes import UNBOUNDED, UNKNOWN, Measured, Range, declared_size, exactly, known_size
 from dra_operator.cel.trails import NOWHERE, Trail, trail
 from dra_operator.cel.types import Kind, Type
 
 _NOTHING: Final = exactly(0)
 _ONE: Final = exactly(1)
-_LIST: Final = exactly(10)
-_MAP: Final = exactly(30)
-_MESSAGE: Final = exactly(40)
+_LIST: Final = exactly(LIST_COST)
+_MAP: Final = exactly(MAP_COST)
+_MESSAGE: Final = exactly(MESSAGE_COST)
 _SCALARS: Final = frozenset((Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT))
 _EMPTY: Final = Range(UNBOUNDED, 0)
 _ACCUMULATORS: Final = frozenset(("@result", "__result__"))
@@ -137,9 +138,9 @@ class _Estimator:
         for cost in costs:
             arguments = arguments.plus(cost)
         if overload in ("add_string", "add_bytes", "add_list"):
-            size = _known(nodes[0]).plus(_known(nodes[1]))
+            size = known_size(nodes[0]).plus(known_size(nodes[1]))
             self._join_entries(expr, *expr.args)
-            cost = _ONE if overload == "add_list" else size.scaled(0.1)
+            cost = _ONE if overload == "add_list" else size.scaled(CHARACTER)
             return Estimate(cost.plus(arguments), size)
         found = estimate_call(expr.function, overload, target, nodes)
         return Estimate(found.cost.plus(arguments), found.size)
@@ -147,7 +148,7 @@ class _Estimator:
     def _conditional(self, expr: Call, nodes: list[Measured], costs: list[Range]) -> Estimate:
         condition, chosen, other = costs
         self._join_entries(expr, *expr.args[1:])
-        return Estimate(condition.plus(chosen.union(other)), _known(nodes[1]).union(_known(nodes[2])))
+        return Estimate(condition.plus(chosen.union(other)), known_size(nodes[1]).union(known_size(nodes[2])))
 
     def _join_entries(self, expr: Expr, left: Expr, right: Expr) -> None:
         one, other = self._entries(left), self._entries(right)
@@ -286,10 +287,6 @@ class _Estimator:
             local = self._local(expr.name)
             return None if local is None else local.entries
         return entries
-
-
-def _known(node: Measured) -> Range:
-    return node.size or UNKNOWN
 
 
 def _is_binding(expr: Comprehension) -> bool:

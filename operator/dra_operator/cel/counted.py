@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dra_operator.cel import trees
-from dra_operator.cel.call_costs import call_cost, fixed_cost, needs_result
+from dra_operator.cel.call_costs import LIST_COST, MAP_COST, call_cost, fixed_cost, needs_result
 from dra_operator.cel.counted_folds import Folds
 from dra_operator.cel.counted_help import SCOPE
 from dra_operator.cel.counted_lines import (
@@ -35,7 +35,7 @@ from dra_operator.cel.counted_lines import (
     is_there,
     value_of,
 )
-from dra_operator.cel.meter import COST_LIMIT, LIST_COST, MAP_COST, Meter
+from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cel.operators import SINGLETONS
 from dra_operator.cel.paths import named
 from dra_operator.cel.plan import (

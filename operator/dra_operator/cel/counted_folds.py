@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dra_operator.cel import trees
+from dra_operator.cel.call_costs import LIST_COST
 from dra_operator.cel.certainty import TYPES_OF_CONSTANTS
 from dra_operator.cel.counted_lines import STOP, Lines, UnsupportedError, holds, value_of
 from dra_operator.cel.folds import Pieces, pieces_of
-from dra_operator.cel.meter import LIST_COST
 from dra_operator.cel.paths import is_binding
 from dra_operator.cel.plan import Const, Fold, Invoke, Step
 from dra_operator.cel.trees import (

@@ -10,8 +10,8 @@ Source: cel-go `interpreter/runtimecost.go`, `ext/lists.go`, `ext/sets.go`; k8s.
 
 from typing import Any, Final
 
-from dra_operator.cel.call_costs import call_cost
-from dra_operator.cel.errors import Abort
+from dra_operator.cel.call_costs import LIST_COST, MAP_COST, MESSAGE_COST, call_cost
+from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.plan import (
     Attribute,
     Choice,
@@ -35,9 +35,6 @@ second. Upstream has no such limit, but needs less time to reach that of the cos
 """
 _WORK_A_STEP: Final = 2_000
 """How much work (work.py) a step of the interpreter is."""
-LIST_COST: Final = 10
-MAP_COST: Final = 30
-MESSAGE_COST: Final = 40
 
 
 class Meter:
@@ -80,7 +77,7 @@ class Meter:
         """Count work that is going to be done; raises CelError where it is too much for the interpreter."""
         self.steps += amount // _WORK_A_STEP
         if self.steps > self.most_steps:
-            raise Abort("runtime", "operation cancelled: actual cost limit exceeded")
+            raise cost_exceeded()
 
     def _attribute(self, attribute: Attribute, _value: Any) -> None:
         root = attribute.root
@@ -131,7 +128,7 @@ class Meter:
         self._found[identity] = self._found.get(identity, 0) + 1
         self.steps += 1
         if self.cost > self.limit or self.steps > self.most_steps:
-            raise Abort("runtime", "operation cancelled: actual cost limit exceeded")
+            raise cost_exceeded()
 
     def _drop(self, identity: int) -> Any:
         """Take the topmost value of this id, and what lies above it, off the stack; MISSING if it is not there."""

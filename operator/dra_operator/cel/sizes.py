@@ -133,6 +133,11 @@ def size_of(node: Measured) -> Range:
     return node.size or declared_size(node.path) or UNKNOWN
 
 
+def known_size(node: Measured) -> Range:
+    """Return the size of an expression, unbounded if it is not known; what the declaration says does not count."""
+    return node.size or UNKNOWN
+
+
 def elements_of(node: Measured) -> Measured | None:
     """Return the elements of a list, or None if the type has none."""
     if not node.type.parameters:

@@ -24,7 +24,7 @@ _INT: Final = (INT_MIN, INT_MAX)
 _UINT: Final = (0, UINT_MAX)
 _LONGEST_RANGE: Final = 1_000_000
 _DEEPEST: Final = 200
-_COMPARABLE: Final = frozenset((bool, int, Uint, float, str, bytes, Duration, Timestamp))
+_ORDERED: Final = frozenset((bool, int, Uint, float, str, bytes, Duration, Timestamp))
 _PYTHON_EQUAL: Final = frozenset((bool, int, Uint, str, bytes, Duration))
 """Types whose equal values are equal, and hash equally, in Python: the short way, where all elements are of one."""
 
@@ -46,7 +46,7 @@ def only_type(*lists: tuple[Any, ...]) -> type | None:
 def is_sorted(items: tuple[Any, ...]) -> bool:
     """Return whether no element is greater than the next; neighbours that cannot be compared are passed over."""
     for i, item in enumerate(items):
-        if type(item) not in _COMPARABLE:
+        if type(item) not in _ORDERED:
             raise runtime_error("no such overload")
         if i and _compares_as(items[i - 1], item, 1):
             return False
@@ -75,7 +75,7 @@ def _extreme(name: str, items: tuple[Any, ...], worse: int) -> Any:
         raise runtime_error(f"{name} called on empty list")
     best = items[0]
     for item in items:
-        if type(item) not in _COMPARABLE:
+        if type(item) not in _ORDERED:
             raise runtime_error("no such overload")
         # An element that cannot be compared is passed over, as upstream does.
         if _compares_as(best, item, worse):
@@ -216,7 +216,7 @@ def sort_by_keys(items: tuple[Any, ...], keys: tuple[Any, ...]) -> tuple[Any, ..
     if not items:
         return items
     kind = type(keys[0])
-    if kind not in _COMPARABLE:
+    if kind not in _ORDERED:
         raise runtime_error("list elements must be comparable")
     if any(type(key) is not kind for key in keys):
         raise runtime_error("list elements must have the same type")
@@ -229,7 +229,7 @@ def _by_key(pair: tuple[Any, Any]) -> Any:
     return pair[0]
 
 
-_TYPES: Final = (
+COMPARABLE: Final = (
     "int",
     "uint",
     "double",
@@ -239,14 +239,15 @@ _TYPES: Final = (
     "string",
     "bytes",
 )
+"""The types whose values have an order, by their names; below, as overloads of older functions name them."""
 _SHORT_TYPES: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 
 OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     **{f"list_{name}_is_sorted_bool": is_sorted for name in _SHORT_TYPES},
     **{f"list_{name}_min_{name}": minimum for name in _SHORT_TYPES},
     **{f"list_{name}_max_{name}": maximum for name in _SHORT_TYPES},
-    **{f"list_{name}_sort": sort for name in _TYPES},
-    **{f"list_{name}_sortByAssociatedKeys": sort_by_keys for name in _TYPES},
+    **{f"list_{name}_sort": sort for name in COMPARABLE},
+    **{f"list_{name}_sortByAssociatedKeys": sort_by_keys for name in COMPARABLE},
     "list_int_sum_int": sum_ints,
     "list_uint_sum_uint": sum_uints,
     "list_double_sum_double": sum_doubles,
