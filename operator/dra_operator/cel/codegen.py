@@ -55,7 +55,7 @@ from dra_operator.cel.trees import (
     tuple_of,
 )
 from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
-from dra_operator.cel.values import MISSING
+from dra_operator.cel.values import MISSING, cel_equal
 
 _PLAIN: Final = {BOOL: bool, INT: int, STRING: str}
 """The static types whose values Python compares as CEL does, as long as both sides have the same type."""
@@ -65,7 +65,7 @@ _ORDER_KEYS: Final = {Quantity_: "nano", Semver: "key"}
 _HELPERS: Final = {
     "truth": fast.truth, "elements": fast.elements, "pairs": fast.pairs, "at": fast.at, "along": fast.along,
     "tested": fast.tested, "or_value": fast.or_value, "or_optional": fast.or_optional, "member": fast.member,
-    "made_map": fast.made_map, "added": fast.added, "equal": operators.equal, "not_equal": operators.not_equal,
+    "made_map": fast.made_map, "added": fast.added, "equal": cel_equal, "not_equal": operators.not_equal,
     "MISSING": MISSING,
     "type": type, "all": all, "any": any, "sum": sum, "tuple": tuple, "bool": bool, "int": int, "str": str,
     "Semver": Semver, "Quantity_": Quantity_, "Exception": Exception,
@@ -243,7 +243,7 @@ class _Generator:
         step = replace(step, arguments=tuple(map(self.known, step.arguments)))
         name, arguments = step.function.name, step.arguments
         if all(isinstance(argument, Const) for argument in arguments):
-            return self._folded(step)
+            return self.constant(self._constant_of(step))
         if name in COMPARISONS:
             ordered = self._compared_to(name, arguments)
             return ordered or self._plainly(COMPARISONS[name], self._helper(step), *arguments)
@@ -268,13 +268,6 @@ class _Generator:
 
     def _helper(self, step: Invoke) -> str:
         return self.constants.add_named(step.function.call)
-
-    def _folded(self, step: Invoke) -> ast.expr:
-        try:
-            value = step.function.call(*(part.value for part in step.arguments if isinstance(part, Const)))
-        except Exception:  # noqa: BLE001 - whatever it is, the interpreter says it in its place
-            raise _UnsupportedError from None
-        return self.constant(value)
 
     def _compared_to(self, name: str, arguments: tuple[Step, ...]) -> ast.expr | None:
         """Return `a.compareTo(b) >= 0` as a comparison of the two."""
@@ -305,11 +298,13 @@ class _Generator:
 
     @staticmethod
     def _constant_of(step: Invoke) -> Any:
-        if not all(isinstance(part, Const) for part in step.arguments):
+        """Return the value of a call with constants alone."""
+        values = [part.value for part in step.arguments if isinstance(part, Const)]
+        if len(values) < len(step.arguments):
             raise _UnsupportedError
         try:
-            return step.function.call(*(part.value for part in step.arguments if isinstance(part, Const)))
-        except Exception:  # noqa: BLE001
+            return step.function.call(*values)
+        except Exception:  # noqa: BLE001 - whatever it is, the interpreter says it in its place
             raise _UnsupportedError from None
 
     def _has_key(self, arguments: tuple[Step, ...]) -> ast.expr | None:

@@ -9,7 +9,7 @@ from dra_operator.cel.errors import Abort, CelError
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.operators import contained, inserted
 from dra_operator.cel.qualify import check_key, look_up, no_such_key, qualify
-from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, hashed_key
+from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, cel_equal, hashed_key
 from dra_operator.cel.work import WORK_LIMIT, calling, comparing
 
 _ERROR: Final = 1_000
@@ -76,7 +76,7 @@ SCOPE: Final[dict[str, Any]] = {
     "cost_exceeded": cost_exceeded, "call_cost": call_cost, "equality_cost": equality_cost,
     "inequality_cost": inequality_cost,
     "start": start, "compare": compare, "absorb": absorb,
-    "equal": operators.equal, "not_equal": operators.not_equal, "elements": fast.elements, "pairs": fast.pairs,
+    "equal": cel_equal, "not_equal": operators.not_equal, "elements": fast.elements, "pairs": fast.pairs,
     "hashed_key": hashed_key, "CelMap": CelMap, "built": built, "made_map": fast.made_map, "own": own,
     "contained_text": contained_text,
 }  # fmt: skip

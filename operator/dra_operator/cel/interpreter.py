@@ -14,6 +14,7 @@ Source: cel-go `interpreter/interpretable.go`, `interpreter/attributes.go`, `int
 from typing import Any, Final
 
 from dra_operator.cel.errors import Abort, CelError, runtime_error
+from dra_operator.cel.fast import elements, pairs
 from dra_operator.cel.messages import make_message
 from dra_operator.cel.meter import Meter
 from dra_operator.cel.operators import SINGLETONS, not_equal
@@ -236,13 +237,11 @@ class _Evaluation:
             if isinstance(value, CelError):
                 return value
             if index in step.optional:
-                if type(value) is not Optional_:
-                    return runtime_error(
-                        f"cannot initialize optional list element from non-optional value {key_text(value)}"
-                    )
-                if value.value is MISSING:
+                value = _content(value, "list element")
+                if isinstance(value, CelError):
+                    return value
+                if value is MISSING:
                     continue
-                value = value.value
             values.append(value)
         return tuple(values)
 
@@ -256,14 +255,12 @@ class _Evaluation:
             if isinstance(value, CelError):
                 return value
             if optional:
-                if type(value) is not Optional_:
-                    return runtime_error(
-                        f"cannot initialize optional entry '{key_text(key)}' from non-optional value {key_text(value)}"
-                    )
-                if value.value is MISSING:
+                value = _content(value, f"entry '{key_text(key)}'")
+                if isinstance(value, CelError):
+                    return value
+                if value is MISSING:
                     made.drop(key)
                     continue
-                value = value.value
             made.put(key, value)
         return made
 
@@ -274,14 +271,12 @@ class _Evaluation:
             if isinstance(value, CelError):
                 return value
             if optional:
-                if type(value) is not Optional_:
-                    return runtime_error(
-                        f"cannot initialize optional entry '{name}' from non-optional value {key_text(value)}"
-                    )
-                if value.value is MISSING:
+                value = _content(value, f"entry '{name}'")
+                if isinstance(value, CelError):
+                    return value
+                if value is MISSING:
                     fields.pop(name, None)
                     continue
-                value = value.value
             fields[name] = value
         try:
             return make_message(step.name, fields)
@@ -296,21 +291,17 @@ class _Evaluation:
             return over
         slots = self.slots
         slots[step.accumulator] = _Unset(step.init)
-        if step.second is None:
-            if not isinstance(over, tuple | CelMap):
-                return runtime_error("got a value that is no list or map, expected iterable type")
-            for first in over:
-                slots[step.first] = first
-                if not self._folded(step):
-                    break
-        else:
-            if not isinstance(over, tuple | CelMap):
-                return runtime_error("unsupported comprehension range type")
-            for first, second in enumerate(over) if isinstance(over, tuple) else over.items():
-                slots[step.first] = first
-                slots[step.second] = second
-                if not self._folded(step):
-                    break
+        try:
+            rounds = elements(over) if step.second is None else pairs(over)
+        except CelError as error:
+            return error
+        for each in rounds:
+            if step.second is None:
+                slots[step.first] = each
+            else:
+                slots[step.first], slots[step.second] = each
+            if not self._folded(step):
+                break
         return self.value(step.result)
 
     def _folded(self, step: Fold) -> bool:
@@ -319,6 +310,13 @@ class _Evaluation:
             return False
         self.slots[step.accumulator] = self.value(step.step)
         return True
+
+
+def _content(value: Any, place: str) -> Any:
+    """Return what a value behind a `?` holds, MISSING if that is nothing, or an error if it is not optional."""
+    if type(value) is Optional_:
+        return value.value
+    return runtime_error(f"cannot initialize optional {place} from non-optional value {key_text(value)}")
 
 
 _VALUES: Final[dict[type, Any]] = {

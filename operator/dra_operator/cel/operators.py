@@ -24,6 +24,7 @@ from dra_operator.cel.values import (
     Uint,
     cel_compare,
     cel_equal,
+    surely_equal,
     type_name,
 )
 
@@ -31,7 +32,7 @@ _FIRST_MOMENT: Final = -62135596800 * 10**9
 _LAST_MOMENT: Final = 253402300800 * 10**9 - 1
 
 
-def no_overload(_values: Any = None) -> CelError:
+def no_overload() -> CelError:
     """Return the error of operands that an operator has no meaning for."""
     return runtime_error("no such overload")
 
@@ -180,11 +181,6 @@ def negation(value: Any) -> bool:
     raise no_overload()
 
 
-def equal(left: Any, right: Any) -> bool:
-    """Return whether two values are equal, as `==` has it."""
-    return cel_equal(left, right)
-
-
 def not_equal(left: Any, right: Any) -> bool:
     """Return whether two values are not known to be equal: what cannot be compared is different."""
     try:
@@ -221,19 +217,10 @@ def greater_or_equal(left: Any, right: Any) -> bool:
 def contained(value: Any, collection: Any) -> bool:
     """Return whether a list has an element equal to `value`, or a map a key."""
     if type(collection) is tuple:
-        return any(_surely_equal(value, element) for element in collection)
+        return any(surely_equal(value, element) for element in collection)
     if isinstance(collection, CelMap):
         return collection.contains(value)
     raise no_overload()
-
-
-def _surely_equal(left: Any, right: Any) -> bool:
-    try:
-        return cel_equal(left, right)
-    except Abort:
-        raise
-    except CelError:
-        return False
 
 
 def size(value: Any) -> int:

@@ -43,10 +43,10 @@ from dra_operator.cel.plan import (
     Step,
     Variable,
 )
+from dra_operator.cel.qualify import KEYS
 from dra_operator.cel.types import Kind
-from dra_operator.cel.values import TypeValue, Uint
+from dra_operator.cel.values import TypeValue
 
-_KEYS: Final = frozenset((str, int, Uint, bool, float))
 _GO_NAMES: Final = {bytes: "types.Bytes", type(None): "types.Null"}
 
 
@@ -109,7 +109,7 @@ class _Planner:
         operand, index = arguments
         attribute = self._attribute(operand)
         if isinstance(index, Const):
-            if type(index.value) not in _KEYS:
+            if type(index.value) not in KEYS:
                 name = _GO_NAMES.get(type(index.value), type(index.value).__name__)
                 raise compile_error(f"invalid qualifier type: {name}", call.position)
             attribute.qualify(Qualifier(call.id, index.value, optional=optional))

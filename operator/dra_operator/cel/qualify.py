@@ -8,7 +8,8 @@ from typing import Any, Final
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.values import MISSING, CelMap, Optional_, Uint, type_name
 
-_KEYS: Final = frozenset((str, int, Uint, bool, float))
+KEYS: Final = frozenset((str, int, Uint, bool, float))
+"""The types of what can stand in brackets."""
 
 
 def qualify(value: Any, key: Any) -> Any:
@@ -44,7 +45,7 @@ def _index(key: Any) -> int:
 
 def check_key(key: Any) -> Any:
     """Return `key` if it is of a type that can be a key; raises CelError if not."""
-    if type(key) in _KEYS:
+    if type(key) in KEYS:
         return key
     raise runtime_error(f"invalid qualifier type: {type_name(key)}")
 

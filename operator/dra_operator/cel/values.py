@@ -315,6 +315,16 @@ def cel_equal(left: Any, right: Any) -> bool:
     return False
 
 
+def surely_equal(left: Any, right: Any) -> bool:
+    """Return whether two values are equal; if they cannot be compared, they are not."""
+    try:
+        return cel_equal(left, right)
+    except Abort:
+        raise
+    except CelError:
+        return False
+
+
 _NUMBERS: Final = frozenset((int, Uint, float))
 _MAPS: Final = frozenset((CelMap, StringMap, DefaultMap))
 _AS_PYTHON: Final = frozenset((bool, int, Uint, str, bytes))

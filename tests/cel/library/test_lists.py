@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dra_operator.cel.errors import Abort
 from dra_operator.cel.library import lists
 from dra_operator.cel.library.quantities import parse_quantity
-from dra_operator.cel.values import CelMap, Duration, Timestamp, Uint
+from dra_operator.cel.values import CelMap, Duration, Timestamp, Uint, surely_equal
 
 NAN = float("nan")
 
@@ -91,8 +91,8 @@ def test_no_two_distinct_elements_are_equal(items):
     """What `distinct` keeps differs from each other, and nothing else is lost."""
     kept = lists.distinct(tuple(items))
 
-    assert not any(lists.surely_equal(a, b) for i, a in enumerate(kept) for b in kept[:i])
-    assert all(any(lists.surely_equal(a, b) or a is b for b in kept) for a in items)
+    assert not any(surely_equal(a, b) for i, a in enumerate(kept) for b in kept[:i])
+    assert all(any(surely_equal(a, b) or a is b for b in kept) for a in items)
 
 
 def test_a_range_has_a_limit(error):

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.cel.library import sets
-from dra_operator.cel.library.lists import surely_equal
-from dra_operator.cel.values import Uint
+from dra_operator.cel.values import Uint, surely_equal
 
 items = st.lists(
     st.one_of(st.integers(0, 5), st.integers(0, 5).map(float), st.integers(0, 5).map(Uint)), max_size=6

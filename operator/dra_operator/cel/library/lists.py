@@ -17,7 +17,7 @@ from dra_operator.cel.values import (
     Timestamp,
     Uint,
     cel_compare,
-    cel_equal,
+    surely_equal,
 )
 
 _INT: Final = (INT_MIN, INT_MAX)
@@ -27,14 +27,6 @@ _DEEPEST: Final = 200
 _ORDERED: Final = frozenset((bool, int, Uint, float, str, bytes, Duration, Timestamp))
 _PYTHON_EQUAL: Final = frozenset((bool, int, Uint, str, bytes, Duration))
 """Types whose equal values are equal, and hash equally, in Python: the short way, where all elements are of one."""
-
-
-def surely_equal(left: Any, right: Any) -> bool:
-    """Return whether two values are equal; if they cannot be compared, they are not."""
-    try:
-        return cel_equal(left, right)
-    except CelError:
-        return False
 
 
 def only_type(*lists: tuple[Any, ...]) -> type | None:

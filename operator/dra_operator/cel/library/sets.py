@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dra_operator.cel.library.limits import check_comparisons
-from dra_operator.cel.library.lists import only_type, surely_equal
+from dra_operator.cel.library.lists import only_type
+from dra_operator.cel.values import surely_equal
 
 
 def contains(items: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
