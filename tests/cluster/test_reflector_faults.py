@@ -2,6 +2,7 @@
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from .mirror import GOOD, QUIET
 from .script import cut, event, lines, listed, status, thing
@@ -212,6 +213,19 @@ async def test_trouble_ends_when_a_watch_is_accepted(script, mirror):
     await watching.until(lambda: watching.reflector.trouble is not None)
     await watching.until(lambda: watching.reflector.trouble is None)
 
+    assert watching.reflector.counters.events == 0
+
+
+async def test_the_end_of_trouble_is_logged_when_a_watch_is_accepted(script, mirror):
+    """Whoever reads the log at night is not left with the interruption until a quiet kind says something."""
+    script.then(*GOOD, status(503), status(503), lines(then="stall"))
+
+    with capture_logs() as logs:
+        watching = mirror()
+        await watching.until(lambda: len(logs) == 2)
+
+    assert [line["event"] for line in logs] == ["watch interrupted", "watching again"]
+    assert logs[1]["failures"] == 2
     assert watching.reflector.counters.events == 0
 
 

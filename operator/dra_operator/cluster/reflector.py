@@ -143,6 +143,7 @@ class Reflector:
         self._resume: str | None = None
         self._failures = 0
         self._fruitless = 0
+        self._interrupted = False
 
     def __len__(self) -> int:
         """Return how many objects there are."""
@@ -249,7 +250,7 @@ class Reflector:
             self._touch()
             self.forbidden = None
             # A quiet kind may have to say nothing for a minute; that it is heard is enough to be well.
-            self.trouble = None
+            self._heard()
             self._fruitless += 1
             async for line in lines:
                 if line.strip():
@@ -343,17 +344,23 @@ class Reflector:
     def _touch(self) -> None:
         self.last_contact = self._clock()
 
-    def _well(self) -> None:
-        if self._failures:
+    def _heard(self) -> None:
+        """Say that the trouble is over, if one was told. Pauses stay long until something useful has come."""
+        if self._interrupted:
             log.info("watching again", kind=self.served.kind.kind, failures=self._failures)
-        self._failures = 0
+        self._interrupted = False
         self.trouble = None
+
+    def _well(self) -> None:
+        self._heard()
+        self._failures = 0
 
     async def _pause(self, trouble: str, retry_after: float | None) -> None:
         self._failures += 1
         self.counters.failures += 1
         if trouble != self.trouble:
             log.warning("watch interrupted", kind=self.served.kind.kind, why=trouble)
+        self._interrupted = True
         self.trouble = trouble
         await self._sleep(self._backoff.delay(self._failures, self._random, retry_after))
 

@@ -210,6 +210,11 @@ def _network_faults(method: str, path: str) -> Iterator[None]:
         yield
     except TimeoutError as error:
         raise ApiUnreachable(f"{method} {path}: no answer in time") from error
+    except aiohttp.ClientPayloadError as error:
+        # Its own words are those of the parser ("400, ..."), and read as if the server had refused something.
+        raise ApiUnreachable(
+            f"{method} {path}: the connection was cut in the middle of the answer"
+        ) from error
     except (aiohttp.ClientError, OSError) as error:
         raise ApiUnreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
 
