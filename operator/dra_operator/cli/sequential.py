@@ -114,10 +114,10 @@ def _since(started: float) -> float:
 def _frozen_heap() -> Iterator[None]:
     """Keep the collector from looking again and again at what was built before: once costs more than many claims.
 
-    What is decided from there on is let go by counting references alone, so it looks at that seldom.
+    What is decided from there on is let go by counting references alone, so it looks at that seldom. Nothing is
+    collected first: a walk over all there is would push what the first claims read out of the processor's cache.
     """
     before = gc.get_threshold()
-    gc.collect()
     gc.freeze()
     gc.set_threshold(_OBJECTS_A_COLLECTION)
     try:
