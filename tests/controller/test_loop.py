@@ -77,6 +77,28 @@ async def test_nothing_is_decided_before_the_gate_opens(loop, passes):
     assert isinstance(passes.runs[0][0], Tick)
 
 
+async def test_the_depth_of_the_queue_is_what_waits_now(passes):
+    """Not what the last pass took in: an operator with nothing to do shows 0."""
+    metrics = Metrics()
+    loop = Loop(passes, print, metrics=metrics, quiet=QUIET, latest=LATEST, full=1000)
+
+    def depth():
+        return metrics.registry.get_sample_value("dra_operator_queue_depth")
+
+    for item in ("a", "b"):
+        loop.put(item)
+    assert depth() == 2
+
+    task = asyncio.create_task(loop.run())
+    await until(lambda: passes.learnt == ["a", "b"])
+    assert depth() == 0
+
+    await loop.stop()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
 async def test_a_burst_is_one_pass(loop, passes):
     """Changes that follow each other closely are taken together."""
     loop.open()

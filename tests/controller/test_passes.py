@@ -267,6 +267,31 @@ def test_an_object_stays_blamed_while_another_claim_stumbles_over_it(bench, cloc
     assert len(about(bench.run(), "DeviceClass")) == 1
 
 
+def test_objects_with_a_problem_are_counted(bench, device_class):
+    """A class whose selector fails, a slice that cannot be read, a pool that is incomplete; until they are mended."""
+
+    def problems():
+        return bench.passes.desk.metrics.registry.get_sample_value("dra_operator_problems")
+
+    def publish(name, **spec):
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "d", "nodeName": "n", "pool": pool, "devices": [], **spec}
+        body = {"apiVersion": "resource.k8s.io/v1", "metadata": {"name": name, "uid": name}, "spec": spec}
+        return Delta("ResourceSlice", "", name, body)
+
+    half = {"name": "half", "generation": 1, "resourceSliceCount": 2}
+    bench.allocator.answers = {"claim": stumble()}
+    bench.run(bench.delta(claim()), publish("unreadable", devices="none"), publish("half", pool=half))
+    assert problems() == 3
+
+    bench.run(publish("unreadable"), publish("half"))
+    assert problems() == 1
+
+    bench.allocator.answers = {}
+    bench.run(Tick())
+    assert problems() == 0
+
+
 def test_a_namespace_is_not_blamed(bench):
     """That it does not permit admin access is told on the claim that wants it."""
     failed = Failed("fatal", "no label", Reason.ADMIN_ACCESS_DENIED, KEY, "gpu", ("Namespace", "default"))

@@ -69,6 +69,7 @@ class Loop:
         self._settle = settle
         self._clock = clock
         self._queue: list[Item] = []
+        metrics.queue_depth.set_function(lambda: len(self._queue))
         self._first = self._last = 0.0
         self._arrived = asyncio.Event()
         self._taken = asyncio.Event()
@@ -154,7 +155,6 @@ class Loop:
         items, self._queue = self._queue, []
         self._arrived.clear()
         self._taken.set()
-        self._metrics.queue_depth.set(len(items))
         loop = asyncio.get_running_loop()
         self.running_since = self._clock()
         try:

@@ -140,6 +140,7 @@ class Passes:
         for key in desk.telling.claims():
             keep_annotation(desk, key)
         self._problems.report_collisions()
+        self._problems.measure()
         desk.pile.extend(desk.reports.due(desk.clock()))
         self._flush(emit)
         self._measure(started)

@@ -99,7 +99,6 @@ class Problems:
         metrics.objects.clear()
         for what, count in self._inventory.summary().items():
             metrics.objects.labels(what).set(count)
-        metrics.problems.set(len(found) + len(self._unreadable))
 
     def report_collisions(self) -> None:
         """Look for devices that two claims hold, if what is used has changed."""
@@ -119,6 +118,11 @@ class Problems:
         self._clear(self._collisions - found)
         self._collisions = found
         desk.metrics.collisions.set(len(collisions))
+
+    def measure(self) -> None:
+        """Count the objects that have a problem now; to be called after claims are decided."""
+        blamed = {(kind, name) for kind, name, _ in self._blamed}
+        self._desk.metrics.problems.set(len(self._found) + len(self._unreadable) + len(blamed))
 
     def _state(
         self, fact: Hashable, subject: Subject, reason: str, message: str, sameness: Hashable = None
