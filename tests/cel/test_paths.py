@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel.environment import STORED_137
-from dra_operator.cel.paths import reads
+from dra_operator.cel.paths import reads, table_entry
 from dra_operator.cel.planner import plan
 
 
@@ -11,6 +11,16 @@ from dra_operator.cel.planner import plan
 def read(check):
     """Return a function that says what an expression reads."""
     return lambda text: reads(plan(check(text), STORED_137))
+
+
+@pytest.fixture
+def entry(check):
+    """Return a function that says which entry of a prepared device an expression is."""
+
+    def found(text):
+        return table_entry(tuple(plan(check(text), STORED_137).step.qualifiers))
+
+    return found
 
 
 @pytest.mark.parametrize(
@@ -50,3 +60,34 @@ def test_constant_paths_are_named(read, text, parts):
 def test_whole_maps_and_computed_keys_are_anything(read, text):
     """What reads more than single attributes may read all of the device."""
     assert read(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("device.attributes['d'].model", "attributes"),
+        ("device.attributes['d'].?model", "attributes"),
+        ("has(device.attributes['d'].model)", "attributes"),
+        ("device.attributes['d'].model.further", "attributes"),
+        ("device.capacity.d.model", "capacity"),
+    ],
+)
+def test_a_constant_way_is_an_entry_of_a_table(entry, text, table):
+    """An attribute is found by one key, whatever comes behind it or is asked of it."""
+    assert entry(text) == (table, "d/model")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "device.driver",
+        "device.attributes['d']",
+        "device.?attributes['d'].model",
+        "device.attributes[?'d'].model",
+        "device.attributes[device.driver].model",
+        "device.attributes['d/x'].model",
+    ],
+)
+def test_any_other_way_is_no_entry(entry, text):
+    """What is optional before its end, computed or no attribute is found step by step."""
+    assert entry(text) is None

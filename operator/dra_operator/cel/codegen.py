@@ -23,7 +23,7 @@ from dra_operator.cel.certainty import TYPES_OF_CONSTANTS, certain_type
 from dra_operator.cel.folds import Pieces, pieces_of
 from dra_operator.cel.library.quantities import Quantity_
 from dra_operator.cel.library.regex import pattern
-from dra_operator.cel.paths import Aliases, bound_way, is_binding, named, way
+from dra_operator.cel.paths import Aliases, bound_way, is_binding, table_entry, way
 from dra_operator.cel.plan import (
     Attribute,
     Choice,
@@ -176,12 +176,8 @@ class _Generator:
 
     def _table(self, qualifiers: tuple[Qualifier, ...]) -> tuple[ast.expr, ast.expr] | None:
         """Return the flat table and the key in it of what lies at a constant path, or None for other ways."""
-        if len(qualifiers) < 3 or any(part.optional or part.test_only for part in qualifiers[:2]):
-            return None
-        keys = named(qualifiers[:3])
-        if keys is None or keys[0] not in ("attributes", "capacity"):
-            return None
-        return part_of(load("d"), keys[0]), trees.Constant(f"{keys[1]}/{keys[2]}")
+        entry = table_entry(qualifiers)
+        return None if entry is None else (part_of(load("d"), entry[0]), trees.Constant(entry[1]))
 
     def _along(self, value: ast.expr, qualifiers: tuple[Qualifier, ...], *, tested: bool) -> ast.expr:
         if not qualifiers:

@@ -37,7 +37,7 @@ from dra_operator.cel.counted_lines import (
 )
 from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cel.operators import SINGLETONS
-from dra_operator.cel.paths import named
+from dra_operator.cel.paths import table_entry
 from dra_operator.cel.plan import (
     Attribute,
     Choice,
@@ -180,17 +180,15 @@ class _Writer(Folds):
         return name
 
     def _of_device(self, qualifiers: list[Qualifier]) -> str:
-        first = tuple(qualifiers[:3])
-        keys = named(first)
-        plain = not any(part.optional for part in first) and not any(part.test_only for part in first[:2])
-        if keys is None or len(keys) < 3 or keys[0] not in ("attributes", "capacity") or not plain:
+        entry = table_entry(tuple(qualifiers))
+        if entry is None or qualifiers[2].optional:
             return self._along(self._set(part_of(load("d"), "root")), qualifiers)
-        table, key = part_of(load("d"), keys[0]), trees.Constant(f"{keys[1]}/{keys[2]}")
+        table, key = part_of(load("d"), entry[0]), trees.Constant(entry[1])
         self.cost += 3
-        if first[2].test_only:
+        if qualifiers[2].test_only:
             return self._set(compare(key, trees.IN, table))
         value = self._set(call_of(part_of(table, "get"), key, load("MISSING")))
-        absent = trees.Raise(call("no_such_key", trees.Constant(keys[2])), None)
+        absent = trees.Raise(call("no_such_key", trees.Constant(qualifiers[2].key)), None)
         self._write(when(is_missing(load(value)), absent))
         return self._along(value, qualifiers[3:])
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from dra_operator.cel import trees
 from dra_operator.cel.certainty import certain_type
 from dra_operator.cel.meter import COST_LIMIT
-from dra_operator.cel.paths import named
+from dra_operator.cel.paths import table_entry
 from dra_operator.cel.plan import Attribute, Const, Step, Variable
 from dra_operator.cel.trees import COMPARISONS, Constants, add_to, call, compare, load, set_to, when
 from dra_operator.cel.types import BOOL, Type
@@ -218,5 +218,4 @@ def _presence(step: Attribute) -> bool:
     """Return whether a step asks whether something constant is in the device, which has an answer always."""
     if step.test_id is None or not isinstance(step.root, Variable) or step.root.slot:
         return False
-    keys = named(tuple(step.qualifiers))
-    return keys is not None and len(keys) == 3 and keys[0] in ("attributes", "capacity")
+    return len(step.qualifiers) == 3 and table_entry(tuple(step.qualifiers)) is not None

@@ -57,7 +57,18 @@ def is_binding(fold: Fold) -> bool:
     )
 
 
-def named(qualifiers: tuple[Qualifier, ...]) -> tuple[str, ...] | None:
+def table_entry(qualifiers: tuple[Qualifier, ...]) -> tuple[str, str] | None:
+    """Return the table of a prepared device and the key in it for a constant way to an attribute or a capacity.
+
+    Only the first three qualifiers count, of which the last may be optional or a test; None for all other ways.
+    """
+    if len(qualifiers) < 3 or any(part.optional or part.test_only for part in qualifiers[:2]):
+        return None
+    keys = _named(qualifiers[:3])
+    return (keys[0], f"{keys[1]}/{keys[2]}") if keys is not None and keys[0] in _MAPS else None
+
+
+def _named(qualifiers: tuple[Qualifier, ...]) -> tuple[str, ...] | None:
     """Return the keys of a way, or None if one is not a constant text or stands for two levels."""
     keys = [qualifier.key for qualifier in qualifiers]
     if any(qualifier.step is not None or type(qualifier.key) is not str for qualifier in qualifiers):
@@ -110,7 +121,7 @@ def _attribute_parts(attribute: Attribute, aliases: Aliases) -> Iterator[str | N
 
 
 def _part(qualifiers: tuple[Qualifier, ...]) -> str | None:
-    keys = named(qualifiers[:3])
+    keys = _named(qualifiers[:3])
     if not keys:
         return None
     if keys[0] in _FIELDS:

@@ -63,7 +63,7 @@ _CHARACTERS: Final = {
     **dict.fromkeys(("split", "replace"), 10),
     **dict.fromkeys(("upperAscii", "lowerAscii", "strings.quote", "format"), 60),
     "duration": 500,
-    **dict.fromkeys(("validate",), 150),
+    "validate": 150,
     **dict.fromkeys((*_URLS, *_ADDRESSES), 300),
 }
 """What each character of a text adds."""
