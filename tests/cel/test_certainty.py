@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel import STORED_137
-from dra_operator.cel.certainty import certain_type
+from dra_operator.cel.certainty import certain_type, type_of_elements
 from dra_operator.cel.planner import plan
 from dra_operator.cel.types import BOOL, DYN, INT, STRING
 
@@ -64,3 +64,11 @@ def test_a_long_sum_is_looked_through_once(check):
     assert len(known) <= 200
     assert certain_type(whole.arguments[0], tree.types, {}, {}, known) == INT
     assert len(known) <= 200
+
+
+@pytest.mark.parametrize(
+    ("elements", "kind"), [((1, 2), INT), (("a",), STRING), ((True, 1), DYN), ((1.0, 2.0), DYN), ((), DYN)]
+)
+def test_elements_are_certain_where_all_are_of_one_plain_type(elements, kind):
+    """Python holds a bool for a number, so a list of both is not one of numbers."""
+    assert type_of_elements(elements) == kind

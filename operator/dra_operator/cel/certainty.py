@@ -5,7 +5,7 @@ Code that uses Python's own operators, to which 1 and true are the same, must kn
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from dra_operator.cel.paths import Aliases, is_binding, way
 from dra_operator.cel.plan import (
@@ -23,7 +23,7 @@ from dra_operator.cel.plan import (
 )
 from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
 
-TYPES_OF_CONSTANTS: Final = {bool: BOOL, int: INT, str: STRING}
+_TYPES_OF_CONSTANTS: Final = {bool: BOOL, int: INT, str: STRING}
 _UNSURE: Final = frozenset(
     ("value", "orValue", "or", "first", "last", "min", "max", "optional.of", "unwrap", "unwrapOpt")
 )
@@ -48,7 +48,7 @@ def certain_type(
     def certain(step: Step) -> Type:
         match step:
             case Const():
-                return TYPES_OF_CONSTANTS.get(type(step.value), DYN)
+                return _TYPES_OF_CONSTANTS.get(type(step.value), DYN)
             case Attribute():
                 return of_attribute(step)
             case Logic() | Equality() | Members():
@@ -82,3 +82,9 @@ def certain_type(
         return variables.get(root.slot, DYN) if isinstance(root, Variable) else certain(root.step)
 
     return certain(step)
+
+
+def type_of_elements(elements: tuple[Any, ...]) -> Type:
+    """Return the type that all elements of a constant list have; dyn if they have none in common."""
+    kinds = {_TYPES_OF_CONSTANTS.get(type(element), DYN) for element in elements}
+    return kinds.pop() if len(kinds) == 1 else DYN

@@ -19,7 +19,7 @@ from typing import Any, Final
 from dra_operator.api.semver import Semver
 from dra_operator.cel import fast, operators, trees
 from dra_operator.cel.assembly import Compiled, assembled
-from dra_operator.cel.certainty import TYPES_OF_CONSTANTS, certain_type
+from dra_operator.cel.certainty import certain_type, type_of_elements
 from dra_operator.cel.folds import Pieces, pieces_of
 from dra_operator.cel.library.quantities import Quantity_
 from dra_operator.cel.library.regex import pattern
@@ -54,7 +54,7 @@ from dra_operator.cel.trees import (
     part_of,
     tuple_of,
 )
-from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
+from dra_operator.cel.types import BOOL, INT, STRING, Type
 from dra_operator.cel.values import MISSING, cel_equal
 
 _PLAIN: Final = {BOOL: bool, INT: int, STRING: str}
@@ -62,6 +62,8 @@ _PLAIN: Final = {BOOL: bool, INT: int, STRING: str}
 _LONGEST_UNROLLED: Final = 8
 _ORDERINGS: Final = {"isGreaterThan": COMPARISONS["_>_"], "isLessThan": COMPARISONS["_<_"]}
 _ORDER_KEYS: Final = {Quantity_: "nano", Semver: "key"}
+_FIELDS: Final = {"driver": "driver", "allowMultipleAllocations": "multiple"}
+"""What a prepared device calls the fields that are no tables."""
 _HELPERS: Final = {
     "truth": fast.truth, "elements": fast.elements, "pairs": fast.pairs, "at": fast.at, "along": fast.along,
     "tested": fast.tested, "or_value": fast.or_value, "or_optional": fast.or_optional, "member": fast.member,
@@ -167,11 +169,9 @@ class _Generator:
                 return self._along(value, qualifiers[3:], tested=tested)
         first = qualifiers[0] if qualifiers else None
         if first is not None and not (first.test_only or first.optional or first.step is not None):
-            names = {"driver": "driver", "allowMultipleAllocations": "multiple"}
-            plain_name = names.get(first.key)
+            plain_name = _FIELDS.get(first.key)
             if plain_name is not None:
-                field_value = part_of(load("d"), plain_name)
-                return self._along(field_value, qualifiers[1:], tested=tested)
+                return self._along(part_of(load("d"), plain_name), qualifiers[1:], tested=tested)
         return self._along(part_of(load("d"), "root"), qualifiers, tested=tested)
 
     def _table(self, qualifiers: tuple[Qualifier, ...]) -> tuple[ast.expr, ast.expr] | None:
@@ -391,9 +391,7 @@ class _Generator:
         ):
             return None
         elements = step.range.value
-        kinds = {TYPES_OF_CONSTANTS.get(type(element), DYN) for element in elements}
-        if len(kinds) == 1:
-            self.sure[step.first] = next(iter(kinds))
+        self.sure[step.first] = type_of_elements(elements)
         if pieces.kind not in ("all", "any") or self.unrolled or not 2 <= len(elements) <= _LONGEST_UNROLLED:
             return None
         conditions = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dra_operator.cel import trees
 from dra_operator.cel.call_costs import LIST_COST
-from dra_operator.cel.certainty import TYPES_OF_CONSTANTS
+from dra_operator.cel.certainty import type_of_elements
 from dra_operator.cel.counted_lines import STOP, Lines, UnsupportedError, holds, value_of
 from dra_operator.cel.folds import Pieces, pieces_of
 from dra_operator.cel.paths import is_binding
@@ -73,8 +73,7 @@ class Folds(Lines):
         over = step.range
         kind = DYN
         if isinstance(over, Const) and type(over.value) is tuple:
-            kinds = {TYPES_OF_CONSTANTS.get(type(element), DYN) for element in over.value}
-            kind = kinds.pop() if len(kinds) == 1 else DYN
+            kind = type_of_elements(over.value)
         elif isinstance(over, Invoke) and over.function.name == "lists.range":
             kind = INT
         self.sure[step.first if step.second is None else step.second] = kind

@@ -5,10 +5,10 @@ needs to: `"1"`, `"1u"`, `"d:1"`, `"s:text"`, `"b:00ff"`, `"type:int"`, `"kubern
 `{"optional": ...}`.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from dra_operator.cel.library.golang import format_double
-from dra_operator.cel.library.times import civil_from_days, duration_text
+from dra_operator.cel.library.times import duration_text, written_parts
 from dra_operator.cel.values import (
     MISSING,
     CelMap,
@@ -19,9 +19,6 @@ from dra_operator.cel.values import (
     Uint,
     type_name,
 )
-
-_DAY: Final = 86400
-_NANOS: Final = 10**9
 
 
 def encoded(value: Any) -> Any:
@@ -72,12 +69,6 @@ def _text(value: Any) -> str:
 
 def _moment(value: Timestamp) -> str:
     """Return a moment as Go prints it, e.g. `2020-01-01 00:00:00 +0000 UTC`."""
-    seconds, nanos = divmod(value.nanos, _NANOS)
-    days, clock = divmod(seconds + value.offset, _DAY)
-    year, month, day = civil_from_days(days)
-    fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
-    minutes = abs(value.offset) // 60
-    zone = f"{'-' if value.offset < 0 else '+'}{minutes // 60:02d}{minutes % 60:02d}"
-    name = zone if value.offset else "UTC"
-    time = f"{clock // 3600:02d}:{clock // 60 % 60:02d}:{clock % 60:02d}"
-    return f"{year:04d}-{month:02d}-{day:02d} {time}{fraction} {zone} {name}"
+    date, time, zone = written_parts(value)
+    offset = zone.replace(":", "")
+    return f"{date} {time} {offset} {offset if value.offset else 'UTC'}"

@@ -24,7 +24,7 @@ from dra_operator.cel.nodes import (
 )
 from dra_operator.cel.types import Kind, Type, is_equivalent, shown
 
-_READERS = {
+_READERS: Final = {
     ("duration", str): "string_to_duration",
     ("timestamp", str): "string_to_timestamp",
     ("timestamp", int): "int64_to_timestamp",

@@ -47,15 +47,9 @@ def lines() -> dict[str, tuple[str, ...]]:
     return declared
 
 
-@cache
-def overloads(name: str) -> tuple[Overload, ...]:
-    """Return the overloads of a function of Kubernetes 1.37, read when they are first asked for."""
-    return tuple(map(read_overload, lines()[name]))
-
-
 def functions() -> dict[str, tuple[Overload, ...]]:
     """Return the overloads of every function of Kubernetes 1.37, by the function's name."""
-    return {name: overloads(name) for name in lines()}
+    return {name: tuple(map(read_overload, declared)) for name, declared in lines().items()}
 
 
 @cache

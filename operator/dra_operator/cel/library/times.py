@@ -222,15 +222,21 @@ def int_to_timestamp(seconds: int) -> Timestamp:
 
 def timestamp_to_string(timestamp: Timestamp) -> str:
     """Return the moment in RFC 3339, in the zone it was written in, with as many digits as it needs."""
+    date, time, zone = written_parts(timestamp)
+    return f"{date}T{time}{zone if timestamp.offset else 'Z'}"
+
+
+def written_parts(timestamp: Timestamp) -> tuple[str, str, str]:
+    """Return date, time and zone of a moment in the zone it was written in: `2020-01-01`, `12:30:00.5`, `+01:00`."""
     seconds, nanos = divmod(timestamp.nanos, NANOS)
     days, clock = divmod(seconds + timestamp.offset, _DAY)
     year, month, day = civil_from_days(days)
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
     sign, minutes = "-" if timestamp.offset < 0 else "+", abs(timestamp.offset) // 60
-    zone = f"{sign}{minutes // 60:02d}:{minutes % 60:02d}" if timestamp.offset else "Z"
     return (
-        f"{year:04d}-{month:02d}-{day:02d}T{clock // 3600:02d}:{clock // 60 % 60:02d}:{clock % 60:02d}"
-        f"{fraction}{zone}"
+        f"{year:04d}-{month:02d}-{day:02d}",
+        f"{clock // 3600:02d}:{clock // 60 % 60:02d}:{clock % 60:02d}{fraction}",
+        f"{sign}{minutes // 60:02d}:{minutes % 60:02d}",
     )
 
 
