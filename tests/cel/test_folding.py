@@ -82,6 +82,21 @@ def test_a_pattern_is_read_before_there_is_a_device(check):
     assert caught.value.kind == "compile"
 
 
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("device.driver.matches('a')", True),
+        ("'a'.findAll('a', 1)", True),
+        ("'a'.find(device.driver)", False),
+        ("device.driver.matches('a' + 'b')", False),
+        ("'a'.matches(dyn(1))", False),
+    ],
+)
+def test_a_pattern_is_known_if_it_is_written_as_one(step, text, known):
+    """What is computed, or no text at all, shows at run time."""
+    assert step(text).known_pattern is known
+
+
 def test_a_map_that_fails_does_so_in_each_evaluation(step, evaluate):
     """A key that Go cannot hash ends the evaluation, and not the compilation."""
     assert isinstance(step("{dyn(b'a'): 1}"), MakeMap)

@@ -19,6 +19,7 @@ from dra_operator.cel.values import (
     Uint,
     cel_compare,
     cel_equal,
+    held,
     type_name,
 )
 
@@ -128,3 +129,20 @@ def test_a_map_finds_equal_numbers_and_nothing_else():
 def test_a_later_entry_replaces_an_earlier_one():
     """A map made of entries with one key twice has the last value."""
     assert dict(CelMap([("a", 1), ("b", 2), ("a", 3)]).items()) == {"a": 3, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("a", "a"),
+        (TypeValue("int"), "int"),
+        (Optional_("a"), "a"),
+        (Optional_(Optional_(TypeValue("int"))), "int"),
+        (NONE, NONE),
+        (Optional_(NONE), NONE),
+        ((1,), (1,)),
+    ],
+)
+def test_go_holds_a_type_as_its_name_and_an_optional_value_as_what_is_in_it(value, content):
+    """Everything else is held as itself, and nothing as nothing."""
+    assert held(value) == content
