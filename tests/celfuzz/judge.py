@@ -1,6 +1,7 @@
 """The judge: takes one expression and one device through everything, and says what must not be.
 
-Time is that of the thread, so that a busy machine is no finding; what took too long is asked again before it counts.
+Time is that of the thread, against the pace of the machine, so that a busy machine is no finding; what took too long is
+asked again before it counts.
 """
 
 import math
@@ -12,6 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from celfuzz.pace import Pace
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import Semver
 from dra_operator.api.types import Device
@@ -98,20 +100,26 @@ def _reader() -> TypeAdapter[Device]:
     return TypeAdapter(Device)
 
 
+@cache
+def _pace() -> Pace:
+    return Pace()
+
+
 def prepared(case: Case) -> PreparedDevice:
     """Return the device of a case; raises ValueError if the wire form is none."""
     return prepare_device(case.driver, _reader().validate_python(case.device))
 
 
 def judge(case: Case, *, longest: float = LONGEST) -> Finding | None:
-    """Return what is wrong with how this case is answered, or None."""
-    return _Judge(longest, len(case.expression)).judge(case)
+    """Return what is wrong with how this case is answered, or None; `longest` is for a machine that is quiet."""
+    return _Judge(longest, len(case.expression), _pace()).judge(case)
 
 
 @dataclass(slots=True)
 class _Judge:
     longest: float
     length: int
+    pace: Pace
     finding: Finding | None = None
 
     def judge(self, case: Case) -> Finding | None:
@@ -193,7 +201,7 @@ class _Judge:
                 self._found(stage, f"raises {type(error).__name__}: {error}")
                 return CelError("runtime", "a foreign exception")
             taken = min(taken, time.thread_time() - started)
-            if taken <= longest:
+            if taken <= longest or taken <= longest * self.pace.slowdown():
                 break
         else:
             self._found(stage, f"takes longer than {longest * 1000:.0f} ms")
