@@ -45,17 +45,18 @@ def test_a_line_is_json_where_there_is_no_terminal(stream):
 def test_lines_of_libraries_look_the_same_and_say_whose_they_are(stream):
     """Kopf logs by the standard library, and comes out alike."""
     logs.configure("json", "info", stream)
-    logging.getLogger("kopf.activities").info("started %s", "well")
+    logging.getLogger("kopf.reactor").info("started %s", "well")
 
     (line,) = lines(stream)
-    assert (line["event"], line["logger"]) == ("started well", "kopf.activities")
+    assert (line["event"], line["logger"]) == ("started well", "kopf.reactor")
 
 
-def test_kopf_is_kept_from_a_line_for_each_object(stream):
-    """`kopf.objects` starts at warnings."""
+@pytest.mark.parametrize("logger", ["kopf.objects", "kopf.activities", "kopf._core.engines.activities"])
+def test_kopf_is_kept_from_a_line_for_each_object_and_each_login(stream, logger):
+    """Some of its loggers start at warnings."""
     logs.configure("json", "info", stream)
-    logging.getLogger("kopf.objects").info("Handler succeeded.")
-    logging.getLogger("kopf.objects").warning("Handler failed.")
+    logging.getLogger(logger).info("Handler succeeded.")
+    logging.getLogger(logger).warning("Handler failed.")
 
     assert [line["event"] for line in lines(stream)] == ["Handler failed."]
 

@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import socket
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import aiohttp
 import kopf
@@ -13,7 +14,7 @@ import pytest
 from cluster import CLASS, Cluster, access_to, claim, node, resource_slice
 from dra_operator.controller.runtime import Runtime
 from dra_operator.controller.settings import Settings
-from dra_operator.controller.shell import EndlessBackoff, serve, tune
+from dra_operator.controller.shell import EndlessBackoff, LoginPace, serve, tune
 from dra_operator.sim.server import ApiServer
 
 # Kopf warns of its own use of what Python deprecates.
@@ -84,6 +85,55 @@ async def test_nothing_is_waited_for_that_cannot_be_had(shell, unused_port):
         stop.set()
 
         assert await asyncio.wait_for(task, 2) == 0
+
+
+@pytest.fixture
+def refusing():
+    """The address of an API server that takes no credentials, and what it was asked for."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        server.shutdown()
+        thread.join()
+
+
+async def test_refused_credentials_are_not_offered_in_a_hot_loop(shell, refusing):
+    """A 401 to everything is answered by a pause, is told by /readyz, and does not hold up the end."""
+    url, asked = refusing
+    async with shell(url) as (task, runtime, stop):
+        await asyncio.sleep(0.8)
+        assert any("401" in reason for reason in runtime.unready())
+        # Kopf's first look; the operator's own requests go elsewhere.
+        assert 1 <= asked.count("/api") <= 2
+        stop.set()
+
+        assert await asyncio.wait_for(task, 2) == 0
+
+
+def test_logins_keep_a_pace(clock):
+    """The first is at once, those that follow each other wait longer each time, and one after a good while does not."""
+    pace = LoginPace(clock)
+    pauses = []
+    for _ in range(7):
+        pauses.append(pace.pause())
+        clock.now += pauses[-1]
+    clock.now += LoginPace.LASTING
+
+    assert pauses == [0, 1, 2, 4, 8, 16, 30]
+    assert [pace.pause(), pace.pause()] == [0, 1]
 
 
 async def test_writes_on_their_way_are_finished_before_the_end(apart, shell):

@@ -2,7 +2,7 @@
 
 structlog renders; the standard library transports, so that the lines of Kopf, aiohttp and asyncio come out
 alike. Kopf's own `kopf.configure()` is not called, because it puts a handler of its own in front; and its
-logger `kopf.objects`, which has a line for each event of each object, is kept to warnings.
+loggers that have a line for each event of each object, or for each login, are kept to warnings.
 """
 
 import logging
@@ -13,7 +13,10 @@ import orjson
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-_QUIET = {"kopf.objects": logging.WARNING, "aiohttp.access": logging.WARNING, "kubernetes": logging.WARNING}
+_QUIET = dict.fromkeys(
+    ("kopf.objects", "kopf.activities", "kopf._core.engines.activities", "aiohttp.access", "kubernetes"),
+    logging.WARNING,
+)
 
 
 def get_logger() -> Any:

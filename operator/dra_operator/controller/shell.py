@@ -8,6 +8,7 @@ handler stops the runtime itself, because Kopf would cut its tasks off after fiv
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,7 +39,7 @@ class EndlessBackoff:
         if (task := asyncio.current_task()) is not None:
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
-        return self._seconds()
+        return self.seconds()
 
     def end(self) -> None:
         """Cancel the tasks that still ask the API server for something."""
@@ -46,11 +47,38 @@ class EndlessBackoff:
             task.cancel()
 
     @staticmethod
-    def _seconds() -> Iterator[float]:
+    def seconds() -> Iterator[float]:
+        """Yield 1, 2, 4, ... up to 30, for ever."""
         seconds = 1.0
         while True:
             yield seconds
             seconds = min(seconds * 2, 30.0)
+
+
+class LoginPace:
+    """How long to wait before the next login, so that credentials that are refused are not offered in a hot loop.
+
+    Kopf logs in anew after each 401 of its first look at what is served, and takes what it gets for new
+    credentials each time, since they end later. `clock` is a monotonic clock in seconds.
+    """
+
+    LASTING = 60.0
+    """Credentials that were good for so long, in seconds, are replaced at once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._backoff = EndlessBackoff.seconds()
+        self._last: float | None = None
+
+    def pause(self) -> float:
+        """Return how many seconds to wait before the login that is asked for now: 0, or 1, 2, 4, ... up to 30."""
+        now, pause = self._clock(), 0.0
+        if self._last is None or now >= self._last + self.LASTING:
+            self._backoff = EndlessBackoff.seconds()
+        else:
+            pause = next(self._backoff)
+        self._last = now + pause
+        return pause
 
 
 def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff) -> None:
@@ -80,6 +108,7 @@ def build_registry(
     the runtime has stopped.
     """
     registry = kopf.OperatorRegistry()
+    pace = LoginPace()
 
     @kopf.on.startup(registry=registry, id="runtime")
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
@@ -95,6 +124,7 @@ def build_registry(
 
     @kopf.on.login(registry=registry, id="access")
     async def login(**_: Any) -> kopf.ConnectionInfo:
+        await asyncio.sleep(pace.pause())
         return await asyncio.to_thread(access.connection_info)
 
     @kopf.on.probe(registry=registry, id="runtime")
