@@ -5,6 +5,7 @@ import pytest
 from dra_operator.cel.codegen import generate
 from dra_operator.cel.environment import STORED_137
 from dra_operator.cel.errors import CelError
+from dra_operator.cel.library.regex import Pattern
 from dra_operator.cel.planner import plan
 from dra_operator.cel.types import BOOL
 
@@ -105,3 +106,14 @@ def test_a_long_conjunction_nests_no_deeper_than_python_can(function, device):
     code = function(" && ".join(["device.driver == 'dra.example.com'"] * 150))
 
     assert code(device) is True
+
+
+@pytest.mark.parametrize(("pattern", "kept"), [("^dra[.]", 1), ("^dra[.]|\\\\PL+x", 0)])
+def test_code_keeps_small_patterns_alone(function, device, pattern, kept):
+    """Thousands of selectors are kept, and a large pattern takes half a megabyte."""
+    made = function(f"device.driver.matches('{pattern}')")
+
+    owners = [getattr(each, "__self__", None) for each in made.__globals__.values()]
+
+    assert made(device) is True
+    assert sum(isinstance(owner, Pattern) for owner in owners) == kept

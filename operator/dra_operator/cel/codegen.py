@@ -255,8 +255,10 @@ class _Generator:
             return trees.UnaryOp(trees.NOT, self.condition(arguments[0]))
         if name == "matches" and step.known_pattern and self.type_of(arguments[0]) == STRING:
             assert isinstance(arguments[1], Const)
-            matches = pattern(arguments[1].value).matches
-            return call_of(self.constant(matches), self.expression(arguments[0]))
+            known = pattern(arguments[1].value)
+            # Others can be large, and code is kept longer than they are.
+            if known.is_plain:
+                return call_of(self.constant(known.matches), self.expression(arguments[0]))
         if self.nested and name == "_+_":
             return call("added", *map(self.expression, arguments))
         callee = step.function.callee(map(self.type_of, arguments))

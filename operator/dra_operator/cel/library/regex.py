@@ -89,6 +89,11 @@ class Pattern:
         return answer
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is a plain pattern, and so a small one."""
+        return self._plain is not None
+
+    @property
     def instructions(self) -> int:
         """How many instructions it was compiled to."""
         return int(self._compiled.programsize)
