@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Explanation, Features, Limits
+from dra_operator.allocator.plain import PlainSearch
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
@@ -126,6 +128,18 @@ def scene() -> Scene:
     empty = Scene(Features.all_on(), Limits(), lambda: 0.0)
     empty.device_class()
     return empty
+
+
+@pytest.fixture
+def counted_only(scene: Scene) -> Iterator[Scene]:
+    """A cluster of one node in which the plain search must not be asked."""
+    scene.nodes("n")
+
+    def unexpected(_: PlainSearch) -> bool:
+        raise AssertionError("the plain search was asked")
+
+    with patch.object(PlainSearch, "run", unexpected):
+        yield scene
 
 
 @pytest.fixture

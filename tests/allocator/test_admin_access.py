@@ -1,10 +1,12 @@
 """Admin access: who may ask, and what it does to others."""
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Failed, Reason
+from dra_operator.allocator import Failed, Reason, Unsatisfied
+from dra_operator.allocator.plain import PlainSearch
 
 LABEL = "resource.kubernetes.io/admin-access"
 
@@ -63,3 +65,138 @@ def test_admin_access_does_not_tolerate_taints(admin_scene: Any, ask: Any) -> No
     admin_scene.slice("s", {"name": "a", "taints": [{"key": "k", "effect": "NoSchedule"}]}, nodeName="n1")
 
     assert admin_scene.picks(admin_scene.claim(ask("r", 1, adminAccess=True))) is None
+
+
+# --- counted, without the plain search
+
+
+@pytest.fixture
+def watched(counted_only: Any) -> Any:
+    """A labelled namespace, and two devices on a node, of which the first is in use; only counting may decide."""
+    counted_only.put("Namespace", "team", labels={LABEL: "true"})
+    counted_only.slice("s", "a", "b")
+    counted_only.hold("owner", "a", "pool")
+    return counted_only
+
+
+@pytest.mark.parametrize(
+    ("fields", "devices"),
+    [
+        pytest.param({}, ["r=a"], id="the first"),
+        pytest.param({"count": 2}, ["r=a", "r=b"], id="two"),
+        pytest.param({"allocationMode": "All"}, ["r=a", "r=b"], id="all"),
+    ],
+)
+def test_devices_in_use_are_counted(
+    watched: Any, ask: Any, fields: dict[str, Any], devices: list[str]
+) -> None:
+    """Whoever has a device, admin access finds it there."""
+    assert watched.picks(watched.claim(ask("r", **fields, adminAccess=True))) == devices
+
+
+@pytest.mark.parametrize("order", ["xy", "yx"])
+def test_the_same_request_without_admin_access_counts_free_devices(
+    watched: Any, ask: Any, order: str
+) -> None:
+    """Two requests of a claim ask for the same, but for admin access: one gets what is in use, the other cannot."""
+    requests = {"x": ask("x", 1, adminAccess=True), "y": ask("y")}
+    picks = watched.picks(watched.claim(*(requests[name] for name in order)))
+
+    assert sorted(picks) == ["x=a", "y=b"]
+
+
+def test_a_claim_counts_a_device_once(watched: Any, ask: Any) -> None:
+    """Three requests for two devices: what the claim has picked is gone for the rest of it."""
+    requests = [ask(name, 1, adminAccess=True) for name in "xyz"]
+
+    assert watched.picks(watched.claim(*requests[:2])) == ["x=a", "y=b"]
+    assert watched.decide(watched.claim(*requests)) == Unsatisfied()
+
+
+def test_all_devices_are_none_beside_one_of_them(watched: Any, ask: Any) -> None:
+    """The claim has one of them already."""
+    claim = watched.claim(ask("one", 1), ask("all", allocationMode="All", adminAccess=True))
+
+    assert watched.decide(claim) == Unsatisfied()
+
+
+def test_claims_behind_one_with_admin_access_count_what_it_leaves(watched: Any, ask: Any) -> None:
+    """It is the first of the attempt: what it picks is gone for those that follow, as upstream has it."""
+    first = watched.claim(ask("r", 1, adminAccess=True), name="x")
+    second = watched.claim(ask("r"), name="y")
+
+    assert watched.picks(first, second) == ["r=a", "r=b"]
+
+
+def test_values_are_counted_with_devices_in_use(counted_only: Any, ask: Any) -> None:
+    """The first pair with one value is in use, and admin access gets it."""
+    rails = {"a": 1, "b": 2, "c": 1, "d": 2, "e": 2}
+    counted_only.put("Namespace", "team", labels={LABEL: "true"})
+    counted_only.slice(
+        "s", *({"name": name, "attributes": {"rail": {"int": rail}}} for name, rail in rails.items())
+    )
+    counted_only.hold("owner", "a", "pool")
+    rule = {"matchAttribute": "gpu.example.com/rail"}
+
+    for fields, picks in (({"adminAccess": True}, ["r=a", "r=c"]), ({}, ["r=b", "r=d"])):
+        assert counted_only.picks(counted_only.claim(ask("r", 2, **fields), constraints=[rule])) == picks
+
+
+@pytest.mark.parametrize("fields", [{}, {"allocationMode": "All"}], ids=["one", "all"])
+def test_counters_have_to_fit_though_the_owner_has_paid(
+    counted_only: Any, ask: Any, fields: dict[str, Any]
+) -> None:
+    """Kubernetes charges admin access like others: what is used up is used up."""
+    uses = {"consumesCounters": [{"counterSet": "set", "counters": {"cores": {"value": "1"}}}]}
+    total = {"name": "set", "counters": {"cores": {"value": "2"}}}
+    counted_only.put("Namespace", "team", labels={LABEL: "true"})
+    counted_only.slice("c", sharedCounters=[total], pool="pool", count=2)
+    counted_only.slice("s", {"name": "a", **uses}, {"name": "b", **uses}, pool="pool", count=2)
+    claim = counted_only.claim(ask("r", **fields, adminAccess=True))
+    counted_only.hold("owner", "a", "pool")
+    with_one_left = counted_only.picks(claim)
+    counted_only.hold("other", "b", "pool")
+
+    assert with_one_left == (None if fields else ["r=a"])
+    assert counted_only.decide(claim) == Unsatisfied()
+
+
+def test_shares_have_to_have_room(counted_only: Any, ask: Any) -> None:
+    """A device that somebody has as a whole is there for a share, one that shares have filled is not."""
+    shareable = {"allowMultipleAllocations": True, "capacity": {"m": {"value": "4"}}}
+    counted_only.put("Namespace", "team", labels={LABEL: "true"})
+    counted_only.slice("s", *({"name": name, **shareable} for name in "ab"))
+    counted_only.use("owner", ask("r", 1, capacity={"requests": {"m": "3"}}))
+    counted_only.hold("other", "b", "pool")
+    requests = {"capacity": {"requests": {"m": "2"}}, "adminAccess": True}
+    both = [ask(name, 1, **requests) for name in "xy"]
+
+    assert counted_only.picks(counted_only.claim(*both)) == ["x=b", "y=b"]
+    assert counted_only.picks(counted_only.claim(*both, ask("z", 1, **requests))) is None
+
+
+# --- left to the plain search
+
+
+def test_a_selector_that_fails_on_a_device_in_use_ends_the_attempt(admin_scene: Any, ask: Any) -> None:
+    """Admin access looks at devices in use, so it meets their errors, too; others never look."""
+    admin_scene.slice("s", "a", {"name": "b", "attributes": {"kind": {"int": 1}}}, nodeName="n1")
+    admin_scene.hold("owner", "a", "n1")
+    selector = 'device.attributes["gpu.example.com"].kind == 1'
+    decision = admin_scene.decide(admin_scene.claim(ask("r", 1, selector, adminAccess=True)))
+
+    assert admin_scene.picks(admin_scene.claim(ask("r", 1, selector))) == ["r=b"]
+    assert isinstance(decision, Failed)
+    assert decision.reason is Reason.SELECTOR_FAILED
+
+
+def test_what_claims_before_have_picked_is_left_to_the_plain_search(admin_scene: Any, ask: Any) -> None:
+    """The same device is gone for one request and there for another: no set of devices says that."""
+    first, second = (
+        admin_scene.claim(ask("r", 1, adminAccess=admin), name=name)
+        for name, admin in (("x", False), ("y", True))
+    )
+    with patch.object(PlainSearch, "run", autospec=True, side_effect=PlainSearch.run) as asked:
+        assert admin_scene.picks(first, second) == ["r=a", "r=a"]
+
+    assert asked.call_count == 1

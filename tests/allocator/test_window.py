@@ -7,24 +7,11 @@ import pytest
 
 from dra_operator.allocator import Failed, Limits, Reason, Unsatisfied
 from dra_operator.allocator.plain import PlainSearch
-from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 
 
 def device(name: str, **attributes: Any) -> dict[str, Any]:
     """Return a device with attributes of kind int."""
     return {"name": name, "attributes": {key: {"int": value} for key, value in attributes.items()}}
-
-
-@pytest.fixture
-def counted_only(scene: Any) -> Any:
-    """A cluster of one node in which the plain search must not be asked."""
-    scene.nodes("n")
-
-    def unexpected(_: PlainSearch) -> bool:
-        raise AssertionError("the plain search was asked")
-
-    with patch.object(PlainSearch, "run", unexpected):
-        yield scene
 
 
 def test_a_later_request_without_candidates_ends_the_search(counted_only: Any, ask: Any) -> None:
@@ -125,6 +112,18 @@ def test_all_devices_of_a_kind_beside_others(counted_only: Any, ask: Any) -> Non
     assert counted_only.picks(counted_only.claim(*requests)) == ["two=d2", "two=d3", "all=d0", "all=d1"]
 
 
+def test_a_claim_for_all_devices_behind_another(counted_only: Any, ask: Any) -> None:
+    """Claims decided together are counted together, in whatever mode they ask."""
+    selector = 'device.attributes["gpu.example.com"].kind == 1'
+    counted_only.slice("s", *[device(f"d{number}", kind=number // 2) for number in range(4)])
+    claims = [
+        counted_only.claim(ask("one"), name="x"),
+        counted_only.claim(ask("all", 1, selector, allocationMode="All"), name="y"),
+    ]
+
+    assert counted_only.picks(*claims) == ["one=d0", "all=d2", "all=d3"]
+
+
 def test_all_devices_are_asked_about_in_use_or_not(scene: Any, ask: Any) -> None:
     """The selector fails on a device that is in use: upstream ends the attempt there."""
     scene.nodes("n")
@@ -154,7 +153,6 @@ def test_all_devices_are_at_least_one_and_at_most_so_many(scene: Any, ask: Any, 
 @pytest.mark.parametrize(
     ("fields", "devices"),
     [
-        pytest.param({"adminAccess": True}, [{"name": "a"}], id="admin access"),
         pytest.param(
             {"allocationMode": "All", "selectors": [{"cel": {"expression": 'device.attributes["x"].y'}}]},
             [{"name": "a"}],
@@ -173,7 +171,6 @@ def test_what_could_end_with_an_error_is_left_to_the_plain_search(
     """The plain search knows which device upstream looks at, and so which error comes first, if any."""
     scene.nodes("n")
     scene.slice("s", *devices)
-    scene.put("Namespace", "team", labels={ADMIN_ACCESS_LABEL: "true"})
     with patch.object(PlainSearch, "run", autospec=True, side_effect=PlainSearch.run) as asked:
         scene.decide(scene.claim(ask("r", **fields)))
 

@@ -2,7 +2,9 @@
 
 The pools of a node lie side by side in one row of positions. Requests of all claims follow each other in one list, each
 with its alternatives as sets of positions; constraints of all claims in another. A request for all devices is one for
-as many as there are, out of those that can be had: all or none. What cannot be said in these terms makes no board.
+as many as there are, out of those that can be had: all or none. To one for admin access devices in use are there as
+well; what one claim picks is gone for the rest of it and for the claims after it, whoever asked, as long as only the
+first of them asks for admin access. What cannot be said in these terms makes no board.
 Source: docs/engine sections 6 and 9.
 """
 
@@ -15,7 +17,7 @@ from dra_operator.allocator.candidates import CandidateKey
 from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Unsure
-from dra_operator.allocator.plan import MAX_DEVICES, ClaimPlan, RequestPlan
+from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
 from dra_operator.inventory import NodeView, Verdict
 
 Left = tuple[tuple[int, ...], ...]
@@ -89,7 +91,7 @@ def set_up(
     """Return the board for some countable claims on the nodes of a view, or that there is none. Raises AbortedError."""
     if view.error is not None or view.skips_operations:
         return UNSURE
-    masks: dict[int, int] = {}
+    masks: dict[tuple[int, bool], int] = {}
     rules: list[Rule] = []
     demands: list[Demand] = []
     for plan in plans:
@@ -101,12 +103,12 @@ def set_up(
         for request in plan.requests:
             choices: list[Choice] = []
             for item in request.alternatives:
-                mask = masks.get(id(item.key))
+                mask = masks.get((item.key.serial, item.admin_access))
                 if mask is None:
-                    row = _row(eligibility, item.key, view, budget)
+                    row = _row(eligibility, item, view, budget)
                     if row is UNSURE:
                         return UNSURE
-                    mask = masks[id(item.key)] = row
+                    mask = masks[item.key.serial, item.admin_access] = row
                 numbers = tuple(first + number for number in item.constraints)
                 if any(rules[number].groups.odd & mask for number in numbers):
                     return UNSURE
@@ -140,13 +142,13 @@ def set_up(
     )
 
 
-def _row(eligibility: Eligibility, key: CandidateKey, view: NodeView, budget: Budget) -> int | Unsure:
+def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:
     row = 0
     for start, pool in zip(view.starts, view.pools, strict=True):
-        wanted = eligibility.candidates_of(key, pool, budget)
+        wanted = eligibility.candidates_of(asked, pool, budget)
         if wanted is UNSURE:
             return UNSURE
-        row |= eligibility.judge(key, pool, wanted) << start
+        row |= eligibility.judge(asked.key, pool, wanted) << start
     return row
 
 

@@ -1,8 +1,10 @@
 """Eligibility: which devices of a pool a request may take, as far as each can be judged by itself.
 
 The fast searches count devices, so they need to know beforehand which ones the plain search would accept: those the key
-admits, which are free, whose shares leave room and whose counters fit what committed devices leave. Where the plain
-search could meet an error or a rule that is not about a device alone, nothing can be counted.
+admits, which are free, whose shares leave room and whose counters fit what committed devices leave. To admin access
+devices in use are as good as free ones, and nothing else is another: it has to have room, and its counters have to fit
+even where the owner of the device has paid them. Where the plain search could meet an error or a rule that is not about
+a device alone, nothing can be counted.
 Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.
 """
 
@@ -26,21 +28,22 @@ class Eligibility:
     candidates: Candidates
     groups: Grouping = field(default_factory=Grouping)
 
-    def candidates_of(self, key: CandidateKey, pool: PoolView, budget: Budget) -> int | Unsure:
-        """Return the devices that the key admits and that are free, or that only the plain search can tell.
+    def candidates_of(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Unsure:
+        """Return the devices that can be had as far as key and use go, or that only the plain search can tell.
 
-        It has to where a free device would end the attempt with an error, and where devices draw on counters in a way
-        that depends on more than what is left. Raises AbortedError.
+        It has to where one that it would look at ends the attempt with an error, and where devices draw on counters in
+        a way that depends on more than what is left. Raises AbortedError.
         """
-        free = pool.free
-        if not free:
+        usable = -1 if asked.admin_access else pool.free
+        if not usable:
             return 0
+        key = asked.key
         answers = key.answers.get(pool.serial)
         if answers is None:
             answers = self.candidates.ask(key, pool, budget)
-        if answers.errors & free:
+        if answers.errors & usable:
             return UNSURE
-        wanted = answers.mask & free
+        wanted = answers.mask & usable
         if wanted & pool.counted:
             layout = pool.counters
             if layout is None or not layout.is_plain or wanted & pool.counted & pool.shareable:

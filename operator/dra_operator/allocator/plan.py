@@ -74,9 +74,9 @@ class ClaimPlan:
     """A claim, ready to be searched for.
 
     `signature` is equal for claims that are the same search problem. `evaluates_used` says that devices in use are
-    looked at too, and `needs_free` that no node without a free device can serve it. `countable` says that there is no
-    admin access, that no derived attribute is asked for and no constraint applies to a request for all devices, and
-    that the numbers stay within what a claim can have whichever alternatives are chosen.
+    looked at too, and `needs_free` that no node without a free device can serve it. `countable` says that no derived
+    attribute is asked for, that no constraint applies to a request for all devices, and that the numbers stay within
+    what a claim can have whichever alternatives are chosen.
     """
 
     claim: ResourceClaim
@@ -132,7 +132,7 @@ def _claim_plan(
             takes = takes and count != 0
             evaluates_used = evaluates_used or item.count is None or item.admin_access
             by_number = count > 0 or (item.count is None and not item.constraints)
-            countable = countable and by_number and not item.admin_access and not derived
+            countable = countable and by_number and not derived
             alternatives.append(
                 (
                     item.key.serial,

@@ -4,8 +4,9 @@ What it finds is what the plain search finds. Without errors that one returns th
 (alternative, device, device, ...) in lexicographic order, where the devices of a request go upwards:
 
 - Without a constraint any `n` candidates are a solution, so the first sequence is the lowest `n` of them. A candidate
-  is a device that the key admits, that is free, that has room for the amounts and whose counters fit; for one device
-  at most, what others of the same attempt take does not matter, so these are asked of each device alone.
+  is a device that the key admits, that is free (or in use, for admin access), that has room for the amounts and whose
+  counters fit; for one device at most, what others of the same attempt take does not matter, so these are asked of
+  each device alone.
 - With matchAttribute constraints only, a solution lies within one group of devices with equal values. Of the groups
   with `n` candidates or more the one with the lowest candidate gives the lowest first device, and within it the lowest
   `n` are the lowest sequence. One device alone agrees with itself, and differs: it has to have the attribute.
@@ -67,7 +68,7 @@ class QuickSearch:
         eligibility = self.eligibility
         found: list[tuple[PoolView, int]] = []
         for number, pool in enumerate(view.pools):
-            wanted = eligibility.candidates_of(alternative.key, pool, budget)
+            wanted = eligibility.candidates_of(alternative, pool, budget)
             if wanted is UNSURE:
                 return UNSURE
             if not wanted:
@@ -101,7 +102,7 @@ class QuickSearch:
     ) -> list[tuple[PoolView, int]] | Unsure | None:
         wanted = 0
         for start, pool in zip(view.starts, view.pools, strict=True):
-            candidates = self.eligibility.candidates_of(alternative.key, pool, budget)
+            candidates = self.eligibility.candidates_of(alternative, pool, budget)
             if candidates is UNSURE or candidates & pool.counted:
                 return UNSURE
             if candidates & pool.charged:
@@ -124,7 +125,9 @@ class QuickSearch:
 
 def is_quick(plan: ClaimPlan) -> bool:
     """True if the quick search can be asked about a claim."""
-    return plan.countable and len(plan.requests) == 1 and not plan.evaluates_used
+    if not plan.countable or len(plan.requests) != 1:
+        return False
+    return not plan.evaluates_used or None not in [item.count for item in plan.requests[0].alternatives]
 
 
 def _lowest(wanted: int, count: int) -> Iterator[int]:

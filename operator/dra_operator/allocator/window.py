@@ -67,14 +67,22 @@ class WindowSearch:
 
 
 def is_countable(plans: Sequence[ClaimPlan]) -> bool:
-    """True if the window search can be asked about some claims: it counts, and does not go too deep."""
+    """True if the window search can be asked about some claims: it counts, and does not go too deep.
+
+    Admin access may take what claims before it in the same attempt have taken: devices then are not simply there or
+    gone, so only the first claim may ask for it.
+    """
     levels = 0
     for plan in plans:
-        if not plan.countable:
+        if not plan.countable or (levels and plan.evaluates_used and _asks_for_admin_access(plan)):
             return False
         for request in plan.requests:
             levels += 1 + max(item.count or MAX_DEVICES for item in request.alternatives)
     return levels <= _MOST_LEVELS
+
+
+def _asks_for_admin_access(plan: ClaimPlan) -> bool:
+    return any(item.admin_access for request in plan.requests for item in request.alternatives)
 
 
 def _found(plans: Sequence[ClaimPlan], board: Board, path: _Path) -> Found:
