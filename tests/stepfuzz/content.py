@@ -226,6 +226,12 @@ def a_claim(random: Random, style: Style, name: str) -> Any:
     requests = [
         a_request(random, style, f"r{number}") for number in range(random.choice([1, 1, 1, 1, 2, 2, 3, 4]))
     ]
+    if "exactly" in requests[0] and sometimes(random, style.admin / 3):
+        # The same devices, for admin access and not.
+        exactly = requests[0]["exactly"]
+        requests.append(
+            {"name": "twin", "exactly": {**exactly, "adminAccess": not exactly.get("adminAccess")}}
+        )
     names = [item["name"] for item in requests]
     constraints = [
         {
