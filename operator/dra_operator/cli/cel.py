@@ -7,14 +7,11 @@ Source: docs/cli.md.
 
 import codecs
 import gc
-import gzip
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 import click
 
@@ -26,6 +23,7 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
+from dra_operator.cli.lines import UNREADABLE, end, opened, why
 from dra_operator.cli.verdict import Refusal, Verdict, plain, refusal, show, verdict
 
 if TYPE_CHECKING:
@@ -74,7 +72,7 @@ def cases(file: Path, out: Path | None) -> None:
     gc.freeze()
     gc.set_threshold(_OBJECTS_A_COLLECTION)
     try:
-        with _opened(file, "rb") as source, _opened(out or Path("-"), "wb") as target:
+        with opened(file, "rb") as source, opened(out or Path("-"), "wb") as target:
             for number, row in enumerate(_rows(source.read()), 1):
                 name, answer, verdict = _answered(row, number)
                 try:
@@ -87,14 +85,9 @@ def cases(file: Path, out: Path | None) -> None:
                 target.write(line)
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
-    except (OSError, EOFError, zlib.error) as error:
-        _unusable(f"{file}: {getattr(error, 'strerror', None) or error}")
-    summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no cases"
-    click.echo(summary, err=True)
-    if counts["unreadable"]:
-        raise click.exceptions.Exit(2)
-    if counts["different"]:
-        raise click.exceptions.Exit(1)
+    except UNREADABLE as error:
+        _unusable(f"{file}: {why(error)}")
+    end(counts, "no cases")
 
 
 def _rows(content: bytes) -> Iterator[Any]:
@@ -254,12 +247,12 @@ def _text(expression: str | None, file: Path | None) -> str:
     if file is None:
         return _argument(expression or "")
     try:
-        with _opened(file, "rb") as source:
+        with opened(file, "rb") as source:
             return source.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         _unusable(f"{file}: byte {error.start} is not UTF-8")
-    except (OSError, EOFError, zlib.error) as error:
-        _unusable(f"{file}: {getattr(error, 'strerror', None) or error}")
+    except UNREADABLE as error:
+        _unusable(f"{file}: {why(error)}")
 
 
 def _argument(expression: str) -> str:
@@ -288,16 +281,3 @@ def _say(found: Verdict | Refusal) -> None:
         return
     for line in plain(found):
         click.echo(line)
-
-
-@contextmanager
-def _opened(path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
-    """Open a file; `-` is stdin or stdout, .gz is compressed."""
-    if str(path) == "-":
-        yield sys.stdin.buffer if mode == "rb" else sys.stdout.buffer
-    elif path.suffix == ".gz":
-        with gzip.open(path, mode) as compressed:
-            yield cast("IO[bytes]", compressed)
-    else:
-        with path.open(mode) as plain:
-            yield plain

@@ -9,7 +9,6 @@ import gzip
 import json
 import re
 import sys
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ import yaml
 
 from dra_operator.api.kinds import KINDS
 from dra_operator.cli.aliases import find_alias_problem
+from dra_operator.cli.lines import UNREADABLE, why
 
 try:
     from yaml import CSafeDumper as SafeDumper
@@ -110,7 +110,7 @@ def read(paths: Iterable[str]) -> Iterator[Found]:
         try:
             files = list(_files(path))
         except OSError as error:
-            yield Unreadable(f"{path}: {error.strerror or error}")
+            yield Unreadable(f"{path}: {why(error)}")
             continue
         if not files:
             yield Unreadable(f"{path}: no file in it ends in {', '.join(SUFFIXES[:3])}")
@@ -143,8 +143,8 @@ def _read_file(file: str) -> Iterator[Found]:
     name = "stdin" if file == STDIN else file
     try:
         text = _content(file).decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error) as error:
-        yield Unreadable(f"{name}: {getattr(error, 'strerror', None) or error}")
+    except UNREADABLE as error:
+        yield Unreadable(f"{name}: {why(error)}")
         return
     except UnicodeDecodeError as error:
         yield Unreadable(f"{name}: byte {error.start} is not UTF-8")

@@ -5,7 +5,6 @@ another node would change, to run the state of a cluster again that `snapshot` w
 Source: docs/cli.md.
 """
 
-import gzip
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,6 +16,7 @@ import typer
 
 from dra_operator.cli import outcomes
 from dra_operator.cli.gather import gather
+from dra_operator.cli.lines import opened, why
 from dra_operator.cli.manifests import read
 from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError, by_name
 from dra_operator.cli.pod_claims import make_claims
@@ -79,7 +79,7 @@ def simulate(
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
     except OSError as error:
-        _say([f"error: {out}: {error.strerror or error}"])
+        _say([f"error: {out}: {why(error)}"])
         raise typer.Exit(2) from None
     counts = Counter(outcome.state for outcome in decided)
     _say([", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]) or "no claims"])
@@ -101,11 +101,9 @@ def _print(decided: Sequence[Outcome], output: Format, out: Path | None) -> None
     text = _text(decided, output)
     if out is None:
         typer.echo(text, nl=False)
-    elif out.suffix == ".gz":
-        with gzip.open(out, "wb") as file:
-            file.write(text.encode())
     else:
-        out.write_text(text, encoding="utf-8")
+        with opened(out, "wb") as file:
+            file.write(text.encode())
 
 
 def _text(decided: Sequence[Outcome], output: Format) -> str:

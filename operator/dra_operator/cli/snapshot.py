@@ -6,16 +6,14 @@ Source: docs/cli.md.
 """
 
 import asyncio
-import gzip
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from dra_operator.cli.lines import opened, why
 from dra_operator.cli.manifests import write_yaml
 from dra_operator.cli.redact import redact
 
@@ -89,13 +87,12 @@ def snapshot(
         refuse(str(error))
     bodies = redact(taken.bodies) if redacted else taken.bodies
     try:
-        with _opened(out) as write:
-            for document in write_yaml(bodies):
-                write(document)
+        with opened(out or Path("-"), "wb") as file:
+            file.writelines(write_yaml(bodies))
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
     except OSError as error:
-        refuse(f"{out}: {error.strerror or error}")
+        refuse(f"{out}: {why(error)}")
     for note in taken.notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(_summary(bodies), err=True)
@@ -249,16 +246,3 @@ def _some(part: Body, *names: str) -> dict[str, Any]:
 def _summary(bodies: Iterable[Body]) -> str:
     kinds = [body["kind"] for body in bodies]
     return ", ".join(f"{kinds.count(name)} {name}" for name in TAKEN if name in kinds) or "nothing"
-
-
-@contextmanager
-def _opened(out: Path | None) -> Iterator[Callable[[bytes], Any]]:
-    if out is None:
-        yield sys.stdout.buffer.write
-        sys.stdout.buffer.flush()
-    elif out.suffix == ".gz":
-        with gzip.open(out, "wb") as packed:
-            yield packed.write
-    else:
-        with out.open("wb") as plain:
-            yield plain.write

@@ -1,0 +1,51 @@
+"""What commands that take and give files share: `-` and `.gz`, why a file cannot be read, how a comparison ends.
+
+Light on purpose: `cel check` loads it, and has to start at once.
+Source: docs/cli.md, "All commands".
+"""
+
+import gzip
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final, Literal, cast
+
+import click
+
+UNREADABLE: Final = (OSError, EOFError, zlib.error)
+"""What reading a file may raise; the last two where what is packed is cut short or garbled."""
+
+
+@contextmanager
+def opened(path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
+    """Open a file; `-` is stdin or stdout, .gz is compressed. Raises one of UNREADABLE, here or while it is read."""
+    if str(path) == "-":
+        if mode == "rb":
+            yield sys.stdin.buffer
+        else:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+    elif path.suffix == ".gz":
+        with gzip.open(path, mode) as compressed:
+            yield cast("IO[bytes]", compressed)
+    else:
+        with path.open(mode) as plain:
+            yield plain
+
+
+def why(error: BaseException) -> str:
+    """Return why a file cannot be read or written, without the name of the file."""
+    return str(getattr(error, "strerror", None) or error)
+
+
+def end(counts: Counter[str], nothing: str) -> None:
+    """Print how many rows ended how, or `nothing`, and end the command by it. Raises Exit with 2 or 1."""
+    summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    click.echo(summary or nothing, err=True)
+    if counts["unreadable"]:
+        raise click.exceptions.Exit(2)
+    if counts["different"]:
+        raise click.exceptions.Exit(1)
