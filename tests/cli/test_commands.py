@@ -1,5 +1,6 @@
 """The commands, as a person calls them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -75,6 +76,36 @@ def test_run_without_a_cluster_says_what_it_tried(call, tmp_path, monkeypatch):
 
     assert result.exit_code == 2
     assert str(tmp_path / "absent") in result.stderr
+
+
+def test_run_does_not_start_where_the_self_check_is_not_passed(tmp_path):
+    """Exit 1 before anything is asked; the one line of the log has claim, both answers and what to do."""
+    cluster, context = {"server": "http://127.0.0.1:1"}, {"cluster": "c", "user": "u"}
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": context}],
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(kubeconfig))
+    code = (
+        "import sys\n"
+        f"sys.argv = ['dra-operator', 'run', '--log-format', 'json', '--kubeconfig', {str(file)!r}]\n"
+        "from dra_operator.allocator import rehearsal_cluster\n"
+        "rehearsal_cluster.ANSWERS = {**rehearsal_cluster.ANSWERS, 'pair': 'amber: card-0'}\n"
+        "from dra_operator.cli import main\n"
+        "main()\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    (line,) = map(json.loads, result.stderr.splitlines())
+    assert (result.returncode, line["event"]) == (1, "self-check not passed")
+    assert 'claim "pair"' in line["why"]
+    assert 'expected "amber: card-0", found "amber: card-6, card-7"' in line["why"]
+    assert "install dra-operator anew" in line["why"]
 
 
 def test_every_setting_is_a_flag_of_run(call):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from dra_operator.allocator import rehearsal
 from dra_operator.cli.replay import app
 from dra_operator.cli.sequential import percentile
 
@@ -110,6 +111,33 @@ def test_the_heap_is_not_left_frozen(tmp_path: Path) -> None:
     run(tmp_path, scenario(claim("a")))
 
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "times"),
+    [pytest.param((), 1, id="warm"), pytest.param(("--cold",), 0, id="cold")],
+)
+def test_a_rehearsal_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], times: int
+) -> None:
+    """Once, however many scenarios follow; --cold does without."""
+    rehearsals: list[str] = []
+    monkeypatch.setattr(rehearsal, "rehearse", lambda: rehearsals.append("rehearsal"))
+    result = run(tmp_path, scenario(claim("a")), scenario(claim("b")), options=options)
+
+    assert result.exit_code == 0
+    assert len(rehearsals) == times
+
+
+def test_a_rehearsal_that_goes_wrong_ends_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is timed that does not decide as it should: exit 1, and what was wrong."""
+    monkeypatch.setattr(rehearsal, "SCENARIO", {})
+    result = run(tmp_path, scenario(claim("a")))
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "error: the self-check ended with KeyError: 'nodes'; " in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,11 @@ Source: docs/cli.md and the scenario format it refers to.
 """
 
 import gc
-import gzip
-import sys
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import click
 import orjson
@@ -21,6 +18,7 @@ import orjson
 from dra_operator.allocator import Allocated, Decision, Failed, Searching
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cli.compare import difference, is_equal
+from dra_operator.cli.lines import UNREADABLE, end, opened, why
 from dra_operator.cli.scenarios import load, read_row
 from dra_operator.cli.sequential import decide_one_by_one
 
@@ -42,8 +40,9 @@ _FILE: Final = click.Path(path_type=Path)
     help="How devices are searched for.",
 )
 @click.option("--sequential", is_flag=True, help="Claims one after the other, with times.")
+@click.option("--cold", is_flag=True, help="With --sequential: no rehearsal before the first scenario.")
 @click.option("--out", type=_FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
-def app(file: Path, *, seed: int, search: str, sequential: bool, out: Path | None) -> None:
+def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out: Path | None) -> None:
     """Decide recorded allocator scenarios again and compare with the recorded answers.
 
     FILE has scenarios, one JSON object a line; .gz is read, - is stdin.
@@ -54,8 +53,10 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, out: Path | Non
         # Scenarios hold nearly no cycles and go as they came. Claims that are timed meet the collector as in `run`.
         gc.freeze()
         gc.set_threshold(_OBJECTS_A_COLLECTION)
+    elif not cold:
+        _rehearse()
     try:
-        with _writer(out) as write, _reader(file) as lines:
+        with _writer(out) as write, opened(file, "rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     ended = _answer(
@@ -64,15 +65,22 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, out: Path | Non
                     counts[ended] += 1
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
-    except (OSError, EOFError, zlib.error) as error:
-        click.echo(f"{file}: {getattr(error, 'strerror', None) or error}", err=True)
+    except UNREADABLE as error:
+        click.echo(f"{file}: {why(error)}", err=True)
         raise click.exceptions.Exit(2) from None
-    summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no scenarios"
-    click.echo(summary, err=True)
-    if counts["unreadable"]:
-        raise click.exceptions.Exit(2)
-    if counts["different"]:
-        raise click.exceptions.Exit(1)
+    end(counts, "no scenarios")
+
+
+def _rehearse() -> None:
+    """Let the process do what it does once before anything is timed, and not in the first claims."""
+    # Only those who time anything need the cluster.
+    from dra_operator.allocator.rehearsal import RehearsalError, rehearse  # noqa: PLC0415
+
+    try:
+        rehearse()
+    except RehearsalError as error:
+        click.echo(f"error: {error}", err=True)
+        raise click.exceptions.Exit(1) from None
 
 
 def outcome(decision: Decision) -> dict[str, Any]:
@@ -131,23 +139,11 @@ def _answer(
 
 
 @contextmanager
-def _reader(path: Path) -> Iterator[BinaryIO]:
-    if str(path) == "-":
-        yield sys.stdin.buffer
-    elif path.suffix == ".gz":
-        with gzip.open(path) as file:
-            yield file  # type: ignore[misc]
-    else:
-        with path.open("rb") as file:
-            yield file
-
-
-@contextmanager
 def _writer(path: Path | None) -> Iterator[Write]:
     if path is None:
         yield lambda line: click.echo(orjson.dumps(line).decode())
         return
-    with gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb") as file:
+    with opened(path, "wb") as file:
 
         def write(line: Mapping[str, Any]) -> None:
             file.write(orjson.dumps(line) + b"\n")

@@ -19,7 +19,7 @@ def run(config: str | None, flags: Mapping[str, str]) -> None:
     from dra_operator.cli.settling import collect_seldom, settle, take_turns  # noqa: PLC0415
     from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
     from dra_operator.controller import logs  # noqa: PLC0415
-    from dra_operator.controller.shell import serve  # noqa: PLC0415
+    from dra_operator.controller.shell import is_sound, serve  # noqa: PLC0415
 
     take_turns()
     collect_seldom()
@@ -28,4 +28,7 @@ def run(config: str | None, flags: Mapping[str, str]) -> None:
         access = load_access(settings.kubeconfig or None, settings.context or None)
     except AccessError as error:
         refuse(str(error))
+    # Before the event loop: nobody is kept waiting by it.
+    if not is_sound():
+        raise typer.Exit(1)
     raise typer.Exit(asyncio.run(serve(settings, access, settle=settle)))

@@ -15,6 +15,7 @@ OPT_OUT_LABEL = "dra-operator.io/allocate"
 # Log texts: the life of the process.
 LISTENING = "listening"
 CANNOT_LISTEN = "cannot listen"
+NOT_SOUND = "self-check not passed"
 STARTING = "starting"
 STOPPING = "stopping"
 STOPPED = "stopped"

@@ -15,6 +15,7 @@ from typing import Any
 import kopf
 
 from dra_operator._version import __version__
+from dra_operator.allocator.rehearsal import RehearsalError, rehearse
 from dra_operator.cluster.access import Access
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
@@ -135,6 +136,19 @@ def build_registry(
         return runtime.summary()
 
     return registry
+
+
+def is_sound() -> bool:
+    """Return whether this installation decides a small cluster as it should; if not, the log says what is wrong.
+
+    It is the rehearsal as well: the first claim finds a process that has decided claims before.
+    """
+    try:
+        rehearse()
+    except RehearsalError as error:
+        log.critical(messages.NOT_SOUND, why=str(error), exc_info=error.__cause__)
+        return False
+    return True
 
 
 async def serve(

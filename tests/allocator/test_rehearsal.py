@@ -1,0 +1,132 @@
+"""The rehearsal: what it proves of an installation, and what it walks through."""
+
+import gc
+
+import pytest
+
+from dra_operator.allocator import selectors
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.plain import PlainSearch
+from dra_operator.allocator.quick import QuickSearch
+from dra_operator.allocator.rehearsal import RehearsalError, rehearse
+from dra_operator.allocator.rehearsal_cluster import ANSWERS, SCENARIO
+from dra_operator.allocator.window import WindowSearch
+from dra_operator.cel import CelError
+from dra_operator.inventory import Inventory
+
+SEARCHES = [
+    pytest.param(PlainSearch, "run", id="plain"),
+    pytest.param(QuickSearch, "search", id="quick"),
+    pytest.param(WindowSearch, "search", id="window"),
+]
+
+
+@pytest.fixture
+def instead(monkeypatch):
+    """Return what puts a function in the place of a method; it is given the method and its arguments."""
+
+    def put(owner, name, function):
+        original = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *arguments: function(original, *arguments))
+
+    return put
+
+
+def test_it_passes():
+    """What this code decides is what is known to be right."""
+    rehearse()
+
+
+def test_another_answer_is_told_with_the_known_one():
+    """Claim, search, both answers and what to do."""
+    with pytest.raises(RehearsalError) as found:
+        rehearse({**ANSWERS, "pair": "amber: card-0, card-1"})
+
+    assert str(found.value).startswith(
+        'claim "pair" of the self-check, plain search: expected "amber: card-0, card-1", '
+        'found "amber: card-6, card-7"; '
+    )
+    assert "install dra-operator anew" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "wrong", "search"),
+    [
+        pytest.param(PlainSearch, "run", False, "plain", id="plain"),
+        pytest.param(QuickSearch, "search", None, "counting", id="quick"),
+        pytest.param(WindowSearch, "search", None, "counting", id="window"),
+    ],
+)
+def test_a_broken_search_does_not_pass(instead, owner, method, wrong, search):
+    """Whichever it is, it is found out by the claims that come to it, and the kind of search is named."""
+    instead(owner, method, lambda *_: wrong)
+
+    with pytest.raises(RehearsalError, match=rf'{search} search: expected ".+", found "nothing"'):
+        rehearse()
+
+
+def test_what_comes_back_has_to_be_found_again(instead):
+    """A claim that is decided a second time gets what it got, as the first one's devices have been given back."""
+    instead(Allocator, "refresh", lambda original, self: None if self.ledger.version > 30 else original(self))
+
+    with pytest.raises(RehearsalError):
+        rehearse()
+
+
+def test_an_expression_that_does_not_compile_is_told(monkeypatch):
+    """The answer is an error, and its text follows."""
+
+    def refuse(expression, environment):
+        raise CelError("compile", f"no grammar in {environment.expressions} for {expression}")
+
+    monkeypatch.setattr(selectors, "compile_selector", refuse)
+
+    with pytest.raises(RehearsalError, match=r'claim "any" .+ found "fatal" \(.*no grammar in stored'):
+        rehearse()
+
+
+def test_an_exception_is_told_with_its_cause(instead):
+    """A library that does not do what it should ends the rehearsal like a wrong answer."""
+
+    def break_down(*_):
+        raise TypeError("unexpected keyword argument")
+
+    instead(Inventory, "put", break_down)
+
+    with pytest.raises(RehearsalError, match="ended with TypeError: unexpected keyword argument") as found:
+        rehearse()
+
+    assert isinstance(found.value.__cause__, TypeError)
+
+
+@pytest.mark.parametrize(("owner", "method"), SEARCHES)
+def test_each_search_is_run_often_enough(instead, owner, method):
+    """Python 3.11 adapts a function at its ninth call."""
+    calls = []
+
+    def count(original, *arguments):
+        calls.append(owner)
+        return original(*arguments)
+
+    instead(owner, method, count)
+    rehearse()
+
+    assert len(calls) >= 9
+
+
+def test_each_claim_has_an_answer():
+    """None is decided and not looked at."""
+    assert [claim["metadata"]["name"] for claim in SCENARIO["claims"]] == list(ANSWERS)
+
+
+def test_it_leaves_nothing_behind():
+    """The allocators and all they hold go with it."""
+
+    def alive():
+        gc.collect()
+        return sum(isinstance(item, Inventory | Allocator) for item in gc.get_objects())
+
+    before = alive()
+    rehearse()
+
+    assert alive() == before
