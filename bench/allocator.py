@@ -3,12 +3,17 @@
     python bench/allocator.py                                  # every workload, 3 rounds
     python bench/allocator.py cluster-01000 mig-00100          # these
     python bench/allocator.py cluster --ours-only              # all sizes of a shape; ours alone
+    python bench/allocator.py cluster-00010 --cold             # with what a process does only once in the first claims
     python bench/allocator.py mig --rounds 9 --against ../old  # this tree and another checkout of it, without Go
 
 For each workload (`--list` names them, any other size can be named too) both decide the same claims, one after the
 other, in a fresh process each round and by turns, so that a busy machine is busy for both. A claim's time runs from the
 claim to the state brought up to date, with the evaluation of its selectors in it; compiling them is told apart. What is
 printed is the median over the rounds. Whoever takes longer than `--seconds` in all gets no further round.
+
+An operator and a scheduler run for weeks, so both sides are measured warm: before its first claim each decides the
+cluster of the operator's rehearsal, the same number of times. `--cold` leaves that out on both sides. Either way both
+collect their garbage before the first claim.
 
 The answers are compared claim by claim: node, devices and the whole result except for the ids of shares. "By ours only"
 are claims on which the other ran out of its 10 s, "undecided" those on which ours gave up. The exit code is 1 if any
@@ -34,6 +39,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 from workloads import SHAPES, check, names, write
 
 from conformance.program import UnavailableError, find_or_build
+from dra_operator.allocator.rehearsal import TIMES
+from dra_operator.allocator.rehearsal_cluster import SCENARIO
 from dra_operator.cli.compare import is_equal
 from dra_operator.cli.sequential import percentile
 
@@ -114,8 +121,8 @@ class Row:
 # --- the two sides
 
 
-def play_ours(file: Path, search: str | None, tree: Path = ROOT) -> Round:
-    """Let ours decide the claims of a file; `tree` is the checkout that is run."""
+def play_ours(file: Path, options: Sequence[str], tree: Path = ROOT) -> Round:
+    """Let ours decide the claims of a file; `options` are those of `replay`, `tree` is the checkout that is run."""
     with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as out:
         command = [
             sys.executable,
@@ -126,8 +133,8 @@ def play_ours(file: Path, search: str | None, tree: Path = ROOT) -> Round:
             "--sequential",
             "--out",
             out.name,
+            *options,
         ]
-        command += [] if search is None else ["--search", search]
         text, peak = _run(command, None, {"PYTHONPATH": str(tree / "operator")})
         answers = [json.loads(line) for line in out]
     summary = json.loads(text)
@@ -141,10 +148,10 @@ def play_ours(file: Path, search: str | None, tree: Path = ROOT) -> Round:
     )
 
 
-def play_go(file: Path, program: Path) -> Round:
-    """Let Kubernetes' allocator decide the claims of a file."""
+def play_go(file: Path, program: Path, options: Sequence[str]) -> Round:
+    """Let Kubernetes' allocator decide the claims of a file; `options` are those of bench/upstream."""
     with file.open() as lines:
-        text, peak = _run([str(program), "-deadline", "10s", "sequential"], lines, {})
+        text, peak = _run([str(program), "-deadline", "10s", *options, "sequential"], lines, {})
     answer = json.loads(text)
     if "claims" not in answer:
         raise RuntimeError(f"{file.name}: {answer}")
@@ -157,6 +164,13 @@ def play_go(file: Path, program: Path) -> Round:
         peak=peak,
         answers=answer["claims"],
     )
+
+
+def write_rehearsal(folder: Path) -> Path:
+    """Write what ours decides before its first claim, as often as it does that, and return the file."""
+    file = folder / "rehearsal.jsonl"
+    file.write_text(TIMES * f"{json.dumps(SCENARIO)}\n")
+    return file
 
 
 def _run(command: Sequence[str], lines: TextIO | None, variables: dict[str, str]) -> tuple[str, float]:
@@ -311,6 +325,9 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=1, help="what chance follows in the workloads")
     parser.add_argument("--search", help="which search of ours, as dra-operator replay has them")
+    parser.add_argument(
+        "--cold", action="store_true", help="no rehearsal before the first claim, on either side"
+    )
     parser.add_argument("--ours-only", action="store_true", help="leave Kubernetes' allocator out")
     parser.add_argument(
         "--against", type=_checkout, metavar="TREE", help="measure against this checkout instead of Go"
@@ -327,16 +344,17 @@ def main() -> int:
     if arguments.list:
         print("\n".join(chosen))
         return 0
-    other = _other(arguments)
     load = os.getloadavg()[0]
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as scratch:
+        options = _options(arguments)
+        other = _other(arguments, Path(scratch))
         folder = arguments.folder or Path(scratch)
         print(line_of(title.format("Go" if arguments.against is None else "old") for title in HEAD))
         print(line_of(f"{'-' * (width - 1)}:" for width in WIDTHS), flush=True)
         for name in chosen:
             file = write(name, folder, seed=arguments.seed)
-            sides = [Side(lambda path: play_ours(path, arguments.search))]
+            sides = [Side(lambda path: play_ours(path, options))]
             if other is not None:
                 sides.append(Side(other))
             row = measure(name, file, sides, rounds=arguments.rounds, seconds=arguments.seconds)
@@ -374,18 +392,27 @@ def _sizes(shape: str) -> list[str]:
     return [name for name in names() if name.startswith(f"{shape}-")]
 
 
-def _other(arguments: argparse.Namespace) -> Callable[[Path], Round] | None:
+def _options(arguments: argparse.Namespace) -> list[str]:
+    """Return the options of ours."""
+    return [
+        *(["--cold"] if arguments.cold else []),
+        *([] if arguments.search is None else ["--search", arguments.search]),
+    ]
+
+
+def _other(arguments: argparse.Namespace, scratch: Path) -> Callable[[Path], Round] | None:
     """Return what ours is measured against."""
     if arguments.ours_only:
         return None
     if arguments.against is not None:
-        return lambda file: play_ours(file, arguments.search, arguments.against)
+        return lambda file: play_ours(file, _options(arguments), arguments.against)
     try:
         program = find_or_build()
     except UnavailableError as reason:
         print(f"{reason}; ours is measured alone, and its answers are not compared", file=sys.stderr)
         return None
-    return lambda file: play_go(file, program)
+    options = [] if arguments.cold else ["-rehearsal", str(write_rehearsal(scratch))]
+    return lambda file: play_go(file, program, options)
 
 
 if __name__ == "__main__":

@@ -26,9 +26,10 @@ type answer map[string]any
 
 func main() {
 	deadline := flag.Duration("deadline", 10*time.Second, "how long one scenario may take, or one of its claims if they are allocated one after the other")
+	rehearsal := flag.String("rehearsal", "", "a file of scenarios that sequential decides before it reads its first line")
 	rounds := flag.Int("rounds", 3, "how often time-cel measures; the median counts")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: upstream [-deadline 10s] [-rounds 3] allocate|sequential|cel|time-cel|decode <LINES >LINES")
+		fmt.Fprintln(os.Stderr, "usage: upstream [-deadline 10s] [-rehearsal FILE] [-rounds 3] allocate|sequential|cel|time-cel|decode <LINES >LINES")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -37,7 +38,9 @@ func main() {
 	case "allocate":
 		err = eachLine(os.Stdin, os.Stdout, func(line []byte) answer { return allocate(line, *deadline) })
 	case "sequential":
-		err = eachLine(os.Stdin, os.Stdout, func(line []byte) answer { return sequential(line, *deadline) })
+		if err = rehearse(*rehearsal, *deadline); err == nil {
+			err = eachLine(os.Stdin, os.Stdout, func(line []byte) answer { return sequential(line, *deadline) })
+		}
 	case "cel":
 		err = eachLine(os.Stdin, os.Stdout, newExpressions().answer)
 	case "time-cel":

@@ -8,6 +8,7 @@ import pytest
 
 from conformance.program import running
 from conformance.run import EXPRESSIONS, SCENARIOS, as_line, run
+from dra_operator.allocator.rehearsal_cluster import ANSWERS, SCENARIO
 
 COUNT = 2000
 SEED = 2026
@@ -23,3 +24,25 @@ def test_we_answer_as_upstream_does(program, kind):
     report = "\n".join(map(as_line, found.differences))
     assert not found.differences, f"seed {SEED}: {found.summary()}\n{report}"
     assert found.verdicts["equal"] > 0.9 * COUNT, found.summary()
+
+
+def test_upstream_answers_the_rehearsal_as_it_is_written_down(program):
+    """What the operator compares itself with when it starts is what Kubernetes' own allocator says."""
+    with running(program, "sequential") as upstream:
+        answer = upstream.ask(SCENARIO)
+
+    found = {claim["claim"]: _as_line(claim) for claim in answer["claims"]}
+    assert found == ANSWERS
+
+
+def _as_line(claim):
+    """Return an answer of upstream's in the words of the rehearsal."""
+    if "error" in claim:
+        return claim["errorKind"]
+    if claim["result"] is None:
+        return "nothing"
+    devices = [
+        " ".join([item["device"], *(" ".join(amount) for amount in item.get("consumedCapacity", {}).items())])
+        for item in claim["result"]["devices"]["results"]
+    ]
+    return f"{claim['node']}: {', '.join(devices)}"
