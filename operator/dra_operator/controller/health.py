@@ -2,8 +2,8 @@
 
 Kopf serves one path, and only after its start-up handlers returned. The operator has more to say: `/healthz`
 is red when nothing but a restart would help, `/readyz` is red, with the reasons, while the operator cannot do
-its work, which a restart would not change. Both speak plain text, for `kubectl describe pod` shows what a
-failed probe answered.
+its work, which a restart would not change. Both speak plain text, for people who ask with curl; of a failed
+probe the kubelet shows the status code alone.
 """
 
 from collections.abc import Callable, Sequence

@@ -101,11 +101,7 @@ class Discovery:
                 "kind": resource.kind,
                 "verbs": list(resource.verbs),
             }
-            if resource.short_names:
-                described["shortNames"] = list(resource.short_names)
-            if resource.categories:
-                described["categories"] = list(resource.categories)
-            resources.append(described)
+            resources.append(described | _other_names(resource))
             if resource.has_status:
                 resources.append(
                     {
@@ -146,6 +142,11 @@ class Discovery:
         }
 
 
+def _other_names(resource: Resource) -> Json:
+    names = {"shortNames": resource.short_names, "categories": resource.categories}
+    return {name: list(values) for name, values in names.items() if values}
+
+
 def _aggregated_resource(resource: Resource) -> Json:
     response_kind = {"group": "", "version": "", "kind": resource.kind}
     described: Json = {
@@ -155,10 +156,7 @@ def _aggregated_resource(resource: Resource) -> Json:
         "singularResource": resource.singular,
         "verbs": list(resource.verbs),
     }
-    if resource.short_names:
-        described["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        described["categories"] = list(resource.categories)
+    described |= _other_names(resource)
     if resource.has_status:
         described["subresources"] = [
             {"subresource": "status", "responseKind": response_kind, "verbs": _STATUS_VERBS}
