@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypedDict, Unpack
 
 
 class Effect(Enum):
@@ -18,6 +19,16 @@ class Effect(Enum):
     REFUSE = "refuse"
     LOSE_ANSWER = "lose answer"
     CUT_WATCH = "cut watch"
+
+
+class Which(TypedDict, total=False):
+    """Which requests meet a fault, and how many of them: the first one unless `times` says otherwise."""
+
+    times: int | None
+    verb: str | None
+    kind: str | None
+    subresource: str | None
+    name: str | None
 
 
 @dataclass(slots=True)
@@ -97,67 +108,29 @@ class Faults:
         self,
         code: int,
         *,
-        times: int | None = 1,
-        verb: str | None = None,
-        kind: str | None = None,
-        subresource: str | None = None,
-        name: str | None = None,
         reason: str = "",
         message: str = "",
         retry_after: int | None = None,
+        **which: Unpack[Which],
     ) -> Fault:
         """Answer with a Status of this code and do nothing else. A watch gets 410 inside its stream."""
+        reason = reason or _REASONS.get(code, "")
         return self._add(
-            Fault(
-                Effect.ANSWER,
-                times,
-                verb,
-                kind,
-                subresource,
-                name,
-                code=code,
-                reason=reason or _REASONS.get(code, ""),
-                message=message,
-                retry_after=retry_after,
-            )
+            Fault(Effect.ANSWER, code=code, reason=reason, message=message, retry_after=retry_after, **which)
         )
 
-    def delay(
-        self,
-        seconds: float,
-        *,
-        times: int | None = None,
-        verb: str | None = None,
-        kind: str | None = None,
-        subresource: str | None = None,
-        name: str | None = None,
-    ) -> Fault:
-        """Wait before the request is looked at."""
-        return self._add(Fault(Effect.DELAY, times, verb, kind, subresource, name, seconds=seconds))
+    def delay(self, seconds: float, **which: Unpack[Which]) -> Fault:
+        """Wait before the request is looked at; unless `times` is given, each time."""
+        which.setdefault("times", None)
+        return self._add(Fault(Effect.DELAY, seconds=seconds, **which))
 
-    def refuse(
-        self,
-        *,
-        times: int | None = 1,
-        verb: str | None = None,
-        kind: str | None = None,
-        subresource: str | None = None,
-        name: str | None = None,
-    ) -> Fault:
+    def refuse(self, **which: Unpack[Which]) -> Fault:
         """Close the connection without doing or answering anything."""
-        return self._add(Fault(Effect.REFUSE, times, verb, kind, subresource, name))
+        return self._add(Fault(Effect.REFUSE, **which))
 
-    def lose_answer(
-        self,
-        *,
-        times: int | None = 1,
-        verb: str | None = None,
-        kind: str | None = None,
-        subresource: str | None = None,
-        name: str | None = None,
-    ) -> Fault:
+    def lose_answer(self, **which: Unpack[Which]) -> Fault:
         """Do what was asked, then close the connection instead of answering."""
-        return self._add(Fault(Effect.LOSE_ANSWER, times, verb, kind, subresource, name))
+        return self._add(Fault(Effect.LOSE_ANSWER, **which))
 
     def cut_watch_after(self, events: int, *, times: int | None = 1, kind: str | None = None) -> Fault:
         """Break a watch that starts from now on, after this many events."""
