@@ -1,0 +1,71 @@
+"""The two sides of the benchmark of the allocator: each is given the same before its first claim."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dra_operator.allocator.rehearsal import TIMES
+from dra_operator.allocator.rehearsal_cluster import SCENARIO
+
+PROGRAM = Path(__file__).parents[2] / "bench" / "allocator.py"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    """Return bench/allocator.py as a module."""
+    before = sys.path[:]
+    sys.path[:0] = [str(PROGRAM.parent), str(PROGRAM.parents[1] / "tests")]
+    spec = importlib.util.spec_from_file_location("bench_allocator", PROGRAM)
+    module = sys.modules["bench_allocator"] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        del sys.modules["bench_allocator"]
+        sys.path[:] = before
+
+
+@pytest.fixture
+def commands(bench, monkeypatch, tmp_path):
+    """Let both sides play a round and return their commands; Go's rehearsal is read while it is there."""
+    seen = []
+    answer = {"claims": [{"milliseconds": 1.0}], "compileMilliseconds": 1.0}
+    answer |= dict.fromkeys(("mean_ms", "p50_ms", "p99_ms", "compile_ms"), 1.0)
+
+    def note(command, *_):
+        seen.append(command)
+        return json.dumps(answer), 1.0
+
+    monkeypatch.setattr(bench, "_run", note)
+    monkeypatch.setattr(bench, "find_or_build", lambda: Path("upstream"))
+    file = tmp_path / "workload.jsonl"
+    file.touch()
+
+    def play(*, cold):
+        arguments = SimpleNamespace(cold=cold, search=None, ours_only=False, against=None)
+        bench.play_ours(file, bench._options(arguments))
+        bench._other(arguments, tmp_path)(file)
+        return seen
+
+    return play
+
+
+def test_both_rehearse(commands):
+    """Go is given the cluster of ours, as often as ours decides it."""
+    ours, upstream = commands(cold=False)
+
+    assert "--cold" not in ours
+    lines = Path(upstream[upstream.index("-rehearsal") + 1]).read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [SCENARIO] * TIMES
+
+
+def test_neither_rehearses_cold(commands):
+    """What is left out on one side is left out on the other."""
+    ours, upstream = commands(cold=True)
+
+    assert "--cold" in ours
+    assert "-rehearsal" not in upstream
