@@ -6,7 +6,7 @@ would read the skip.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from controlplane import (
     running_control_plane,
     running_full_control_plane,
 )
+from dra_operator.cluster.access import load_access
+from dra_operator.cluster.session import ApiSession
 
 StartOperator = Callable[..., OperatorProcess]
 _HERE = Path(__file__).parent
@@ -94,6 +96,13 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 def client(control_plane: ControlPlane) -> Client:
     """Return the administrator's client."""
     return control_plane.client
+
+
+@pytest.fixture
+async def session(control_plane: ControlPlane) -> AsyncIterator[ApiSession]:
+    """Return the operator's own session with the API server, as the administrator."""
+    async with ApiSession(load_access(str(control_plane.admin_kubeconfig))) as opened:
+        yield opened
 
 
 @pytest.fixture

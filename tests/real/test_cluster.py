@@ -62,13 +62,6 @@ def allocate(claim, device="gpu-0", **changes):
 
 
 @pytest.fixture
-async def session(control_plane):
-    """A session as the administrator."""
-    async with ApiSession(load_access(str(control_plane.admin_kubeconfig))) as opened:
-        yield opened
-
-
-@pytest.fixture
 def make_claim(client, namespace):
     """Create a claim and return it as stored."""
 

@@ -5,20 +5,11 @@ import asyncio
 import pytest
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.cluster.access import load_access
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.events import EventRecorder
-from dra_operator.cluster.session import ApiSession
 
 CLAIMS = Served(KINDS["ResourceClaim"], "v1")
 CLASSES = Served(KINDS["DeviceClass"], "v1")
-
-
-@pytest.fixture
-async def session(control_plane):
-    """A session as the administrator."""
-    async with ApiSession(load_access(str(control_plane.admin_kubeconfig))) as opened:
-        yield opened
 
 
 @pytest.fixture
