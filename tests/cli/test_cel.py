@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -381,13 +379,3 @@ def test_an_expression_that_begins_with_a_minus_needs_help(run):
     assert "-- '-1 == 1'" in result.stderr
     assert run("check", "--", "-1 == 1").exit_code == 0
     assert "-- '" not in run("check", "--neww", "true").stderr
-
-
-def test_the_command_starts_without_kopf_and_kubernetes():
-    """`cel` imports neither, so that it starts at once."""
-    code = "import sys, dra_operator.cli.cel; print([m for m in ('kopf', 'kubernetes', 'celpy') if m in sys.modules])"
-
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "[]\n"
-    )

@@ -115,24 +115,6 @@ def test_every_setting_is_a_flag_of_run(call):
     assert all(f"--{name.replace('_', '-')} " in text for name in Settings.model_fields)
 
 
-@pytest.mark.parametrize("command", ["version", "cel", "replay"])
-def test_light_commands_import_neither_kopf_nor_kubernetes(command):
-    """They start in a third of a second, which those two alone take."""
-    code = (
-        "import sys\n"
-        f"sys.argv = ['dra-operator', {command!r}, '--help']\n"
-        "from dra_operator.cli import main\n"
-        "try:\n    main()\n"
-        "except SystemExit as done:\n"
-        "    assert not done.code, done.code\n"
-        "loaded = {'kopf', 'kubernetes'} & set(sys.modules)\n"
-        "assert not loaded, loaded\n"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
-    assert result.returncode == 0, result.stderr
-
-
 def test_the_module_is_the_command():
     """`python -m dra_operator` does what `dra-operator` does."""
     result = subprocess.run(

@@ -147,23 +147,6 @@ def test_plain_lines_have_neither_colour_nor_share(found):
     assert plain(found("device.driver == 'a'")) == ["type   bool", "cost   3 at most", "reads  driver"]
 
 
-def test_a_pipe_waits_neither_for_rich_nor_for_pydantic():
-    """Checking an expression loads nothing that takes longer than checking it."""
-    code = (
-        "import sys\n"
-        "sys.argv = ['dra-operator', 'cel', 'check', 'device.driver == \"a\"']\n"
-        "from dra_operator.cli import main\n"
-        "try:\n    main()\n"
-        "except SystemExit as done:\n    assert not done.code\n"
-        "loaded = {'rich', 'typer', 'pydantic', 'lark', 'orjson'} & set(sys.modules)\n"
-        "assert not loaded, loaded\n"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("type   bool\n")
-
-
 def test_a_terminal_gets_the_part_of_a_wide_line_that_is_wrong(shown):
     """Each line fits, and the caret stands below the place."""
     lines = ANY_CODE.sub("", shown(f"'{'a' * 500}' == device.drivr || '{'b' * 500}' == ''")).splitlines()
