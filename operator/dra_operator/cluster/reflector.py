@@ -28,7 +28,7 @@ import structlog
 
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.discovery import Served
-from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+from dra_operator.cluster.session import ApiError, ApiSession, ApiSilent, ApiUnreachable
 
 log = structlog.get_logger(__name__)
 
@@ -177,6 +177,10 @@ class Reflector:
                     self._resume = None
                 self.forbidden = error if error.status == 403 else None
                 await self._pause(str(error), error.retry_after)
+            except ApiSilent as error:
+                # A kind that nobody changes has nothing to say, and not even a bookmark where etcd tells no
+                # progress. If the connection is dead, the next watch tells more; enough time has passed.
+                log.info("watch silent, opened again", kind=self.served.kind.kind, why=str(error))
             except (ApiUnreachable, _BadStream) as error:
                 await self._pause(str(error), None)
             except Exception as error:

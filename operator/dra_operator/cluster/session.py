@@ -72,6 +72,10 @@ class ApiUnreachable(Exception):  # noqa: N818 - it says what is known
     """No answer that could be understood came back; whether the request took effect is unknown."""
 
 
+class ApiSilent(ApiUnreachable):
+    """A stream that was accepted said nothing for too long: it is dead, or there was nothing to say."""
+
+
 class ApiSession:
     """Requests to one API server. Create it inside a running event loop and close it, or use `async with`."""
 
@@ -137,13 +141,13 @@ class ApiSession:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a watch; the block gets the lines of the answer as they come.
 
-        Raises ApiError if the server refused, ApiUnreachable if the connection breaks or `idle_timeout`
+        Raises ApiError if the server refused, ApiUnreachable if the connection breaks, ApiSilent if `idle_timeout`
         seconds pass without a byte. The lines simply end where the server ends the watch.
         """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout, sock_read=idle_timeout)
         with _network_faults("GET", path):
             async with self._accepted("GET", path, params, limits) as response:
-                yield _lines(path, response.content)
+                yield _lines(path, response.content, idle_timeout)
 
     @contextlib.asynccontextmanager
     async def _accepted(
@@ -219,9 +223,17 @@ def _network_faults(method: str, path: str) -> Iterator[None]:
         raise ApiUnreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
 
 
-async def _lines(path: str, content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+@contextlib.contextmanager
+def _silence(path: str, seconds: float) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise ApiSilent(f"GET {path}: silent for {seconds:g} s") from error
+
+
+async def _lines(path: str, content: aiohttp.StreamReader, idle_timeout: float) -> AsyncIterator[bytes]:
     """Cut a stream into lines of any length; aiohttp's own limit is shorter than a slice of many devices."""
-    with _network_faults("GET", path):
+    with _network_faults("GET", path), _silence(path, idle_timeout):
         head: list[bytes] = []
         async for chunk in content.iter_any():
             first, *others = chunk.split(b"\n")
