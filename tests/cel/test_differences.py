@@ -22,6 +22,11 @@ TOLD = {
     "regex-group-name": ("'a'.matches('(?P<é>a)')", "value", True),
     "regex-work": (f"('a' + '{'a' * 9000}').matches('({'b?' * 700})c')", "error", LIMIT),
     "regex-size": (r"'a'.matches('\\PL{50}')", "compileError", "invalid matches argument"),
+    "message-names": (
+        "google.protobuf.Empty{}",
+        "compileError",
+        "undeclared reference to 'google.protobuf.Empty' (in container '')",
+    ),
     "sort-ties": ("lists.range(20).sortBy(x, x % 2)[1]", "value", "2"),
     "long-lists": (DOUBLED_LIST, "error", LIMIT),
     "long-texts": (DOUBLED_TEXT, "error", LIMIT),

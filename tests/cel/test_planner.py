@@ -6,6 +6,7 @@ from dra_operator.cel.environment import STORED_137
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.plan import Attribute, Choice, Const, Fold, Invoke, Logic, MakeList, Operand, Variable
 from dra_operator.cel.planner import plan
+from dra_operator.cel.values import TypeValue
 
 
 @pytest.fixture
@@ -113,3 +114,21 @@ def test_a_plain_call_keeps_its_arguments(step):
 
     assert isinstance(made, Invoke)
     assert [type(argument) for argument in made.arguments] == [Attribute, Const, Const]
+
+
+@pytest.mark.parametrize("name", ["int", "type", "map", "net.IP", "google.protobuf.Duration"])
+def test_the_name_of_a_type_is_a_constant(step, name):
+    """Its value is the type of that name."""
+    assert step(name).value == TypeValue(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["google.protobuf.Int64Value", "google.protobuf.Any", "kubernetes.DRADevice"]
+)
+@pytest.mark.parametrize("dot", ["", "."])
+def test_a_type_that_no_value_has_is_undefined(check, name, dot):
+    """The checker knows the device and the messages that become something else; the evaluation does not."""
+    with pytest.raises(CelError, match=f"reference to undefined type: {name}") as caught:
+        plan(check(dot + name), STORED_137)
+
+    assert caught.value.kind == "compile"

@@ -36,7 +36,7 @@ from dra_operator.cel.types import (
     parameter,
     type_of,
 )
-from dra_operator.cel.values import INT_MAX, INT_MIN, CelMap, Duration, Timestamp, Uint
+from dra_operator.cel.values import INT_MAX, INT_MIN, CelMap, Duration, Timestamp, TypeValue, Uint
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +164,14 @@ _VALUES: Final = {
     "optional_type": optional_of(parameter("V")),
     "net.IP": Type(Kind.OPAQUE, "net.IP"),
     "net.CIDR": Type(Kind.OPAQUE, "net.CIDR"),
-    DEVICE.name: DEVICE,
-    **{kind.name: kind for kind in (BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT)},
-    **{name: message.type for name, message in MESSAGES.items()},
+    **{kind.name: kind for kind in (BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT, DURATION, TIMESTAMP)},
 }
 TYPE_NAMES: Final[dict[str, Type]] = {
     "type": type_of(TYPE),
     **{name: type_of(kind) for name, kind in _VALUES.items()},
+    DEVICE.name: type_of(DEVICE),
+    **{name: type_of(message.type) for name, message in MESSAGES.items()},
 }
 """The type of each name that stands for a type when it is used as a value."""
+TYPE_VALUES: Final = {name: TypeValue(name) for name in ("type", *_VALUES)}
+"""The value of such a name; only the checker knows the device and the messages that become something else."""

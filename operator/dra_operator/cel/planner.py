@@ -10,10 +10,10 @@ from typing import Any, Final
 from dra_operator.cel import folding
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.dispatch import function
-from dra_operator.cel.environment import DEVICE, Environment
+from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import compile_error
 from dra_operator.cel.library.regex import Patterns
-from dra_operator.cel.messages import TYPE_NAMES
+from dra_operator.cel.messages import TYPE_VALUES
 from dra_operator.cel.nodes import (
     Call,
     Comprehension,
@@ -45,7 +45,6 @@ from dra_operator.cel.plan import (
 )
 from dra_operator.cel.qualify import KEYS
 from dra_operator.cel.types import Kind
-from dra_operator.cel.values import TypeValue
 
 _GO_NAMES: Final = {bytes: "types.Bytes", type(None): "types.Null"}
 
@@ -75,13 +74,13 @@ class _Planner:
     # --- attributes ---------------------------------------------------------------------------------------------
 
     def plan_ident(self, expr: Ident) -> Step:
-        name = expr.name
+        name = expr.name.removeprefix(".")
         if self.checked.type_of(expr).kind is Kind.TYPE:
-            kind = TYPE_NAMES.get(name.removeprefix("."))
-            if kind is None or kind.parameters == (DEVICE,):
+            value = TYPE_VALUES.get(name)
+            if value is None:
                 raise compile_error(f"reference to undefined type: {name}", expr.position)
-            return Const(expr.id, TypeValue(kind.parameters[0].name if kind.parameters else "type"))
-        return Attribute(Variable(expr.id, name.removeprefix("."), self._slot(name)))
+            return Const(expr.id, value)
+        return Attribute(Variable(expr.id, name, self._slot(expr.name)))
 
     def _slot(self, name: str) -> int:
         if not name.startswith("."):
