@@ -9,6 +9,7 @@ Source: docs/engine sections 2 and 3; docs/dra-semantics 3.2, 4.4, 5.1.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NamedTuple
 
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.capacity import CapacityError, Consumed, consume
@@ -23,9 +24,11 @@ from dra_operator.inventory import Features, PoolView, Slice, bits
 _MAX_AMOUNTS = 16_384
 
 
-@sealed
-class KeyContent:
-    """What a candidate key stands for: expressions in order, tolerations, and amounts by capacity name."""
+class KeyContent(NamedTuple):
+    """What a candidate key stands for: expressions in order, tolerations, and amounts by capacity name.
+
+    It is looked up for each request that is planned, and a tuple is hashed without a call.
+    """
 
     class_selectors: tuple[str, ...]
     request_selectors: tuple[str, ...]

@@ -6,7 +6,6 @@ Source: docs/dra-semantics 3.1 and 3.7.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -127,16 +126,22 @@ def _claim_plan(
         largest, takes = 0, True
         alternatives: list[object] = []
         for item in request.alternatives:
-            count, derived = item.count or 0, item.derived
-            largest = max(largest, count)
-            takes = takes and count != 0
-            evaluates_used = evaluates_used or item.count is None or item.admin_access
-            by_number = count > 0 or (item.count is None and not item.constraints)
-            countable = countable and by_number and not derived
+            count, derived = item.count, item.derived
+            if count is None:
+                evaluates_used, takes = True, False
+                countable = countable and not item.constraints
+            elif count > largest:
+                largest = count
+            elif count <= 0:
+                countable, takes = False, takes and count != 0
+            if item.admin_access:
+                evaluates_used = True
+            if derived:
+                countable = False
             alternatives.append(
                 (
                     item.key.serial,
-                    item.count,
+                    count,
                     item.admin_access,
                     tuple(sorted(derived.items())) if derived else (),
                     item.constraints,
@@ -152,7 +157,7 @@ def _claim_plan(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Planner:
     claim: ResourceClaim
     classes: Mapping[str, DeviceClass]
@@ -198,13 +203,15 @@ class _Planner:
         selectors, admin_access = self._check(name, request)
         device_class = self._class(name, request.device_class_name)
         amounts: Mapping[str, Quantity] = _NOTHING if request.capacity is None else request.capacity.requests
-        applicable = tuple(
-            [
-                number
-                for number, item in enumerate(constraints)
-                if not item.requests or parent in item.requests or name in item.requests
-            ]
-        )
+        applicable: tuple[int, ...] = ()
+        if constraints:
+            applicable = tuple(
+                [
+                    number
+                    for number, item in enumerate(constraints)
+                    if not item.requests or parent in item.requests or name in item.requests
+                ]
+            )
         derived: dict[str, str] = {}
         if request.derived_attributes:
             asked = {_attribute(constraints[number]) for number in applicable}
@@ -216,7 +223,9 @@ class _Planner:
             _expressions(name, device_class.spec.selectors),
             selectors,
             request.tolerations,
-            tuple(sorted([(key, amount.nano, amount.text) for key, amount in amounts.items()])),
+            tuple(sorted([(key, amount.nano, amount.text) for key, amount in amounts.items()]))
+            if amounts
+            else (),
         )
         # By position, in the order of the fields: where each claim asks for something new, one is made for each.
         return Alternative(
