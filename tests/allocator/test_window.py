@@ -7,6 +7,7 @@ import pytest
 
 from dra_operator.allocator import Failed, Limits, Reason, Unsatisfied
 from dra_operator.allocator.plain import PlainSearch
+from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 
 
 def device(name: str, **attributes: Any) -> dict[str, Any]:
@@ -110,6 +111,86 @@ def test_all_devices_of_a_kind_beside_others(counted_only: Any, ask: Any) -> Non
     requests = [ask("two", 2), ask("all", 1, selector, allocationMode="All")]
 
     assert counted_only.picks(counted_only.claim(*requests)) == ["two=d2", "two=d3", "all=d0", "all=d1"]
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        pytest.param({"taints": [{"key": "k", "effect": "NoSchedule"}]}, id="tainted"),
+        pytest.param(
+            {"consumesCounters": [{"counterSet": "set", "counters": {"n": {"value": "2"}}}]}, id="counters"
+        ),
+        pytest.param({"allowMultipleAllocations": True, "capacity": {"m": {"value": "1"}}}, id="full"),
+        pytest.param({}, id="in use"),
+    ],
+)
+@pytest.mark.parametrize("beside", [(), ("a",)], ids=["alone", "beside another"])
+def test_all_devices_are_all_or_none(
+    counted_only: Any, ask: Any, unfit: dict[str, Any], beside: tuple[str, ...]
+) -> None:
+    """One device that cannot be had, for whatever reason, and the claim gets none."""
+    total = {"name": "set", "counters": {"n": {"value": "1"}}}
+    counted_only.slice("c", sharedCounters=[total], pool="pool", count=2)
+    counted_only.slice("s", *beside, {"name": "b", **unfit}, pool="pool", count=2)
+    if "capacity" in unfit:
+        counted_only.use("user", ask("r", 1, "device.allowMultipleAllocations"))
+    elif not unfit:
+        counted_only.hold("user", "b", "pool")
+    decision = counted_only.decide(counted_only.claim(ask("r", allocationMode="All")))
+
+    assert decision == Unsatisfied()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"allocationMode": "All"}, {"allocationMode": "All", "adminAccess": True}, {"adminAccess": True}],
+)
+def test_a_claim_with_one_request_needs_no_board(counted_only: Any, ask: Any, fields: dict[str, Any]) -> None:
+    """The quick search decides it."""
+    counted_only.put("Namespace", "team", labels={ADMIN_ACCESS_LABEL: "true"})
+    counted_only.slice("s", "a")
+    with patch("dra_operator.allocator.window.set_up", side_effect=AssertionError("a board was made")):
+        assert counted_only.picks(counted_only.claim(ask("r", **fields))) == ["r=a"]
+
+
+def test_all_devices_of_several_pools_in_order(counted_only: Any, ask: Any) -> None:
+    """Pools by name, devices as published, those of other kinds left out."""
+    counted_only.slice("t", "c", {"name": "other", "allowMultipleAllocations": True}, pool="p2")
+    counted_only.slice("s", "b", "a", pool="p1")
+    claim = counted_only.claim(ask("r", 1, "!device.allowMultipleAllocations", allocationMode="All"))
+
+    assert counted_only.picks(claim) == ["r=b", "r=a", "r=c"]
+
+
+def test_all_devices_that_draw_on_the_same_counters(counted_only: Any, ask: Any) -> None:
+    """Each would fit alone; both do only if there is enough for two."""
+    uses = {"consumesCounters": [{"counterSet": "set", "counters": {"n": {"value": "1"}}}]}
+    counted_only.slice("s", {"name": "a", **uses}, {"name": "b", **uses}, pool="pool", count=2)
+    counted_only.slice("t", "c", pool="without")
+    claim = counted_only.claim(ask("r", allocationMode="All"))
+    picks = {}
+    for total in ("1", "2"):
+        counters = {"name": "set", "counters": {"n": {"value": total}}}
+        counted_only.slice("c", sharedCounters=[counters], pool="pool", count=2)
+        picks[total] = counted_only.picks(claim)
+
+    assert picks == {"1": None, "2": ["r=a", "r=b", "r=c"]}
+
+
+@pytest.mark.parametrize("before", [[], ["one"]], ids=["alone", "as an alternative"])
+def test_a_pool_that_is_not_complete_ends_a_claim_for_all_devices(scene: Any, before: list[str]) -> None:
+    """Upstream looks up all devices before it tries any alternative, even if the first would do."""
+    scene.nodes("n")
+    scene.slice("s", "a", pool="whole")
+    scene.slice("t", "b", pool="part", count=2)
+    alternatives = [
+        *({"name": name, "deviceClassName": "gpu", "count": 1} for name in before),
+        {"name": "all", "deviceClassName": "gpu", "allocationMode": "All"},
+    ]
+    decision = scene.decide(scene.claim({"name": "r", "firstAvailable": alternatives}))
+
+    assert isinstance(decision, Failed)
+    assert decision.reason is Reason.POOL_INCOMPLETE
 
 
 def test_a_claim_for_all_devices_behind_another(counted_only: Any, ask: Any) -> None:

@@ -10,6 +10,7 @@ What it finds is what the plain search finds. Without errors that one returns th
 - With matchAttribute constraints only, a solution lies within one group of devices with equal values. Of the groups
   with `n` candidates or more the one with the lowest candidate gives the lowest first device, and within it the lowest
   `n` are the lowest sequence. One device alone agrees with itself, and differs: it has to have the attribute.
+- All devices are one sequence, found or not: each has to be a candidate. No constraint applies to it.
 - Alternatives are asked in order and the first with an answer wins, as nothing follows that could fail.
 
 Where the plain search could meet an error this one says that it is unsure: a free device that ends the attempt, a list
@@ -24,8 +25,8 @@ from dataclasses import dataclass
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Answer, Found, Unsure
-from dra_operator.allocator.plan import Alternative, ClaimPlan
-from dra_operator.inventory import NodeView, PoolView
+from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan
+from dra_operator.inventory import NodeView, PoolView, Verdict, bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class QuickSearch:
         self, plan: ClaimPlan, alternative: Alternative, view: NodeView, budget: Budget
     ) -> list[tuple[PoolView, int]] | Unsure | None:
         count = alternative.count
-        assert count is not None
+        if count is None:
+            return self._all(alternative, view, budget)
         attributes: tuple[str, ...] = ()
         if alternative.constraints:
             constraints = [plan.constraints[number] for number in alternative.constraints]
@@ -91,6 +93,27 @@ class QuickSearch:
                     if len(found) == count:
                         return found
         return None
+
+    def _all(
+        self, alternative: Alternative, view: NodeView, budget: Budget
+    ) -> list[tuple[PoolView, int]] | Unsure | None:
+        eligibility = self.eligibility
+        found: list[tuple[PoolView, int]] = []
+        refused = False
+        counted = 0
+        for pool in view.pools:
+            wanted = eligibility.candidates_of(alternative, pool, budget)
+            # They are asked about in use or not.
+            answers = eligibility.candidates.ask(alternative.key, pool, budget)
+            if wanted is UNSURE or answers.errors or pool.verdict is not Verdict.COMPLETE:
+                return UNSURE
+            every = answers.selectable
+            refused = refused or every != eligibility.judge(alternative.key, pool, wanted)
+            counted |= every & pool.counted
+            found += [(pool, position) for position in bits.each(every)]
+        if len(found) > MAX_DEVICES or (counted and len(found) > 1):
+            return UNSURE
+        return None if refused or not found else found
 
     def _matching(
         self,
@@ -127,7 +150,8 @@ def is_quick(plan: ClaimPlan) -> bool:
     """True if the quick search can be asked about a claim."""
     if not plan.countable or len(plan.requests) != 1:
         return False
-    return not plan.evaluates_used or None not in [item.count for item in plan.requests[0].alternatives]
+    # A request for all devices may end the attempt before any alternative is tried.
+    return not plan.evaluates_used or len(plan.requests[0].alternatives) == 1
 
 
 def _lowest(wanted: int, count: int) -> Iterator[int]:
