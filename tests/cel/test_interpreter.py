@@ -53,6 +53,14 @@ def test_an_error_has_its_place(failing, text, message, marked):
     assert (error.message, error.position) == (message, text.index(marked))
 
 
+@pytest.mark.parametrize("index", ["1.5", "18446744073709551615u", "1e19"])
+def test_what_no_list_can_have_as_an_index_fails_also_where_it_may_be_absent(failing, index):
+    """It is an error and not an absence, as what is no number is."""
+    error, _ = failing(f"[1][?dyn({index})]")
+
+    assert error.message.startswith("unsupported index value")
+
+
 def test_an_error_costs_what_was_evaluated_before_it(failing):
     """A list ends with its first element that fails; what stands behind it costs nothing."""
     _, alone = failing("[1 / 0]")

@@ -146,3 +146,11 @@ def test_a_later_entry_replaces_an_earlier_one():
 def test_go_holds_a_type_as_its_name_and_an_optional_value_as_what_is_in_it(value, content):
     """Everything else is held as itself, and nothing as nothing."""
     assert held(value) == content
+
+
+def test_a_type_is_one_key_wherever_it_is_asked_for():
+    """There is each type once, as in Go."""
+    found = CelMap([(TypeValue("int"), 1), (TypeValue("string"), 2)])
+
+    assert found.find(TypeValue("int")) == 1
+    assert found.find(TypeValue("bool")) is MISSING

@@ -6,7 +6,7 @@ Source: cel-go `interpreter/attributes.go`, `refQualify` and the qualifiers by t
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, runtime_error
-from dra_operator.cel.values import MISSING, CelMap, Optional_, Uint, type_name
+from dra_operator.cel.values import INT_MAX, MISSING, CelMap, Optional_, Uint, type_name
 
 KEYS: Final = frozenset((str, int, Uint, bool, float))
 """The types of what can stand in brackets."""
@@ -34,11 +34,11 @@ def look_up(value: Any, key: Any) -> Any:
 
 def _index(key: Any) -> int:
     kind = type(key)
-    if kind is int or kind is Uint:
+    if kind is int or (kind is Uint and key <= INT_MAX):
         return int(key)
     if kind is float and key.is_integer() and -(2**63) < key < 2**63:
         return int(key)
-    if kind is float:
+    if kind is float or kind is Uint:
         raise runtime_error(f"unsupported index value {key_text(key)} in list")
     raise runtime_error(f"unsupported index type '{type_name(key)}' in list")
 

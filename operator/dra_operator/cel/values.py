@@ -223,7 +223,7 @@ TYPE_NAMES: Final[dict[type, str]] = {
 }
 _COMPARABLE: Final = frozenset(("net.IP", "net.CIDR"))
 """The types of Kubernetes that Go holds by value; the others are pointers, each a key of its own."""
-_HASHED_BY_VALUE: Final = frozenset((bool, float, Uint, type(None), Duration, Timestamp))
+_HASHED_BY_VALUE: Final = frozenset((bool, float, Uint, type(None), Duration, Timestamp, TypeValue))
 
 
 def legal_text(text: Any) -> Any:
