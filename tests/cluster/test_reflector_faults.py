@@ -160,6 +160,20 @@ async def test_repeated_410_backs_off(script, mirror):
     assert watching.waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
 
 
+@pytest.mark.parametrize(
+    "expired", [lines(event("ERROR", {"code": 410})), status(410)], ids=["ERROR", "HTTP"]
+)
+async def test_a_list_after_an_outage_does_not_wait_as_long_as_the_outage(script, mirror, expired):
+    """An API server that was started anew answers 410 to every kind; the first such answer costs a short pause."""
+    away = lines(then="cut")
+    script.then(*GOOD, away, away, expired, listed(thing("a", 1)), expired, listed(thing("a", 1)), QUIET)
+    watching = mirror()
+
+    await watching.until(lambda: watching.reflector.counters.lists == 3)
+
+    assert watching.waits == [0.25, 0.5, 0.25, 0.5]
+
+
 async def test_event_resets_the_pause(script, mirror):
     """After something useful arrived, the next fault starts with a short pause again."""
     away = status(503)

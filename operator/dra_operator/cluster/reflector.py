@@ -144,6 +144,7 @@ class Reflector:
         self._failures = 0
         self._fruitless = 0
         self._interrupted = False
+        self._away = False
 
     def __len__(self) -> int:
         """Return how many objects there are."""
@@ -170,24 +171,38 @@ class Reflector:
                     await self._list()
                 await self._watch(self._resume or "")
             except _Expired as error:
-                self._resume = None
+                self._begin_anew()
                 await self._pause(str(error), None)
             except ApiError as error:
                 if error.status in (400, 410):  # 400: a resourceVersion that this server cannot read
-                    self._resume = None
+                    self._begin_anew()
                 self.forbidden = error if error.status == 403 else None
                 await self._pause(str(error), error.retry_after)
             except ApiSilent as error:
                 # A kind that nobody changes has nothing to say, and not even a bookmark where etcd tells no
                 # progress. If the connection is dead, the next watch tells more; enough time has passed.
                 log.info("watch silent, opened again", kind=self.served.kind.kind, why=str(error))
-            except (ApiUnreachable, _BadStream) as error:
+            except ApiUnreachable as error:
+                self._away = True
+                await self._pause(str(error), None)
+            except _BadStream as error:
                 await self._pause(str(error), None)
             except Exception as error:
                 # Whatever else there may be: a kind that stands still for ever is worse than a traceback in
                 # the log.
                 log.exception("reflector goes on after a defect", kind=self.served.kind.kind)
                 await self._pause(f"{type(error).__name__}: {error}", None)
+
+    def _begin_anew(self) -> None:
+        """Have the next attempt make a list, since the version to resume from is too old.
+
+        So it is for every kind after an API server was started anew. It answers again: the list need not wait as
+        long as the server was away.
+        """
+        self._resume = None
+        if self._away:
+            self._failures = 0
+        self._away = False
 
     def end(self) -> None:
         """Deliver all objects as gone, since their kind is not served any more; `run` must have ended.
@@ -358,6 +373,7 @@ class Reflector:
     def _well(self) -> None:
         self._heard()
         self._failures = 0
+        self._away = False
 
     async def _pause(self, trouble: str, retry_after: float | None) -> None:
         self._failures += 1
