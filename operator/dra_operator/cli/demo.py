@@ -7,6 +7,8 @@ demo.yaml.
 
 import asyncio
 import contextlib
+import shutil
+import sysconfig
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -177,10 +179,25 @@ async def _summary(session: Any) -> str:
 
 
 def _say_what_next() -> None:
+    program = _program()
+    following = {
+        f"{program} demo --serve": "keep it up, and use kubectl on it",
+        f"{program} run --kubeconfig F": "run the operator on a cluster of yours",
+        "docs/user.md": "what claims can ask for, and what the reasons mean",
+    }
+    width = max(map(len, following))
     typer.echo("Try next:")
-    typer.echo("  dra-operator demo --serve         keep it up, and use kubectl on it")
-    typer.echo("  dra-operator run --kubeconfig F   run the operator on a cluster of yours")
-    typer.echo("  docs/user.md                      what claims can ask for, and what the reasons mean")
+    for what, for_what in following.items():
+        typer.echo(f"  {what:{width}}   {for_what}")
+
+
+def _program() -> str:
+    """Return how a shell calls this program from here: `make demo` installs it where no PATH leads."""
+    installed = Path(sysconfig.get_path("scripts"), "dra-operator")
+    if shutil.which("dra-operator") or not installed.exists():
+        return "dra-operator"
+    here = Path.cwd()
+    return str(installed.relative_to(here) if installed.is_relative_to(here) else installed)
 
 
 def _say_how_to_go_on(kubeconfig: Path, url: str) -> None:
