@@ -8,7 +8,11 @@ from unittest.mock import patch
 import pytest
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Explanation, Features, Limits
+from dra_operator.allocator.board import Board, set_up
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.plain import PlainSearch
+from dra_operator.allocator.stock import Stock
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
@@ -164,4 +168,25 @@ def scene_with() -> Callable[..., Scene]:
         made.device_class()
         return made
 
+    return build
+
+
+@pytest.fixture
+def stock_of(scene: Scene) -> Callable[..., Stock]:
+    """Set up the stock of node `n`, the only one, for a claim; its keys are numbered by request."""
+
+    def build(claim: Any) -> Stock:
+        allocator = scene.allocator
+        allocator.refresh()
+        eligibility = Eligibility(allocator.availability, allocator.candidates)
+        plan = allocator.plan(claim)
+        view = allocator.availability.views.of_node("n")
+        board = set_up(eligibility, [plan], view, Budget(Limits(), lambda: 0.0))
+        assert isinstance(board, Board)
+        stock = Stock(board)
+        for request in plan.requests:
+            stock.number_of(request.alternatives[0].key)
+        return stock
+
+    scene.nodes("n")
     return build

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from dra_operator.allocator import Allocated, Limits, Searching
+from dra_operator.allocator import Allocated, Failed, Limits, Searching, Unsatisfied
 from stepfuzz.hard import Case, decide_twice
 
 
@@ -27,3 +27,13 @@ def test_a_tight_claim_is_decided_within_few_tries() -> None:
         decided += isinstance(decision, Allocated) or getattr(decision, "kind", "") != "aborted"
 
     assert decided == 40
+
+
+def test_what_is_looked_at_counts_as_tries() -> None:
+    """A claim that takes 94 tries and the work of 172 is given up where 120 may be made, and that is not a no."""
+    case = Case(Random("large 100"), most=32)  # noqa: S311 - a seed makes a run repeatable
+    given_up = case.allocator(Searching.COUNTING, Limits(tries=120)).allocate(case.claims)
+
+    assert isinstance(given_up, Failed)
+    assert given_up.kind == "aborted"
+    assert case.allocator(Searching.COUNTING, Limits(tries=200)).allocate(case.claims) == Unsatisfied()

@@ -1,36 +1,6 @@
 """What devices have to give in parts."""
 
-from collections.abc import Callable
 from typing import Any
-
-import pytest
-
-from dra_operator.allocator import Limits
-from dra_operator.allocator.board import Board, set_up
-from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.eligible import Eligibility
-from dra_operator.allocator.stock import Stock
-
-
-@pytest.fixture
-def stock_of(scene: Any) -> Callable[..., Stock]:
-    """Set up the stock of node `n` for a claim; its keys are numbered by request."""
-
-    def build(claim: Any) -> Stock:
-        allocator = scene.allocator
-        allocator.refresh()
-        eligibility = Eligibility(allocator.availability, allocator.candidates)
-        plan = allocator.plan(claim)
-        view = allocator.availability.views.of_node("n")
-        board = set_up(eligibility, [plan], view, Budget(Limits(), lambda: 0.0))
-        assert isinstance(board, Board)
-        stock = Stock(board)
-        for request in plan.requests:
-            stock.number_of(request.alternatives[0].key)
-        return stock
-
-    scene.nodes("n")
-    return build
 
 
 def test_room_is_what_committed_shares_and_those_in_flight_leave(scene: Any, ask: Any, stock_of: Any) -> None:
@@ -44,7 +14,6 @@ def test_room_is_what_committed_shares_and_those_in_flight_leave(scene: Any, ask
     assert stock.room(0, {}) == {"m": 8_000_000_000}
     assert stock.room(0, in_flight) == {"m": 5_000_000_000}
     assert full == 0b100
-    assert (stock.slots(0, {}), stock.slots(0, in_flight)) == (2, 1)
 
 
 def test_devices_that_want_more_than_is_left_are_unfit(scene: Any, ask: Any, stock_of: Any) -> None:

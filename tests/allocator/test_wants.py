@@ -35,12 +35,12 @@ def wants_of(scene: Any) -> Callable[..., tuple[Wants, Situation]]:
 
 
 def test_a_device_picked_is_gone_for_all(scene: Any, ask: Any, wants_of: Any) -> None:
-    """For other requests altogether, for its own also those below it."""
+    """For other requests, and for what is missing of its own."""
     scene.slice("s", "a", "b", "c")
     wants, now = wants_of(scene.claim(ask("r", 2), ask("q")))
     after = wants.pick(now, now.wants[0][0], 0b010)
 
-    assert [union_of(want) for want in after.wants] == [0b100, 0b101]
+    assert [union_of(want) for want in after.wants] == [0b101, 0b101]
     assert [least_of(want) for want in after.wants] == [1, 1]
 
 

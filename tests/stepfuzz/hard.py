@@ -13,7 +13,16 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from dra_operator.allocator import AdminAccess, Allocator, Decision, Failed, Limits, Searching, window
+from dra_operator.allocator import (
+    AdminAccess,
+    Allocator,
+    Decision,
+    Failed,
+    Limits,
+    Searching,
+    hardest,
+    window,
+)
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from stepfuzz.content import Body, read, sometimes
@@ -234,8 +243,11 @@ class Case:
 
 
 def decide_twice(case: Case) -> tuple[Decision, Decision | None]:
-    """Return what the search that begins with the hardest decides, and the plain one; None if that gives up."""
-    with patch.object(window, "_TRIES_BEFORE_HARDEST", 1):
+    """Return what the search that begins with the hardest decides, and the plain one; None if that gives up.
+
+    The first begins again after a few tries, as it does with claims that are harder than these.
+    """
+    with patch.object(window, "_TRIES_BEFORE_HARDEST", 1), patch.object(hardest, "_PATIENCE", 3):
         ours = case.allocator(Searching.COUNTING, Limits(None, None, None)).allocate(case.claims)
     plain = case.allocator(Searching.PLAIN, Limits(_STEPS, None)).allocate(case.claims)
     return ours, None if _gave_up(plain) else plain

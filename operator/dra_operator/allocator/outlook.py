@@ -3,23 +3,29 @@
 The bounds of `bounds` look at what is left and what constraints admit. These look at wants, in which all that is known
 is merged: shares by the room that is left for them, counters by what fits. So they see more, and cost more.
 
-- Narrowing: a matching rule keeps only those groups that have room for all wants bound to it.
-- Places: wants can be given devices of their own, a shared one to as many as it has room for. By augmenting paths.
-- Sums: of counters and capacities there is enough (`sums`).
+- Narrowing: a matching rule keeps only those groups that have room and places for all wants bound to it.
+- Places: wants can be given devices of their own, a shared one to as many as it has room for (`guests`). By augmenting
+  paths.
+- Sums: of counters and capacities there is enough (`sums`); of devices that draw on counters enough fit together
+  (`packing`).
 - Groups: matching rules by the same attribute need whole groups of their own. Values: distinct rules, different ones.
 
 Source: docs/engine section 7.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dra_operator.allocator.board import Board, InFlight
 from dra_operator.allocator.bounds import Rule, can_be_matched
+from dra_operator.allocator.guests import Guests
+from dra_operator.allocator.packing import Packing
 from dra_operator.allocator.stock import Stock
 from dra_operator.allocator.sums import Sums
 from dra_operator.allocator.wants import Option, Situation, Want, least_of, union_of
+
+_STATES_A_LOOK = 12
 
 
 class _Bound(NamedTuple):
@@ -32,12 +38,18 @@ class _Bound(NamedTuple):
 
 @dataclass(slots=True)
 class Outlook:
-    """The bounds for one board. `blame` counts, by request, how often it was the one that could not be served."""
+    """The bounds for one board.
+
+    `blame` counts, by request, how often it was the one that could not be served.
+    """
 
     board: Board
     stock: Stock
     blame: list[int] = field(init=False)
+    _looked: int = 0
     _sums: Sums = field(init=False)
+    _guests: Guests = field(init=False)
+    _packing: Packing = field(init=False)
     _bound: list[list[int]] = field(init=False)
     _kept: dict[object, int] = field(default_factory=dict)
     _answers: dict[object, bool] = field(default_factory=dict)
@@ -45,6 +57,8 @@ class Outlook:
     def __post_init__(self) -> None:
         self.blame = [0] * len(self.board.demands)
         self._sums = Sums(self.stock)
+        self._guests = Guests(self.stock)
+        self._packing = Packing(self.stock)
         self._bound = [
             [
                 number
@@ -53,6 +67,11 @@ class Outlook:
             ]
             for rule in range(len(self.board.rules))
         ]
+
+    @property
+    def looked(self) -> int:
+        """How many wants were looked at, which is what the bounds cost; states of packings are worth a part of one."""
+        return self._looked + self._packing.states // _STATES_A_LOOK
 
     def narrowed(self, now: Situation) -> Situation | None:
         """Return the situation without groups that have no room for what is bound to a rule, or None for hopeless."""
@@ -67,7 +86,9 @@ class Outlook:
             ]
             if not live or (len(live) == 1 and _is_single(wants[live[0]])):
                 continue
-            kept = self._groups_with_room(number, rule, [wants[request] for request in live])
+            bound = [wants[request] for request in live]
+            kept = self._groups_with_room(number, rule, bound)
+            kept = self._groups_with_places(number, rule, kept, bound, now.in_flight)
             for request in live:
                 narrowed = tuple(_within(wants[request], number, kept))
                 if not narrowed:
@@ -79,9 +100,14 @@ class Outlook:
     def is_hopeless(self, now: Situation) -> bool:
         """True if a bound says that the wants cannot all be served."""
         wants = now.wants
+        guests = self._guests.most(wants, now.in_flight)
+        self._looked += sum(map(len, wants))
+        if (without := self._without_place(wants, guests)) is not None:
+            self.blame[without] += 1
+            return True
         return not (
-            self._have_places(wants, now.in_flight)
-            and self._sums.counters_suffice(wants, now.left)
+            self._sums.counters_suffice(wants, now.left)
+            and self._packing.suffices(wants, now.left, guests)
             and self._sums.shares_suffice(wants, now.in_flight)
             and (not self.board.rules or (self._fit_in_groups(wants) and self._can_differ(wants)))
         )
@@ -101,6 +127,40 @@ class Outlook:
             self._kept[key] = kept
         return kept
 
+    def _groups_with_places(
+        self, number: int, rule: Rule, kept: int, wants: Sequence[Want], in_flight: InFlight
+    ) -> int:
+        """Return the kept groups without those in which the wants bound to a rule cannot be given places."""
+        reached = 0
+        for want in wants:
+            for option in want:
+                if number in option.source.rules:
+                    reached |= option.devices
+        groups = [group for group in rule.groups.groups if group & kept & reached]
+        if len(groups) == 1:
+            # Then that is where they are, and all wants together are asked about.
+            return kept
+        for group in groups:
+            within = [tuple(_within(want, number, group)) for want in wants]
+            if not self._have_places_within(group, within, in_flight):
+                kept &= ~group
+        return kept
+
+    def _have_places_within(self, group: int, wants: Sequence[Want], in_flight: InFlight) -> bool:
+        key = (
+            group,
+            tuple(
+                [tuple([(item.devices, item.missing, item.source.key) for item in want]) for want in wants]
+            ),
+            tuple([(position, tuple(amounts.items())) for position, amounts in in_flight.items()]),
+        )
+        answer = self._answers.get(key)
+        if answer is None:
+            self._looked += sum(map(len, wants))
+            without = self._without_place(wants, self._guests.most(wants, in_flight))
+            answer = self._answers[key] = without is None
+        return answer
+
     def _has_room(self, group: int, wants: Sequence[Sequence[_Bound]]) -> bool:
         union = least = 0
         for want in wants:
@@ -116,9 +176,11 @@ class Outlook:
                 least += min(item.missing for item in want)
         return union.bit_count() >= least
 
-    def _have_places(self, wants: Sequence[Want], in_flight: InFlight) -> bool:
-        """False if the wants cannot be given devices, each want different ones, each device what it has room for."""
-        shareable = self.board.shareable
+    def _without_place(self, wants: Sequence[Want], guests: Mapping[int, int]) -> int | None:
+        """Return the place of a want for which there is no device, if each has different ones and none too many guests.
+
+        None if all can be served.
+        """
         unions = [union_of(want) for want in wants]
         mine = [0] * len(wants)
         owners: dict[int, list[int]] = {}
@@ -131,8 +193,7 @@ class Outlook:
                 owned = owners.setdefault(bit, [])
                 owned.append(request)
                 mine[request] |= bit
-                slots = self.stock.slots(bit.bit_length() - 1, in_flight) if bit & shareable else 1
-                if slots is not None and len(owned) >= slots:
+                if len(owned) >= guests.get(bit, 1):
                     full |= bit
                 return True
             while wanted := unions[request] & ~mine[request] & ~seen:
@@ -151,9 +212,8 @@ class Outlook:
             for _ in range(least_of(want)):
                 seen = 0
                 if not place(request):
-                    self.blame[request] += 1
-                    return False
-        return True
+                    return request
+        return None
 
     def _fit_in_groups(self, wants: Sequence[Want]) -> bool:
         """False if matching rules by one attribute need more whole groups than there are devices for."""

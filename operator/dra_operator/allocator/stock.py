@@ -6,7 +6,7 @@ leave it.
 Source: docs/engine sections 2 and 6; docs/dra-semantics 4.3 and 4.4.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.board import Board, InFlight, Left
@@ -33,7 +33,6 @@ class Stock:
     _numbers: dict[int, int] = field(default_factory=dict)
     _amounts: dict[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
     _room: dict[int, Mapping[str, int]] = field(default_factory=dict)
-    _least: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     _unfit: dict[tuple[Place, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -98,20 +97,6 @@ class Stock:
                 full |= 1 << number
         return in_flight, full
 
-    def slots(self, position: int, in_flight: InFlight) -> int | None:
-        """Return how many shares a device has room for if all take as little as any key does; None without limit."""
-        least = self._least.get(position)
-        if least is None:
-            least = self._least[position] = tuple(self._find_least(position))
-        room = self._room[position]
-        flying = in_flight.get(position, _NO_AMOUNTS)
-        slots = None
-        for name, amount in least:
-            fit = (room[name] - flying.get(name, 0)) // amount
-            if slots is None or fit < slots:
-                slots = fit
-        return slots
-
     def unfit(self, position: int, left: Left) -> int:
         """Return the devices that want more than is left of a counter that this device draws on."""
         unfit = 0
@@ -144,14 +129,6 @@ class Stock:
             tuple(self.room(position, in_flight).items()),
             tuple([tuple(self.amounts(number, position).items()) for number in self.keys]),
         )
-
-    def _find_least(self, position: int) -> Iterator[tuple[str, int]]:
-        # A key that a device is unfit for takes nothing of it, and nobody who has it asks for the device.
-        shares = [amounts for key in self.keys if (amounts := self.amounts(key, position))]
-        for name in self.room(position, {}):
-            least = min(amounts[name] for amounts in shares)
-            if least > 0:
-                yield name, least
 
     def _find_room(self, position: int) -> Mapping[str, int]:
         # What a device has of a capacity does not depend on the key; the keys that it is unfit for do not say.

@@ -89,10 +89,7 @@ class Wants:
         return Situation(tuple(wants), board.left, {}) if all(wants) else None
 
     def pick(self, now: Situation, option: Option, bit: int) -> Situation | int:
-        """Return the situation after a device is picked for an option, or a request that cannot be served any more.
-
-        Further devices of the option are above this one.
-        """
+        """Return the situation after a device is picked for an option, or a request that cannot be served any more."""
         source, position = option.source, bit.bit_length() - 1
         left, in_flight = now.left, now.in_flight
         gone = full = 0
@@ -115,7 +112,7 @@ class Wants:
                 if option.missing == 1:
                     wants[number] = ()
                     continue
-                want = (Option(option.devices & -(bit << 1), option.missing - 1, source),)  # noqa: PLW2901
+                want = (Option(option.devices & ~bit, option.missing - 1, source),)  # noqa: PLW2901
             narrowed: list[Option] = []
             for item in want:
                 devices, bound = item.devices & ~gone, item.source
