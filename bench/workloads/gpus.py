@@ -109,6 +109,19 @@ def first_available(scenario: Scenario, size: int) -> None:
         scenario.ask([asked], same_numa if number % 2 else None)
 
 
+def admin(scenario: Scenario, size: int) -> None:
+    """Fill a nearly full cluster while others watch it: admin access to all devices of a node, or to one, by turns."""
+    add_gpu_cluster(scenario, size)
+    for number in range(min(MOST_CLAIMS, size * 6 // 10)):
+        asked = request("gpus", "gpu", 1, is_model(_model(scenario.random)))
+        if number % 3:
+            asked["exactly"]["adminAccess"] = True
+        if number % 3 == 1:
+            del asked["exactly"]["count"]
+            asked["exactly"]["allocationMode"] = "All"
+        scenario.ask([asked])
+
+
 def wide_pool(scenario: Scenario, size: int) -> None:
     """Publish the devices of all nodes in one pool: it counts only once all its slices are there."""
     add_gpu_cluster(scenario, size)
