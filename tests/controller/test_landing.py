@@ -101,6 +101,23 @@ def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
     assert notices(bench.run()) == [], "what is no longer so is not told again"
 
 
+def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):
+    """Whoever looks at the numbers at night sees them, until the right is there."""
+
+    def pending():
+        registry = bench.passes.desk.metrics.registry
+        return registry.get_sample_value("dra_operator_pending_claims", {"reason": "Forbidden"})
+
+    error = ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status")
+    bench.run(Forbidden(write, error))
+    assert pending() == 1
+
+    clock.now += 11
+    (again,) = writes(bench.run())
+    bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
+    assert pending() is None
+
+
 @pytest.mark.parametrize("end", ["gone", "pod"])
 def test_a_missing_right_is_forgotten_with_the_claim_that_needed_it(bench, write, end):
     """A right that nobody needs any more does not keep the operator unready."""

@@ -333,6 +333,10 @@ class Passes:
         for standing, count in desk.book.standings().items():
             metrics.claims.labels(standing.value).set(count)
         reasons = desk.telling.reasons()
+        if denied := desk.rights.claims():
+            # Those that have been given devices, which may not be written; of the others a reason is told.
+            denied.difference_update(desk.telling.claims())
+            reasons[messages.EVENT_FORBIDDEN] = sum(map(desk.book.is_waiting, denied))
         for reason in self._reasons - set(reasons):
             metrics.pending_claims.remove(reason)
         for reason, count in reasons.items():

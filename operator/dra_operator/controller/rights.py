@@ -38,6 +38,10 @@ class MissingRights:
             if not keys:
                 del self._texts[right], self._claims[right]
 
+    def claims(self) -> set[Key]:
+        """Return the claims that could not be written."""
+        return {key for keys in self._claims.values() for key in keys}
+
     def texts(self) -> tuple[str, ...]:
         """Return what is not permitted, one line for each right."""
         return tuple(self._texts.values())
