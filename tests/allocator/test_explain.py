@@ -140,6 +140,25 @@ def test_devices_of_a_slice_that_uses_what_is_switched_off(scene_with: Any, ask:
     assert found.message.endswith("(ResourceSlice s uses a feature that is switched off on 1)")
 
 
+def test_a_slice_too_many_that_uses_what_is_switched_off(scene_with: Any, ask: Any) -> None:
+    """Without it the pool is complete, and its counters are those of the others."""
+    scene = scene_with(compatibility_groups=False)
+    scene.nodes("n1")
+    uses: dict[str, Any] = {"counterSet": "set", "counters": {"cores": {"value": "2"}}}
+    total = {"name": "set", "counters": {"cores": {"value": "1"}}}
+    grouped = {**uses, "compatibilityGroups": ["g"]}
+    scene.slice("c", sharedCounters=[total], pool="pool", count=2)
+    scene.slice("s", {"name": "a", "consumesCounters": [uses]}, pool="pool", count=2)
+    scene.slice("t", {"name": "b", "consumesCounters": [grouped]}, pool="pool", count=2)
+    found = scene.explain(scene.claim(ask()))
+
+    assert found.reason is Reason.COUNTERS_EXHAUSTED
+    assert (
+        "1 on nodes that cannot be used (ResourceSlice t uses a feature that is switched off on 1)"
+        in found.message
+    )
+
+
 def test_no_nodes_at_all(scene: Any, ask: Any) -> None:
     """A claim needs a node to be allocated for."""
     found = scene.explain(scene.claim(ask()))

@@ -103,16 +103,19 @@ class Pool:
             generations = self.generations()
             if max(generations) > newest:
                 return Judgement(Verdict.OBSOLETE, "a newer generation is published elsewhere")
-            everything = [
-                item for item in generations[newest] if features.compatibility_groups or not item.has_groups
-            ]
+            everything = _known(generations[newest], features)
             if len(everything) != expected:
                 return Judgement(Verdict.INCOMPLETE, _missing(len(everything), expected, newest))
         return self._inspect(kept, everything, features)
 
     def judge_all(self, features: Features) -> Judgement:
-        """Return the verdict on the newest generation as a whole, as an onlooker sees it who is on no node."""
-        return self.judge(self.newest(), features)
+        """Return the verdict on the newest generation as a whole, as an onlooker sees it who is on no node.
+
+        Like a node it leaves out slices with compatibility groups where these are switched off, unless there are no
+        others.
+        """
+        newest = self.newest()
+        return self.judge(_known(newest, features) or newest, features)
 
     def newest(self) -> tuple[Slice, ...]:
         """Return the slices of the newest generation, sorted by name."""
@@ -154,6 +157,10 @@ class Pool:
         self.epoch = object()
         self._sorted = None
         self._layouts.clear()
+
+
+def _known(slices: Sequence[Slice], features: Features) -> list[Slice]:
+    return [item for item in slices if features.compatibility_groups or not item.has_groups]
 
 
 def _duplicate(names: Iterable[str]) -> str | None:
