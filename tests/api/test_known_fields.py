@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.api.known_fields import find_unknown_fields
+from dra_operator.api.known_fields import find_unknown_fields, without_unknown_fields
 from dra_operator.api.read import TYPES
 
 GROUP = "resource.k8s.io"
@@ -70,6 +70,28 @@ EXACTLY = "spec.devices.requests[0].exactly"
 def test_a_misspelt_field_is_found(kind, spec, expected):
     """A field that its type does not have is named with its path, and with the field that was meant."""
     assert found(kind, spec) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "kept"),
+    [
+        ("ResourceClaim", {"note": 1, **asking({"name": "r", "why": {}})}, asking({"name": "r"})),
+        ("DeviceClass", {"selectors": [{"cel": {"expresion": "true"}}]}, {"selectors": [{"cel": {}}]}),
+        (
+            "ResourceSlice",
+            {"devices": [{"name": "d", "attributes": {"a": {"float": 0.5}, "b": {"int": 1}}}]},
+            {"devices": [{"name": "d", "attributes": {"a": {}, "b": {"int": 1}}}]},
+        ),
+        ("ResourceClaim", {"devices": {"config": [{"opaque": {"parameters": {"any": {"thing": 1}}}}]}}, None),
+        ("ResourceClaim", {"devices": "text"}, None),
+        ("ResourceClaim", None, None),
+    ],
+)
+def test_unknown_fields_can_be_left_out(kind, spec, kept):
+    """What is known stays as it is, opaque parameters and values of the wrong shape among it."""
+    body = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+
+    assert without_unknown_fields(body, TYPES[kind]) == {**body, "spec": spec if kept is None else kept}
 
 
 @pytest.mark.parametrize(

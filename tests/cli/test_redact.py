@@ -1,5 +1,6 @@
 """Redaction: nothing of tenants is left, and everything still fits together."""
 
+import copy
 import json
 
 import pytest
@@ -84,6 +85,22 @@ def shown():
 def test_no_secret_is_left(shown):
     """Names, namespaces, labels, annotations, uids and parameters are all other ones, or gone."""
     assert SECRET not in json.dumps(shown)
+
+
+def test_fields_of_a_newer_api_are_dropped():
+    """What nobody here can read may be anything, so it does not go out; the rest does."""
+    newer = claim("secret-a")
+    newer["spec"]["note"] = SECRET
+    newer["spec"]["devices"]["requests"][0]["exactly"]["reason"] = [SECRET]
+    newer["status"]["reservedFor"][0]["group"] = SECRET
+    template, pod = copy.deepcopy([TEMPLATE, POD])
+    template["spec"]["spec"]["note"] = SECRET
+    pod["spec"]["resourceClaims"][0]["group"] = SECRET
+
+    shown = redact([template, pod, newer])
+
+    assert SECRET not in json.dumps(shown)
+    assert shown == redact([TEMPLATE, POD, claim("secret-a")])
 
 
 def test_references_still_fit(shown):

@@ -85,6 +85,30 @@ def find_unknown_fields(body: Body, kind: type[Any]) -> Iterator[UnknownField]:
     yield from walk.below(to_v1(top, kind=kind.__name__, version=version), kind, "")
 
 
+def without_unknown_fields(body: Body, kind: type[Any]) -> Body:
+    """Return an object of resource.k8s.io without the fields that `kind`, its dataclass, does not have.
+
+    What is written in v1beta1 is returned as it is: a server that serves nothing newer has no newer fields.
+    """
+    if version_of(body) in _FLAT_VERSIONS:
+        return body
+    kept = {name: body[name] for name in ("apiVersion", "kind") if name in body}
+    return {**kept, **_known(body, kind)}
+
+
+def _known(value: Any, expected: Any) -> Any:
+    expected = _plain(expected)
+    arguments = get_args(expected)
+    if _is_object(expected) and isinstance(value, Mapping):
+        known = _fields(expected)
+        return {name: _known(item, known[name]) for name, item in value.items() if name in known}
+    if isinstance(value, list | tuple) and get_origin(expected) is tuple:
+        return [_known(item, arguments[0]) for item in value]
+    if isinstance(value, Mapping) and arguments:
+        return {key: _known(item, arguments[-1]) for key, item in value.items()}
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class _Walk:
     """A walk through an object of a version."""

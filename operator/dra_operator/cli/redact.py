@@ -3,14 +3,17 @@
 What belongs to tenants gets other names: claims, pods, templates, their namespaces, labels, annotations and uids.
 The same name always becomes the same, and names keep their order, since claims of one age are decided in the order
 of their names. What decides is kept: requests, selectors, allocations, what allocation reads of labels and
-annotations. What only drivers understand is dropped.
+annotations. What only drivers understand is dropped, and so are fields of tenants' objects that are newer than this
+version: nobody here knows what they say, and nothing is decided by them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from dra_operator.allocator.extended import SPECIAL_CLAIM_ANNOTATION
+from dra_operator.api.known_fields import without_unknown_fields
 from dra_operator.api.names import FINALIZER, POD_CLAIM_NAME
+from dra_operator.api.read import TYPES
 from dra_operator.controller.messages import OPT_OUT_LABEL
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 
@@ -87,6 +90,8 @@ class _Redactor:
         """Return one object as it is shown."""
         kind = body["kind"]
         if kind in self._names:
+            if kind != "Pod":
+                body = without_unknown_fields(body, TYPES[kind])
             result = {
                 "apiVersion": body["apiVersion"],
                 "kind": kind,
@@ -167,7 +172,7 @@ class _Redactor:
         }
 
         def shown(entry: Body) -> Body:
-            return {key: names[key](value) if key in names else value for key, value in entry.items()}
+            return {key: names[key](value) for key, value in entry.items() if key in names}
 
         if spec.get("resourceClaims"):
             spec["resourceClaims"] = [shown(entry) for entry in spec["resourceClaims"]]
