@@ -257,6 +257,14 @@ async def test_a_cluster_without_claims_is_told_apart_from_one_that_is_away():
             await operator.runtime.close()
 
 
+@pytest.fixture
+async def unstarted(cluster):
+    """The operator, for tests that change something before it starts."""
+    operator = Operator(cluster.server.url)
+    yield operator
+    await operator.runtime.close()
+
+
 def leave_out(runtime, kind):
     """Let the API server seem not to serve a kind; return what makes it serve it again."""
     discover = runtime._discover
@@ -275,76 +283,60 @@ def leave_out(runtime, kind):
     return again
 
 
-async def test_a_kind_that_is_served_later_is_watched_without_a_restart(cluster):
+async def test_a_kind_that_is_served_later_is_watched_without_a_restart(cluster, unstarted):
     """A feature that is switched on while the operator runs counts from then on."""
-    operator = Operator(cluster.server.url)
-    serve_again = leave_out(operator.runtime, "DeviceTaintRule")
-    try:
-        await operator.start()
-        await operator.ready()
-        assert "DeviceTaintRule" not in operator.runtime.summary()["objects"]
-        serve_again()
-        await cluster.until(lambda: "DeviceTaintRule" in operator.runtime.summary()["objects"])
-    finally:
-        await operator.runtime.close()
+    serve_again = leave_out(unstarted.runtime, "DeviceTaintRule")
+    await unstarted.start()
+    await unstarted.ready()
+    assert "DeviceTaintRule" not in unstarted.runtime.summary()["objects"]
+    serve_again()
+    await cluster.until(lambda: "DeviceTaintRule" in unstarted.runtime.summary()["objects"])
 
 
-async def test_a_kind_that_is_found_later_is_waited_for(cluster, gpu):
+async def test_a_kind_that_is_found_later_is_waited_for(cluster, gpu, unstarted):
     """Until the rules that are served now have been listed, none of them can be broken."""
-    operator = Operator(cluster.server.url)
-    serve_again = leave_out(operator.runtime, "DeviceTaintRule")
-    try:
-        await operator.start()
-        await operator.ready()
-        fault = cluster.server.faults.answer(503, times=None, verb="list", kind="DeviceTaintRule")
-        serve_again()
-        await cluster.until(lambda: "DeviceTaintRule" in operator.runtime.summary()["objects"])
-        cluster.put(claim())
-        await cluster.stays(lambda: not cluster.devices())
-        assert operator.runtime.unready()
+    serve_again = leave_out(unstarted.runtime, "DeviceTaintRule")
+    await unstarted.start()
+    await unstarted.ready()
+    fault = cluster.server.faults.answer(503, times=None, verb="list", kind="DeviceTaintRule")
+    serve_again()
+    await cluster.until(lambda: "DeviceTaintRule" in unstarted.runtime.summary()["objects"])
+    cluster.put(claim())
+    await cluster.stays(lambda: not cluster.devices())
+    assert unstarted.runtime.unready()
 
-        fault.times = 0
-        await cluster.allocated()
-        await operator.ready()
-    finally:
-        await operator.runtime.close()
+    fault.times = 0
+    await cluster.allocated()
+    await unstarted.ready()
 
 
-async def test_a_kind_that_is_no_longer_served_is_skipped(cluster, gpu):
+async def test_a_kind_that_is_no_longer_served_is_skipped(cluster, gpu, unstarted):
     """The taints of its objects end with it, and the operator is ready without it."""
     taint = {"key": "broken", "effect": "NoSchedule"}
     spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
     rule = {"kind": "DeviceTaintRule", "metadata": {"name": "rule"}, "spec": spec}
     cluster.put({"apiVersion": "resource.k8s.io/v1beta2", **rule}, claim())
-    operator = Operator(cluster.server.url)
-    try:
-        await operator.start()
-        await cluster.waits()
-        cluster.server.faults.answer(404, times=None, kind="DeviceTaintRule")
-        cluster.server.faults.cut_watches("DeviceTaintRule")
-        await cluster.until(operator.runtime.unready)
-        leave_out(operator.runtime, "DeviceTaintRule")
-        operator.runtime._discovered_at = float("-inf")
+    await unstarted.start()
+    await cluster.waits()
+    cluster.server.faults.answer(404, times=None, kind="DeviceTaintRule")
+    cluster.server.faults.cut_watches("DeviceTaintRule")
+    await cluster.until(unstarted.runtime.unready)
+    leave_out(unstarted.runtime, "DeviceTaintRule")
+    unstarted.runtime._discovered_at = float("-inf")
 
-        await cluster.allocated()
-        await operator.ready()
-        assert not operator.crashed
-    finally:
-        await operator.runtime.close()
+    await cluster.allocated()
+    await unstarted.ready()
+    assert not unstarted.crashed
 
 
-async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluster):
+async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluster, unstarted):
     """What is known was read in the old version; a new start reads it in the new one."""
-    operator = Operator(cluster.server.url)
-    serve_again = leave_out(operator.runtime, "DeviceTaintRule")
-    try:
-        await operator.start()
-        await operator.ready()
-        serve_again(lambda found: {**found, "Node": replace(found["Node"], version="v2")})
-        await cluster.until(lambda: operator.crashed)
-        assert "Node is served as v2 now, was v1" in operator.runtime.stuck()[0]
-    finally:
-        await operator.runtime.close()
+    serve_again = leave_out(unstarted.runtime, "DeviceTaintRule")
+    await unstarted.start()
+    await unstarted.ready()
+    serve_again(lambda found: {**found, "Node": replace(found["Node"], version="v2")})
+    await cluster.until(lambda: unstarted.crashed)
+    assert "Node is served as v2 now, was v1" in unstarted.runtime.stuck()[0]
 
 
 # --- sudden death
