@@ -32,6 +32,9 @@ def main() -> int:
         except WrongError as error:
             print(f"--- world {number} of seed {arguments.seed}, {error}", flush=True)  # noqa: T201 - the answer
             wrong += 1
+        except Exception as error:
+            error.add_note(f"in world {number} of seed {arguments.seed}")
+            raise
         asked, compared, given_up = asked + world.asked, compared + world.compared, given_up + world.given_up
         if wrong >= _MOST_WRONG:
             break
