@@ -103,3 +103,16 @@ def test_a_want_with_alternatives_takes_the_least(guests_of: Any) -> None:
 
     assert guests.most((now.wants[2], either), {}) == {1: 2}
     assert guests.most((now.wants[2], now.wants[0]), {}) == {1: 1}
+
+
+@pytest.mark.parametrize("in_flight", [{}, {0: {}}], ids=["yet to be shared", "shared"])
+def test_a_device_without_capacity_has_room_for_all(
+    scene: Any, ask: Any, stock_of: Callable[..., Stock], in_flight: Any
+) -> None:
+    """Shares of it consume nothing."""
+    scene.slice("s", {"name": "a", "allowMultipleAllocations": True})
+    stock = stock_of(scene.claim(ask("x"), ask("y")))
+    now = Wants.on(stock.board, stock).first()
+    assert now is not None
+
+    assert Guests(stock).most(now.wants, in_flight) == {1: 2}

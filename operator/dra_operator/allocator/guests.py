@@ -6,7 +6,7 @@ not: beside a want for half of the device there is one more place for such a wan
 Source: docs/engine section 7.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.board import InFlight
@@ -19,6 +19,7 @@ _Lot = tuple[_Keys, int]
 """Wants that are alike: the keys by which each could have the device, and how many there are."""
 _Class = tuple[int, tuple[_Lot, ...]]
 """Devices that are open to the same wants."""
+_NO_AMOUNTS: Mapping[str, int] = {}
 
 
 @dataclass(slots=True)
@@ -35,8 +36,8 @@ class Guests:
         found: dict[int, int] = {}
         for devices, lots in self._classes(wants):
             for position in bits.each(devices):
-                flying = in_flight.get(position)
-                key = (self._kind(position), lots, flying and tuple(flying.items()))
+                flying = in_flight.get(position, _NO_AMOUNTS)
+                key = (self._kind(position), lots, tuple(flying.items()))
                 most = self._known.get(key)
                 if most is None:
                     most = self._known[key] = self._find(position, lots, in_flight)
