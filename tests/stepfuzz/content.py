@@ -44,19 +44,32 @@ def sometimes(random: Random, chance: float) -> bool:
 class Style:
     """How odd a cluster is: most runs leave out what only the plain search can answer, so that the others are asked.
 
+    `paying`: devices that can be shared draw on counters, which the first share pays. `giving`: devices give counters
+    back, which no API server admits. `skipping`: slices are for nodes that can do without some of their operations.
     `admin` is how likely a request is one for admin access.
     """
 
     counters: bool
     shares: bool
     odd: bool
+    paying: bool
+    giving: bool
+    skipping: bool
     admin: float
 
     @classmethod
     def of(cls, random: Random) -> "Style":
         """Return a style."""
-        admin = random.choice([0.03, 0.03, 0.3, 0.7])
-        return cls(sometimes(random, 0.5), sometimes(random, 0.4), sometimes(random, 0.3), admin)
+        counters, shares = sometimes(random, 0.65), sometimes(random, 0.4)
+        return cls(
+            counters=counters,
+            shares=shares,
+            odd=sometimes(random, 0.25),
+            paying=counters and shares and sometimes(random, 0.6),
+            giving=counters and not shares and sometimes(random, 0.7),
+            skipping=sometimes(random, 0.15),
+            admin=random.choice([0.03, 0.03, 0.3, 0.7]),
+        )
 
 
 def driver_of(pool: str) -> str:
@@ -79,7 +92,11 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
     device: Body = {"name": name, "attributes": attributes, "capacity": {"memory": memory}}
     if style.shares and sometimes(random, 0.5):
         device["allowMultipleAllocations"] = True
-    if style.counters and sometimes(random, 0.6) and (style.odd or "allowMultipleAllocations" not in device):
+    if (
+        style.counters
+        and sometimes(random, 0.6)
+        and (style.paying or "allowMultipleAllocations" not in device)
+    ):
         sets = random.sample(("s0", "s1"), random.choice([1, 1, 2]))
         # No API server admits a set twice.
         sets += random.sample(sets, 1) if style.odd and sometimes(random, 0.1) else []
@@ -93,11 +110,17 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
     return device
 
 
+def helps_when_taken(device: Body) -> bool:
+    """True if a device gives counters back, or pays those that its next user need not pay."""
+    uses = device.get("consumesCounters", ())
+    gives = any(use["counters"]["cores"]["value"].startswith("-") for use in uses)
+    return gives or bool(uses and "allowMultipleAllocations" in device)
+
+
 def _use(random: Random, style: Style, counter_set: str) -> Body:
-    # A driver that gives back with a device is outside what the API server admits, and a search must bear it.
-    least = -1 if style.odd and sometimes(random, 0.3) else 0
+    amounts = [-3, -2, 2, 3, 3] if style.giving else [0, 0, 1, 1, 2, 3]
     groups = {"compatibilityGroups": random.sample("pq", 1)} if style.odd and sometimes(random, 0.2) else {}
-    cores = {"value": str(random.choice([least, 0, 1, 1, 2, 3]))}
+    cores = {"value": str(random.choice(amounts))}
     return {"counterSet": counter_set, "counters": {"cores": cores, "memory": {"value": "1"}}, **groups}
 
 
@@ -132,12 +155,14 @@ def _where(random: Random, style: Style, pool: str, part: int) -> Body:
 def counters(random: Random, style: Style) -> list[Body]:
     """Return the counter sets of a pool."""
     least = -1 if style.odd else 0
+    # What is given back, or paid already, matters where there is little.
+    cores = [0, 1, 2] if style.giving or style.paying else [4, 4, 2]
     return [
         {
             "name": name,
             "counters": {
-                "cores": {"value": str(random.choice([4, 4, 2, random.randint(least, 6)]))},
-                "memory": {"value": str(random.choice([2, 2, 3, 4, 1]))},
+                "cores": {"value": str(random.choice([*cores, random.randint(least, 6)]))},
+                "memory": {"value": str(9 if style.giving else random.choice([2, 2, 3, 4, 1]))},
             },
         }
         for name in ("s0", "s1")
@@ -161,7 +186,7 @@ def pool_slices(random: Random, style: Style, pool: str, generation: int) -> lis
     for part in range(parts):
         where = _where(random, style, pool, part) if pool == "apiece" else where
         contents.append({**where, "devices": devices(random, style, pool, part)})
-        if style.odd and sometimes(random, 0.2):
+        if style.skipping and sometimes(random, 0.5):
             contents[-1]["skipNodeOperations"] = ["NodePrepareResources"]
     if not style.counters and sometimes(random, 0.5):
         # Without counters a slice for one node is nobody else's business.

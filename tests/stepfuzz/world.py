@@ -16,6 +16,7 @@ from dra_operator.allocator import (
     Limits,
     Reason,
     Searching,
+    Unsatisfied,
 )
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
@@ -32,6 +33,7 @@ from stepfuzz.content import (
     counters,
     devices,
     driver_of,
+    helps_when_taken,
     pool_slices,
     read,
     sometimes,
@@ -285,9 +287,12 @@ class World:
     def foreign(self) -> None:
         """Let another writer, who need not keep our rules, give a device away."""
         pool = self.random.choice(self.pools)
-        result: Body = {"driver": driver_of(pool), "pool": pool, "device": f"{self.random.randrange(2)}0"}
-        if sometimes(self.random, 0.5):
-            result |= {"shareID": "f", "consumedCapacity": {"memory": "2"}}
+        listed = [device for body in self.published[pool] for device in body["spec"].get("devices", ())]
+        helpful = [device for device in listed if helps_when_taken(device)]
+        device = self.random.choice((sometimes(self.random, 0.7) and helpful) or listed or [{"name": "gone"}])
+        result: Body = {"driver": driver_of(pool), "pool": pool, "device": device["name"]}
+        if sometimes(self.random, 0.8 if "allowMultipleAllocations" in device else 0.2):
+            result |= {"shareID": "f", "consumedCapacity": {"memory": self.random.choice("0112")}}
         body = {
             "metadata": {"name": f"c{self.number}", "namespace": "ns"},
             "status": {"allocation": {"devices": {"results": [result]}}},
@@ -307,7 +312,7 @@ class World:
         events += [self.slice_goes, self.slice_moves, self.rule_changes]
         events += [self.node_changes, self.node_changes, self.node_goes]
         events += [self.rule_goes, self.class_changes, self.class_changes, self.class_goes, self.foreign]
-        events += [self.namespace]
+        events += [self.namespace] + [self.foreign] * 3 * (self.style.giving or self.style.paying)
         for _ in range(self.random.choice([1, 1, 1, 2, 4])):
             self.number += 1
             self.random.choice(events)()
@@ -326,15 +331,29 @@ class World:
 
     def decide(self, claims: tuple[Any, ...], nodes: Sequence[str] | None = None) -> Decision:
         """Ask both allocators, and compare. Raises WrongError."""
-        # The walk over nodes is the same in both: the plain one does not remember where it failed.
-        self.plain._problems.clear()
-        plain, counting = self.plain.allocate(claims, nodes), self.counting.allocate(claims, nodes)
+        plain, counting = self.decide_plainly(claims, nodes), self.counting.allocate(claims, nodes)
         self.asked += 1
         if _gave_up(plain):
             self.given_up += 1
             return counting
         self.same(claims, plain, counting)
         return plain
+
+    def decide_plainly(self, claims: tuple[Any, ...], nodes: Sequence[str] | None) -> Decision:
+        """Ask the plain allocator for one node after the other; it remembers nothing of where it failed."""
+        known = {name for kind, name in self.objects if kind == "Node"}
+        for node in sorted(known if nodes is None else known.intersection(nodes)):
+            decision = self.decide_on(claims, (node,))
+            if not isinstance(decision, Unsatisfied):
+                return decision
+        return self.decide_on(claims, ())
+
+    def decide_on(self, claims: tuple[Any, ...], nodes: Sequence[str]) -> Decision:
+        """Ask the plain allocator, as if no node were known to have nothing, and each were the only one of its kind."""
+        self.plain._problems.clear()
+        self.plain.refresh()
+        self.plain.availability.nonempty = -1
+        return self.plain.allocate(claims, nodes)
 
     def begin_anew(self) -> None:
         """Ask an allocator without a past for every claim; compare decisions and explanations. Raises WrongError."""
