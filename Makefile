@@ -36,6 +36,10 @@ test: dev lint ## set up, lint, get the control plane (6 minutes the first time,
 conformance: dev ## compare N=2000 new scenarios and as many CEL expressions with Kubernetes' own code, SEED=... again; needs Go
 	@PYTHONPATH=tests $(BIN)/python -m conformance --count $(or $(N),2000) $(if $(SEED),--seed $(SEED))
 
+.PHONY: stepfuzz
+stepfuzz: dev ## let STEPS=100000 random steps happen to the allocator, each decision checked twice, SEED=... again
+	@PYTHONPATH=tests $(BIN)/python -m stepfuzz --steps $(or $(STEPS),100000) $(if $(SEED),--seed $(SEED))
+
 .PHONY: bench
 bench: dev ## measure allocations against Kubernetes' own allocator; W="cluster mig-00100" ARGS="--rounds 9" say which and how; needs Go to compare
 	@$(BIN)/python bench/allocator.py $(W) $(ARGS)
