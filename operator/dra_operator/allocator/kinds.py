@@ -49,11 +49,16 @@ class Kinds:
             yield prepare_device(content.driver, content.device(index)), 1 << index
         for those in part.sets():
             readable = those & ~unreadable
-            for is_shareable, alike in ((False, readable & ~shareable), (True, readable & shareable)):
-                if alike:
-                    first = bits.lowest(alike)
-                    kind = (content.driver, is_shareable, part.row(first))
-                    ready = self._ready.get(kind)
-                    if ready is None:
-                        ready = self._ready[kind] = prepare_device(content.driver, part.device(first))
-                    yield ready, alike
+            shared = readable & shareable
+            if alone := readable ^ shared:
+                yield self._ready_for(part, alone, shareable=False), alone
+            if shared:
+                yield self._ready_for(part, shared, shareable=True), shared
+
+    def _ready_for(self, part: Part, alike: int, *, shareable: bool) -> PreparedDevice:
+        driver, first = part.content.driver, bits.lowest(alike)
+        kind = (driver, shareable, part.row(first))
+        ready = self._ready.get(kind)
+        if ready is None:
+            ready = self._ready[kind] = prepare_device(driver, part.device(first))
+        return ready

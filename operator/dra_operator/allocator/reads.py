@@ -58,10 +58,8 @@ class Part:
 
     def row(self, index: int) -> object:
         """Return what is read of a device, with the names, as something hashable that keeps 1 and true apart."""
-        return (
-            tuple([(name, column.values[index]) for name, column in self.attributes]),
-            tuple([(name, column.keys[index]) for name, column in self.capacity]),
-        )
+        # The values of an attribute and of an amount are never equal, and neither is there where both are None.
+        return tuple([(name, column.keys[index]) for name, column in (*self.attributes, *self.capacity)])
 
     def device(self, index: int) -> Device:
         """Return what is read of a device, as an object of the API."""

@@ -5,7 +5,6 @@ garbage collection most of a second; as shared columns they cost 500 bytes a dev
 so that an answer about a column ("which of its devices does this selector match?") is looked up, not computed again.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -73,14 +72,17 @@ class Columns:
 
 
 def _sets(keys: tuple[object, ...]) -> tuple[int, ...]:
-    if keys.count(keys[0]) == len(keys):
+    last, start = keys[0], 0
+    if keys[-1] == last and keys.count(last) == len(keys):
         return (bits.first(len(keys)),)
-    equal: defaultdict[object, int] = defaultdict(int)
-    bit = 1
-    for key in keys:
-        equal[key] |= bit
-        bit <<= 1
-    return tuple(equal.values())
+    sets: dict[object, int] = {}
+    # Devices of one kind lie side by side, and equal values mostly are one object: a set grows by whole runs.
+    for position, key in enumerate(keys):
+        if key is not last and key != last:
+            sets[last] = sets.get(last, 0) | (1 << position) - (1 << start)
+            last, start = key, position
+    sets[last] = sets.get(last, 0) | (1 << len(keys)) - (1 << start)
+    return tuple(sets.values())
 
 
 def _is_given_whole(capacity: DeviceCapacity) -> bool:
