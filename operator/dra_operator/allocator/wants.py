@@ -159,11 +159,12 @@ class Wants:
         for cluster in self.clusters:
             part = []
             for number in cluster:
-                want = now.wants[number]
-                part.append(tuple([(item.devices, item.missing, item.source.shape) for item in want]))
-                for item in want:
-                    union |= item.devices
-            if any(part):
+                # Who has all it wants leaves nothing behind, whichever of those in its cluster it was.
+                if want := now.wants[number]:
+                    part.append(tuple([(item.devices, item.missing, item.source.shape) for item in want]))
+                    for item in want:
+                        union |= item.devices
+            if part:
                 parts.append(tuple(part))
         parts.sort()
         shares = tuple(
