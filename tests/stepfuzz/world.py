@@ -312,7 +312,7 @@ class World:
         events += [self.slice_goes, self.slice_moves, self.rule_changes]
         events += [self.node_changes, self.node_changes, self.node_goes]
         events += [self.rule_goes, self.class_changes, self.class_changes, self.class_goes, self.foreign]
-        events += [self.namespace] + [self.foreign] * 3 * (self.style.giving or self.style.paying)
+        events += [self.namespace] + [self.foreign] * (6 * self.style.paying + 3 * self.style.giving)
         for _ in range(self.random.choice([1, 1, 1, 2, 4])):
             self.number += 1
             self.random.choice(events)()
