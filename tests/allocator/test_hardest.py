@@ -5,14 +5,15 @@ from random import Random
 import pytest
 
 from dra_operator.allocator import Allocated, Failed, Limits, Searching, Unsatisfied
-from stepfuzz.hard import Case, decide_twice
+from stepfuzz.hard import Case, OddCase, decide_twice
 
 
+@pytest.mark.parametrize("make", [Case, OddCase])
 @pytest.mark.parametrize("seed", range(8))
-def test_it_decides_as_the_plain_search(seed: int) -> None:
+def test_it_decides_as_the_plain_search(make: type[Case], seed: int) -> None:
     """Each no is one by trying everything, and each yes is the same devices."""
     for number in range(40):
-        case = Case(Random(f"test {seed} {number}"), most=6)  # noqa: S311 - a seed makes a run repeatable
+        case = make(Random(f"test {seed} {number}"), most=6)  # noqa: S311 - a seed makes a run repeatable
         ours, plain = decide_twice(case)
         if plain is not None:
             assert ours == plain, number

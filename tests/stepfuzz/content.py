@@ -13,7 +13,7 @@ POOLS = ("n1", "n2", "n3", "all", "each", "zone", "apiece")
 SELECTORS = (
     'device.attributes["d"].?kind.orValue("") == "x"',
     'device.attributes["d"].?rail.orValue(0) < 2',
-    'device.capacity["d"].memory.isGreaterThan(quantity("3"))',
+    'device.capacity["d"].?memory.orValue(quantity("0")).isGreaterThan(quantity("3"))',
     'device.driver == "e"',
 )
 FAILING = 'device.attributes["d"].kind == "x"'
@@ -92,6 +92,8 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
     device: Body = {"name": name, "attributes": attributes, "capacity": {"memory": memory}}
     if style.shares and sometimes(random, 0.5):
         device["allowMultipleAllocations"] = True
+        if sometimes(random, 0.2):
+            del device["capacity"]
     if (
         style.counters
         and sometimes(random, 0.6)

@@ -1,8 +1,8 @@
 """`python -m stepfuzz.hard [--count N] [--seed S]` looks for tight claims on one node that are decided wrong, or late.
 
 Whatever the search that begins with the hardest answers has to be what the plain search answers that tries everything;
-where that gives up, nothing is compared. The exit code is 1 if something was wrong. With `--slowest --devices 32` it
-measures instead.
+where that gives up, nothing is compared. Each number stands for a case and an odd one. The exit code is 1 if something
+was wrong. With `--slowest --devices 32` it measures instead, cases that are not odd.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 from dra_operator.allocator import (
@@ -65,12 +65,15 @@ class Case:
 
     random: Random
     most: int
+    in_use: ClassVar[float] = 0.06
+    """How likely it is that a device is in use."""
 
     def __post_init__(self) -> None:
         random = self.random
         self.style = Tightness.of(random)
         self.used: list[Body] = []
         self.slices: list[Body] = []
+        self.asking = 0
         self.size = random.randint(2, self.most)
         pools = random.choice([1, 1, 1, 2, 3])
         for pool in range(pools):
@@ -121,7 +124,7 @@ class Case:
             device["capacity"] = self.capacity()
             if style.shares and not device.get("consumesCounters") and sometimes(random, 0.8):
                 device["allowMultipleAllocations"] = True
-            if sometimes(random, 0.06):
+            if sometimes(random, self.in_use):
                 result: Body = {"driver": "d", "pool": pool, "device": device["name"]}
                 if device.get("allowMultipleAllocations"):
                     result |= {"shareID": "u", "consumedCapacity": dict.fromkeys(device["capacity"], "3")}
@@ -134,7 +137,7 @@ class Case:
     def capacity(self) -> Body:
         """Return the capacity of a device."""
         random = self.random
-        capacity = {"m": {"value": random.choice(["10", "10", "10", "7", "12", "16"])}}
+        capacity: Body = {"m": {"value": random.choice(["10", "10", "10", "7", "12", "16"])}}
         if self.style.shares and self.style.values > 4:
             capacity["b"] = {"value": random.choice(["5", "8", "9"])}
         if self.style.policies:
@@ -188,6 +191,7 @@ class Case:
         amounts = random.choice([("3",), ("3", "4"), ("1", "2", "5"), ("6",), ("2", "3", "7")])
         claims: list[Any] = []
         for number in range(random.choice([1, 1, 2, 3, 4, 6, 8, 12])):
+            self.asking = number
             requests: list[Body] = []
             for place in range(random.choice([1, 1, 2, 3, 4, 8])):
                 request, most = self.request(f"r{place}", count, amounts)
@@ -242,6 +246,55 @@ class Case:
         ]
 
 
+class OddCase(Case):
+    """A case with what is rarer in clusters.
+
+    Devices have no capacity, or no policy for it, or one by which a share takes nothing; more of them are in use.
+    Requests say nothing about capacity, or are for admin access, now and then to all devices.
+    """
+
+    in_use = 0.2
+
+    def __post_init__(self) -> None:
+        self.bare = self.random.choice([0.1, 0.4, 0.8])
+        self.silent = self.random.choice([0.1, 0.5, 1])
+        self.admin = self.random.choice([0, 0.2, 0.6])
+        super().__post_init__()
+
+    def capacity(self) -> Body:
+        """Return the capacity of a device, if it has any."""
+        if sometimes(self.random, self.bare):
+            return {}
+        capacity = super().capacity()
+        for of in capacity.values():
+            if sometimes(self.random, 0.3):
+                of.pop("requestPolicy", None)
+            elif sometimes(self.random, 0.3):
+                of["requestPolicy"] = {"default": "0", "validRange": {"min": "0", "step": "1"}}
+        return capacity
+
+    def request(self, name: str, count: int | None, amounts: tuple[str, ...]) -> tuple[Body, int]:
+        """Return a request, and the largest number of devices that it asks for; for all of them that is one."""
+        request, most = super().request(name, count, amounts)
+        # Where a claim after the first asks for admin access nothing is counted.
+        if "exactly" in request and sometimes(
+            self.random, self.admin if self.asking == 0 else self.admin / 10
+        ):
+            request["exactly"]["adminAccess"] = True
+            if sometimes(self.random, 0.1):
+                del request["exactly"]["count"]
+                request["exactly"]["allocationMode"] = "All"
+                most = 1
+        return request, most
+
+    def alternative(self, count: int | None, amounts: tuple[str, ...]) -> Body:
+        """Return what one alternative asks for."""
+        fields = super().alternative(count, amounts)
+        if sometimes(self.random, self.silent):
+            fields.pop("capacity", None)
+        return fields
+
+
 def decide_twice(case: Case) -> tuple[Decision, Decision | None]:
     """Return what the search that begins with the hardest decides, and the plain one; None if that gives up.
 
@@ -289,13 +342,15 @@ def main() -> int:
         return 0
     compared = wrong = 0
     for number in range(arguments.first, arguments.first + arguments.count):
-        case = Case(Random(f"{arguments.seed} {number}"), arguments.devices)  # noqa: S311 - as above
-        ours, plain = decide_twice(case)
-        compared += plain is not None
-        if plain is not None and ours != plain:
-            wrong += 1
-            print(f"--- number {number}:\nexpected {plain}\nfound    {ours}")  # noqa: T201 - the answer
-    print(f"seed {arguments.seed}: {compared} of {arguments.count} compared, {wrong} wrong")  # noqa: T201 - the answer
+        for make in (Case, OddCase):
+            case = make(Random(f"{arguments.seed} {number}"), arguments.devices)  # noqa: S311 - as above
+            ours, plain = decide_twice(case)
+            compared += plain is not None
+            if plain is not None and ours != plain:
+                wrong += 1
+                print(f"--- {make.__name__} {number}:\nexpected {plain}\nfound    {ours}")  # noqa: T201 - the answer
+    cases = 2 * arguments.count
+    print(f"seed {arguments.seed}: {compared} of {cases} compared, {wrong} wrong")  # noqa: T201 - the answer
     return 1 if wrong else 0
 
 
