@@ -1,12 +1,16 @@
-"""Parts of devices, rounded so that those that fit together never seem too much."""
+"""Parts of devices, rounded so that those that fit together never seem too much; and sums of counters."""
 
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator.sums import ALL, part
+from dra_operator.allocator.stock import Stock
+from dra_operator.allocator.sums import ALL, Sums, part
+from dra_operator.allocator.wants import Wants
 
 
 @given(st.integers(1, 60), st.lists(st.integers(0, 60), max_size=20), st.integers(0, 4))
@@ -34,3 +38,29 @@ def test_parts_of_what_fits_never_exceed_a_device(room: int, amounts: list[int],
 def test_a_part_is_rounded(amount: int, rounding: int, expected: Fraction) -> None:
     """Halves: less than half is nothing, more is all; thirds: more than one third is a half."""
     assert part(amount, 100, rounding) == expected * ALL
+
+
+def test_what_is_overdrawn_takes_nothing_from_counters_of_the_same_name(
+    scene: Any, ask: Any, stock_of: Callable[..., Stock]
+) -> None:
+    """Devices of one pool given away by others overlap; in the other there is room for two, not three."""
+    for pool in "ab":
+        devices = [
+            {
+                "name": f"{pool}{number}",
+                "consumesCounters": [{"counterSet": "c", "counters": {"memory": {"value": "2"}}}],
+            }
+            for number in range(4)
+        ]
+        scene.slice(pool, *devices, pool=pool, count=2)
+        counters = [{"name": "c", "counters": {"memory": {"value": "4"}}}]
+        scene.slice(f"{pool}-counters", pool=pool, count=2, sharedCounters=counters)
+    for number in range(3):
+        scene.hold(f"held-{number}", f"b{number}", "b")
+    stock = stock_of(scene.claim(*(ask(name) for name in "xyz")))
+    now = Wants.on(stock.board, stock).first()
+    assert now is not None
+    sums = Sums(stock)
+
+    assert sums.counters_suffice((*now.wants[:2], ()), now.left)
+    assert not sums.counters_suffice(now.wants, now.left)

@@ -71,7 +71,8 @@ class Sums:
             totals[place] = max(amount, totals.get(place, 0))
         for place, amount in totals.items():
             places = self.stock.names[place] if isinstance(place, str) else (place,)
-            if amount > sum([left[number][counter] for number, counter in places]):
+            # One that others have overdrawn has nothing to give, and takes nothing from its namesakes.
+            if amount > sum([max(left[number][counter], 0) for number, counter in places]):
                 return False
         return True
 
