@@ -127,7 +127,7 @@ class Case:
             if sometimes(random, self.in_use):
                 result: Body = {"driver": "d", "pool": pool, "device": device["name"]}
                 if device.get("allowMultipleAllocations"):
-                    result |= {"shareID": "u", "consumedCapacity": dict.fromkeys(device["capacity"], "3")}
+                    result |= {"shareID": "u", "consumedCapacity": self.consumed(device["capacity"])}
                 self.used.append(result)
         head = {"name": pool, "generation": 1, "resourceSliceCount": 2}
         for name, content in (("a", {"devices": devices}), ("b", {"sharedCounters": counter_sets})):
@@ -147,6 +147,10 @@ class Case:
                 for name, of in capacity.items()
             }
         return capacity
+
+    def consumed(self, capacity: Body) -> Body:
+        """Return what a share in use consumes."""
+        return dict.fromkeys(capacity, "3")
 
     def draw(self, devices: list[Body]) -> list[Body]:
         """Let devices draw on counter sets at random; return these."""
@@ -249,8 +253,8 @@ class Case:
 class OddCase(Case):
     """A case with what is rarer in clusters.
 
-    Devices have no capacity, or no policy for it, or one by which a share takes nothing; more of them are in use.
-    Requests say nothing about capacity, or are for admin access, now and then to all devices.
+    Devices have no capacity, or no policy for it, or one by which a share takes nothing; more of them are in use, and shares
+    may be of more than there is. Requests say nothing about capacity, or are for admin access, now and then to all.
     """
 
     in_use = 0.2
@@ -272,6 +276,10 @@ class OddCase(Case):
             elif sometimes(self.random, 0.3):
                 of["requestPolicy"] = {"default": "0", "validRange": {"min": "0", "step": "1"}}
         return capacity
+
+    def consumed(self, capacity: Body) -> Body:
+        """Return what a share in use consumes, by a writer that need not keep within what there is."""
+        return {name: self.random.choice(("0", "3", "3", "6", "20")) for name in capacity}
 
     def request(self, name: str, count: int | None, amounts: tuple[str, ...]) -> tuple[Body, int]:
         """Return a request, and the largest number of devices that it asks for; for all of them that is one."""
