@@ -253,8 +253,9 @@ class Case:
 class OddCase(Case):
     """A case with what is rarer in clusters.
 
-    Devices have no capacity, or no policy for it, or one by which a share takes nothing; more of them are in use, and shares
-    may be of more than there is. Requests say nothing about capacity, or are for admin access, now and then to all.
+    Devices have no capacity, or no policy for it, or one by which a share takes nothing; more of them are in use, and
+    shares may be of more than there is. Requests say nothing about capacity, or are for admin access, to a number of
+    devices or to all.
     """
 
     in_use = 0.2
