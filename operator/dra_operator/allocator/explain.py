@@ -21,6 +21,8 @@ from dra_operator.inventory import Inventory
 Fits = Callable[[Sequence[ClaimPlan], Budget], str | None]
 """Finds the node on which some claims fit together, or None. Raises FatalError and AbortedError."""
 
+_MAX_ABSENT = 1024
+
 _OBSTACLES = {
     Reason.POOL_INCOMPLETE: "in pools that are being updated",
     Reason.POOL_INVALID: "in invalid pools",
@@ -174,6 +176,8 @@ class Explainer:
         key = (attribute, tuple([(item.key.serial, attribute in item.derived) for item in bound]))
         if (found := self._absent.get(key)) is None:
             found = tell_absent(attribute, bound, self.inventory, self.tallies.candidates, budget)
+            if len(self._absent) >= _MAX_ABSENT:
+                self._absent.clear()
             self._absent[key] = found
         return found
 
