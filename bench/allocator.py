@@ -12,8 +12,9 @@ claim to the state brought up to date, with the evaluation of its selectors in i
 printed is the median over the rounds. Whoever takes longer than `--seconds` in all gets no further round.
 
 An operator and a scheduler run for weeks, so both sides are measured warm: before its first claim each decides the
-cluster of the operator's rehearsal, the same number of times. `--cold` leaves that out on both sides. Either way both
-collect their garbage before the first claim. A checkout that knows no rehearsal yet (`--against`) is cold in any case.
+cluster of the operator's rehearsal, the same number of times. `--cold` leaves that out on both sides. Either way no
+collection of what was read before falls on a claim: Go collects before the first one, ours sets all that apart. A
+checkout that knows no rehearsal yet (`--against`) is cold in any case.
 
 The answers are compared claim by claim: node, devices and the whole result except for the ids of shares. "By ours only"
 are claims on which the other ran out of its 10 s, "undecided" those on which ours gave up. The exit code is 1 if any
