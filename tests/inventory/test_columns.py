@@ -5,6 +5,7 @@ import pytest
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.types import CapacityRequestPolicy, DeviceCapacity
+from dra_operator.cel import CelError
 from dra_operator.inventory.columns import Columns
 
 
@@ -76,3 +77,17 @@ def test_a_column_goes_with_its_last_slice() -> None:
     del kept
 
     assert columns.attributes((AttributeValue("int", 1),)).serial != serial
+
+
+def test_values_are_prepared_for_expressions_when_they_are_published() -> None:
+    """A value that expressions cannot read is the error that each of them gives; one that is missing is nothing."""
+    columns = Columns()
+    versions = columns.attributes(
+        (AttributeValue("version", "1.0.0"), AttributeValue("version", "one"), None)
+    )
+    amounts = columns.capacities((DeviceCapacity(parse_quantity("1Gi")), None))
+
+    assert str(versions.prepared[0]) == "1.0.0"
+    assert isinstance(versions.prepared[1], CelError)
+    assert versions.prepared[2] is None
+    assert [amount and amount.nano for amount in amounts.prepared] == [2**30 * 10**9, None]

@@ -1,8 +1,8 @@
 """Kinds: the devices of a slice that look the same to a selector, made ready for evaluation once.
 
-A selector is asked about each kind of device, not about each device. Making a device ready takes longer than most
-selectors take to answer, and claims that each bring a selector of their own read the same few attributes: so what is
-ready is kept by what is read, whichever selector reads it.
+A selector is asked about each kind of device, not about each device. Finding the kinds takes longer than most
+selectors take to answer, and claims that each bring a selector of their own read the same few attributes: so kinds are
+kept by what is read, whichever selector reads it.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,6 @@ class Kinds:
 
     maximum: int = _MAX_KINDS
     _of_part: dict[object, tuple[Kind, ...]] = field(default_factory=dict)
-    _ready: dict[object, PreparedDevice] = field(default_factory=dict)
     _count: int = 0
 
     def of(self, part: Part) -> tuple[Kind, ...]:
@@ -35,7 +34,6 @@ class Kinds:
         if found is None:
             if self._count > self.maximum:
                 self._of_part.clear()
-                self._ready.clear()
                 self._count = 0
             found = self._of_part[key] = tuple(self._find(part))
             self._count += len(found)
@@ -50,15 +48,6 @@ class Kinds:
         for those in part.sets():
             readable = those & ~unreadable
             shared = readable & shareable
-            if alone := readable ^ shared:
-                yield self._ready_for(part, alone, shareable=False), alone
-            if shared:
-                yield self._ready_for(part, shared, shareable=True), shared
-
-    def _ready_for(self, part: Part, alike: int, *, shareable: bool) -> PreparedDevice:
-        driver, first = part.content.driver, bits.lowest(alike)
-        kind = (driver, shareable, part.row(first))
-        ready = self._ready.get(kind)
-        if ready is None:
-            ready = self._ready[kind] = prepare_device(driver, part.device(first))
-        return ready
+            for alike in (readable ^ shared, shared):
+                if alike:
+                    yield part.device(bits.lowest(alike)), alike

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dra_operator.api.sealed import sealed
-from dra_operator.api.types import Device
-from dra_operator.cel import Selector
+from dra_operator.cel import PreparedDevice, Selector
+from dra_operator.cel.device import assemble_device
 from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.columns import Column
 
@@ -56,22 +56,22 @@ class Part:
                 found = [both for those in found for equal in sets if (both := those & equal)]
         return found
 
-    def row(self, index: int) -> object:
-        """Return what is read of a device, with the names, as something hashable that keeps 1 and true apart."""
-        # The values of an attribute and of an amount are never equal, and neither is there where both are None.
-        return tuple([(name, column.keys[index]) for name, column in (*self.attributes, *self.capacity)])
-
-    def device(self, index: int) -> Device:
-        """Return what is read of a device, as an object of the API."""
-        return Device(
-            name=self.content.names[index],
-            attributes={
-                name: value for name, column in self.attributes if (value := column.values[index]) is not None
-            },
-            capacity={
-                name: value for name, column in self.capacity if (value := column.values[index]) is not None
-            },
-            allow_multiple_allocations=self.content.traits[index].shareable,
+    def device(self, index: int) -> PreparedDevice:
+        """Return what is read of a device, ready for evaluation."""
+        content = self.content
+        return assemble_device(
+            content.driver,
+            content.traits[index].shareable,
+            [
+                (name, column.prepared[index])
+                for name, column in self.attributes
+                if column.values[index] is not None
+            ],
+            [
+                (name, column.prepared[index])
+                for name, column in self.capacity
+                if column.values[index] is not None
+            ],
         )
 
 
@@ -116,15 +116,10 @@ class Reads:
             len(content.names),
         )
 
-    def part(self, content: Slice) -> Part:
-        """Return the part of a slice that is read."""
+    def part(self, content: Slice, key: object) -> Part:
+        """Return the part of a slice that is read; `key` is that of the slice."""
         attributes, capacity = self._names_of(content)
-        return Part(
-            content,
-            _found(attributes, content.attributes),
-            _found(capacity, content.capacity),
-            self.key(content),
-        )
+        return Part(content, _found(attributes, content.attributes), _found(capacity, content.capacity), key)
 
     def _names_of(self, content: Slice) -> tuple[Iterable[str], Iterable[str]]:
         """Return the names of attributes and of amounts that are read, as devices of this slice may write them."""

@@ -49,9 +49,10 @@ class SelectorAnswers:
         """
         if self.program is None:
             return 0, wanted
-        answer = self._answer(self.reads.key(content))
+        key = self.reads.key(content)
+        answer = self._answer(key)
         if missing := wanted & ~answer.known:
-            self._evaluate(self.program, self.reads.part(content), missing, answer=answer, budget=budget)
+            self._evaluate(self.program, self.reads.part(content, key), missing, answer=answer, budget=budget)
         return answer.selected & wanted, answer.failed & wanted
 
     def errors(self, content: Slice, failed: int) -> Counter[str]:

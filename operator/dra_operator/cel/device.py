@@ -6,11 +6,13 @@ evaluating is looking things up: the tables `attributes` and `capacity` answer a
 Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, `DeviceMatches`.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.quantity import Quantity
 from dra_operator.api.semver import Semver, parse_semver
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.quantities import parse_quantity
@@ -63,22 +65,54 @@ class PreparedDevice:
 
 def prepare_device(driver: str, device: "Device") -> PreparedDevice:
     """Return `device` of `driver` as expressions see it; never raises."""
-    attributes: dict[str, Any] = {}
-    broken: CelError | None = None
-    for name, attribute in device.attributes.items():
-        try:
-            attributes[_qualified(name, driver)] = _value(attribute)
-        except CelError as error:
-            broken = broken or runtime_error(f"attribute {name}: {error.message}")
-    capacity: dict[str, Any] = {}
-    for name, amount in device.capacity.items():
-        try:
-            capacity[_qualified(name, driver)] = parse_quantity(str(amount.value))
-        except CelError as error:
-            broken = broken or runtime_error(f"capacity {name}: {error.message}")
-    return PreparedDevice(
-        legal_text(driver), bool(device.allow_multiple_allocations), attributes, capacity, broken
+    return assemble_device(
+        driver,
+        bool(device.allow_multiple_allocations),
+        [(name, prepare_attribute(value)) for name, value in device.attributes.items()],
+        [(name, prepare_amount(amount.value)) for name, amount in device.capacity.items()],
     )
+
+
+def assemble_device(
+    driver: str,
+    multiple: bool,  # noqa: FBT001 - a field of the device
+    attributes: Iterable[tuple[str, Any]],
+    capacity: Iterable[tuple[str, Any]],
+) -> PreparedDevice:
+    """Return a device of values that are prepared already, each under its name as published."""
+    seen, unseen = _told_apart("attribute", attributes, driver)
+    amounts, unreadable = _told_apart("capacity", capacity, driver)
+    return PreparedDevice(legal_text(driver), multiple, seen, amounts, unseen or unreadable)
+
+
+def prepare_attribute(attribute: AttributeValue) -> Any:
+    """Return the value of an attribute as expressions see it, or the CelError that each of them gives."""
+    try:
+        return _value(attribute)
+    except CelError as error:
+        return error.with_traceback(None)
+
+
+def prepare_amount(amount: Quantity) -> Any:
+    """Return an amount of a capacity as expressions see it, or the CelError that each of them gives."""
+    try:
+        return parse_quantity(str(amount))
+    except CelError as error:
+        return error.with_traceback(None)
+
+
+def _told_apart(
+    kind: str, named: Iterable[tuple[str, Any]], driver: str
+) -> tuple[dict[str, Any], CelError | None]:
+    """Return the values by their full names, and the first error among them."""
+    values: dict[str, Any] = {}
+    broken: CelError | None = None
+    for name, value in named:
+        if not isinstance(value, CelError):
+            values[_qualified(name, driver)] = value
+        elif broken is None:
+            broken = runtime_error(f"{kind} {name}: {value.message}")
+    return values, broken
 
 
 @lru_cache(maxsize=4096)

@@ -3,17 +3,19 @@
 Nodes of one kind publish the same devices. As objects, 40,000 devices would cost hundreds of megabytes and each full
 garbage collection most of a second; as shared columns they cost 500 bytes a device. A column also has a serial number,
 so that an answer about a column ("which of its devices does this selector match?") is looked up, not computed again.
+And what searches ask of it is found out when it is published, once for all claims that follow.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import CapacityRequestPolicy, DeviceCapacity
+from dra_operator.cel.device import prepare_amount, prepare_attribute
 from dra_operator.inventory import bits
 
 _T = TypeVar("_T")
@@ -24,22 +26,18 @@ class Column(Generic[_T]):
     """The values of one name, a device each in published order; None where a device lacks it.
 
     Two columns with equal values are the same object; `serial` is never given out again. `keys` holds something for
-    each value that is hashable, and equal for equal values alone; of an attribute it is the value itself.
-    `given_whole`, of a capacity: who asks for no amount is given all that a device has, which is never an error.
+    each value that is hashable, and equal for equal values alone; of an attribute it is the value itself. `prepared`
+    holds each value as expressions see it, or its CelError. `sets` are the sets of devices with equal values, by their
+    lowest; those without a value are one. `given_whole`, of a capacity: who asks for no amount is given all that a
+    device has, which is never an error.
     """
 
     serial: int
     values: tuple[_T | None, ...]
     keys: tuple[object, ...]
+    prepared: tuple[Any, ...]
+    sets: tuple[int, ...]
     given_whole: bool = False
-    _sets: tuple[int, ...] = ()
-
-    @property
-    def sets(self) -> tuple[int, ...]:
-        """The sets of devices with equal values, by their lowest; those without a value are one."""
-        if not self._sets:
-            self._sets = _sets(self.keys)
-        return self._sets
 
 
 AttributeColumn = Column[AttributeValue]
@@ -58,7 +56,9 @@ class Columns:
         """Return the column with these attribute values."""
         found = self._attributes.get(values)
         if found is None:
-            found = self._attributes[values] = Column(next(self._serials), values, values)
+            prepared = tuple([None if value is None else prepare_attribute(value) for value in values])
+            found = Column(next(self._serials), values, values, prepared, _sets(values))
+            self._attributes[values] = found
         return found
 
     def capacities(self, values: tuple[DeviceCapacity | None, ...]) -> CapacityColumn:
@@ -67,7 +67,9 @@ class Columns:
         found = self._capacities.get(key)
         if found is None:
             whole = all(value is None or _is_given_whole(value) for value in values)
-            found = self._capacities[key] = Column(next(self._serials), values, key, whole)
+            prepared = tuple([None if value is None else prepare_amount(value.value) for value in values])
+            found = Column(next(self._serials), values, key, prepared, _sets(key), whole)
+            self._capacities[key] = found
         return found
 
 
