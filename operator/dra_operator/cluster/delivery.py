@@ -7,9 +7,15 @@ The preconditions make this safe in the other direction too: repeating a patch t
 refused. So a patch that got no answer at all is repeated until it gets one, for as long as that takes; one
 that keeps getting an error for an answer is given up after a while.
 
+A refusal is an answer to one patch and says nothing of another that is still on its way, and may meet a server
+or a webhook of another mind. So while an earlier patch may still be stored, a later one that is refused is
+repeated like any other: either one of them succeeds or the claim changes, which settles both, or the time is
+over.
+
 Even a plain 409 is read back before it counts as lost, since a proxy may have repeated a request of ours.
 """
 
+import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -42,6 +48,9 @@ FIELD_MANAGER: Final = "dra-operator"
 ATTEMPTS: Final = 6
 """How often one patch is sent while reading back says that it was not stored; then the claim is decided
 anew."""
+DOUBT: Final = 2.0
+"""How long a patch without an answer may still be stored after we have given it up, in limits for one request: one
+that a proxy may hold it for, and one that the API server may take."""
 PARAMS: Mapping[str, str] = {"fieldManager": FIELD_MANAGER}
 
 
@@ -61,11 +70,16 @@ Pause = Callable[[float, Wait], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How writes reach the API server. `pause` waits, `random` gives numbers from 0 up to 1."""
+    """How writes reach the API server.
+
+    `pause` waits, `clock` is monotonic, in seconds, `random` gives numbers from 0 up to 1; `timeout` is the limit for
+    one request, in seconds.
+    """
 
     session: ApiSession
     served: Served
     pause: Pause
+    clock: Callable[[], float]
     random: Callable[[], float]
     backoff: Backoff
     timeout: float
@@ -87,17 +101,15 @@ class Delivery:
         last = steps(write)[-1] == step
         attempt = 0
         invalid = uncertain = False
+        doubtful_until = -math.inf
         while True:
             attempt += 1
             answer = await self._patch(write, step, version)
             if isinstance(answer, dict):
                 return answer if step.holds(answer) else _not_made(write, step, answer)
             if isinstance(answer, ApiError):
-                if answer.status == 422 and (missing := _missing_permission(answer)):
-                    return Forbidden(write, missing)
-                if answer.status == 422 and invalid:
-                    return Refused(write, answer.message or str(answer))
-                if verdict := _verdict(write, answer):
+                verdict = _verdict(write, answer, invalid=invalid)
+                if isinstance(verdict, Gone) or (verdict and self.clock() >= doubtful_until):
                     return verdict
                 if answer.status == 429 and (uncertain or attempt < ATTEMPTS):
                     await self.pause(self._delay(attempt, answer), Wait.SERVER)
@@ -107,6 +119,7 @@ class Delivery:
                 # It may still be on its way, and be stored after we have read the claim: only an answer to
                 # the same patch, which can succeed but once, ends this.
                 uncertain = True
+                doubtful_until = self.clock() + DOUBT * self.timeout
             if attempt > 1 or not isinstance(answer, ApiError) or answer.status not in (409, 422):
                 await self.pause(self._delay(attempt, answer), _reason_to_wait(answer, attempt))
             current = await self._look(write)
@@ -160,12 +173,19 @@ class Delivery:
         return self.backoff.delay(attempt, self.random, asked)
 
 
-def _verdict(write: Write, error: ApiError) -> WriteOutcome | None:
-    """Return what a refusal means by itself, or None if the claim must be read back to know."""
+def _verdict(write: Write, error: ApiError, *, invalid: bool) -> Gone | Forbidden | Refused | None:
+    """Return what a refusal means by itself, or None if the claim must be read back to know.
+
+    `invalid` says that the same patch was called so before: once that may be about a claim that has changed.
+    """
     if error.is_missing_right:
         return Forbidden(write, error)
     if error.status == 404:
         return Gone(write)
+    if error.status == 422 and (missing := _missing_permission(error)):
+        return Forbidden(write, missing)
+    if error.status == 422 and invalid:
+        return Refused(write, error.message or str(error))
     if error.status in (401, 408, 409, 422, 429) or error.status >= 500:
         return None
     return Refused(write, str(error))

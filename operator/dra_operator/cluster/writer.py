@@ -10,6 +10,7 @@ the same claim, which depends on it (`controller.flights`); here all writes are 
 """
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from random import random as system_random
@@ -64,8 +65,8 @@ BACKOFF = Backoff(base=0.2, cap=10.0)
 class Writer:
     """Sends writes to claims and reports each outcome to `deliver_outcome`, on the event loop.
 
-    `served` is the ResourceClaim in the version that the API server serves. `sleep` and `random` are
-    arguments so that tests need not wait.
+    `served` is the ResourceClaim in the version that the API server serves. `sleep`, `clock` (monotonic,
+    in seconds) and `random` are arguments so that tests need not wait.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Writer:
         concurrency: int = CONCURRENCY,
         timeout: float = TIMEOUT_SECONDS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = system_random,
         backoff: Backoff = BACKOFF,
     ) -> None:
@@ -85,7 +87,7 @@ class Writer:
         self._deliver_outcome = deliver_outcome
         self._concurrency = concurrency
         self._sleep = sleep
-        self._delivery = Delivery(session, served, self._pause, random, backoff, timeout)
+        self._delivery = Delivery(session, served, self._pause, clock, random, backoff, timeout)
         self._free = concurrency
         self._returning: deque[asyncio.Future[None]] = deque()
         self._decisions: deque[Write] = deque()

@@ -68,6 +68,7 @@ _serials = count()
 class Slice:
     """One ResourceSlice. A changed slice is a new object with a new serial number.
 
+    `names` holds the names of the devices, `indexes` where each of them stands there.
     `taints` holds the taints in force, a tuple a device: the published ones and those of rules; it is empty if no
     device has any. Sets of bits: `shareable`, `tainted`, `counted` (consumes counters), `binding` (has binding
     conditions), `unreadable` (an attribute has no value that CEL knows: each selector fails on the device).
@@ -84,6 +85,7 @@ class Slice:
     skip_node_operations: tuple[str, ...]
     counter_sets: tuple[CounterSet, ...]
     names: tuple[str, ...]
+    indexes: Mapping[str, int]
     attributes: Mapping[str, AttributeColumn]
     capacity: Mapping[str, CapacityColumn]
     traits: tuple[Traits, ...]
@@ -146,6 +148,7 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
     """Return the slice as the core keeps it, with the published taints in force."""
     spec = wire.spec
     devices = spec.devices
+    names = tuple(device.name for device in devices)
     traits = tuple(_traits(device) for device in devices)
     taints = tuple(trait.taints for trait in traits)
     return Slice(
@@ -159,7 +162,8 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         per_device_nodes=bool(spec.per_device_node_selection),
         skip_node_operations=spec.skip_node_operations,
         counter_sets=spec.shared_counters,
-        names=tuple(device.name for device in devices),
+        names=names,
+        indexes={name: index for index, name in enumerate(names)},
         attributes={
             name: columns.attributes(values)
             for name, values in _by_name([device.attributes for device in devices])

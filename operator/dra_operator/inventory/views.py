@@ -56,7 +56,7 @@ class PoolView:
     free: int = 0
     charged: int = 0
     users: int = 0
-    _positions: dict[str, int] | None = None
+    _positions: Mapping[str, int] | None = None
 
     def locate(self, position: int) -> tuple[Slice, int]:
         """Return the slice of the device at a position, and its index there."""
@@ -65,10 +65,15 @@ class PoolView:
 
     def position(self, device: str) -> int | None:
         """Return the position of a device, or None if the view has not got it."""
-        if self._positions is None:
-            names = (name for content in self.slices for name in content.names)
-            self._positions = {name: position for position, name in enumerate(names)}
-        return self._positions.get(device)
+        positions = self._positions
+        if positions is None:
+            if len(self.slices) == 1:
+                positions = self.slices[0].indexes
+            else:
+                names = (name for content in self.slices for name in content.names)
+                positions = {name: position for position, name in enumerate(names)}
+            self._positions = positions
+        return positions.get(device)
 
 
 @dataclass(slots=True, eq=False)

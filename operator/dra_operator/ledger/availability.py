@@ -14,9 +14,8 @@ from dra_operator.inventory import PoolKey, PoolView, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
 from dra_operator.ledger.uses import DeviceKey, Ledger, Touched
+from dra_operator.ledger.view_index import ViewIndex
 
-_Index = dict[str, dict[PoolView, None]]
-"""The views of a pool by the devices they have."""
 _LOG_LENGTH = 4096
 _VIEWS_WORTH_AN_INDEX = 2
 
@@ -73,7 +72,7 @@ class Availability:
     log: Log = field(default_factory=Log)
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
     _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
-    _by_device: dict[PoolKey, _Index] = field(default_factory=dict)
+    _by_device: dict[PoolKey, ViewIndex] = field(default_factory=dict)
     _touched: Touched = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,15 +134,11 @@ class Availability:
 
     def _take_indexes(self, changes: ViewChanges) -> None:
         for view in changes.removed:
-            index = self._by_device.get(view.key)
-            if index is not None:
-                for content in view.slices:
-                    for name in content.names:
-                        index.get(name, {}).pop(view, None)
+            if (index := self._by_device.get(view.key)) is not None:
+                index.leave(view)
         for view in changes.added:
-            index = self._by_device.get(view.key)
-            if index is not None:
-                _enter(index, view)
+            if (index := self._by_device.get(view.key)) is not None:
+                index.enter(view)
         for key in {view.key for view in (*changes.removed, *changes.added)}:
             views = self.views.of_pool.get(key, {}).values()
             layouts = {view.counters: None for view in views if view.counters is not None}
@@ -153,6 +148,10 @@ class Availability:
                 self._layouts.pop(key, None)
             if len(views) < _VIEWS_WORTH_AN_INDEX:
                 self._by_device.pop(key, None)
+            elif key not in self._by_device:
+                index = self._by_device[key] = ViewIndex()
+                for view in views:
+                    index.enter(view)
 
     def _touch(self, touched: Mapping[DeviceKey, bool]) -> tuple[int, int]:
         """Bring devices up to date; return the nodes of views that gained, and of those that lost their last one."""
@@ -182,18 +181,12 @@ class Availability:
         return opened, closed
 
     def _views_with(self, pool: PoolKey, device: str) -> Iterable[PoolView]:
-        """Return the views that can have a device. Most pools have one view; a pool of many slices has one a node."""
-        views = self.views.of_pool.get(pool)
-        if views is None:
-            return ()
-        if len(views) < _VIEWS_WORTH_AN_INDEX:
-            return views.values()
+        """Return the views that can have a device."""
         index = self._by_device.get(pool)
-        if index is None:
-            index = self._by_device[pool] = {}
-            for view in views.values():
-                _enter(index, view)
-        return index.get(device, ())
+        if index is not None:
+            return index.of(device)
+        views = self.views.of_pool.get(pool)
+        return () if views is None else views.values()
 
     def _touch_counters(self, pool: PoolKey, device: str, *, used: bool, came_back: bool) -> int:
         """Bring the counters up to date; return the nodes that this may help.
@@ -233,9 +226,3 @@ def _used_in(view: PoolView, used: Mapping[str, object]) -> Iterator[tuple[str, 
         for index, device in enumerate(content.names):
             if device in used:
                 yield device, offset + index
-
-
-def _enter(index: _Index, view: PoolView) -> None:
-    for content in view.slices:
-        for name in content.names:
-            index.setdefault(name, {})[view] = None

@@ -1,0 +1,63 @@
+"""Which views of a pool have a device.
+
+Most pools have one view, and it is that one. A pool of many slices has a view a node: whoever takes a device has to
+find the few views that show it without asking thousands. Views are kept by slice and slices by device, so that a slice
+that a hundred nodes see is entered once. It is kept up to date as views come and go, so no claim has to wait for it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dra_operator.inventory import PoolView, Slice
+
+
+@dataclass(slots=True)
+class ViewIndex:
+    """The views of one pool by the devices they have. A name may stand in several slices, one a node."""
+
+    _views: dict[int, dict[PoolView, None]] = field(default_factory=dict)
+    _slices: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def enter(self, view: PoolView) -> None:
+        """Add a view."""
+        for content in view.slices:
+            views = self._views.get(content.serial)
+            if views is None:
+                views = self._views[content.serial] = {}
+                self._enter_names(content)
+            views[view] = None
+
+    def leave(self, view: PoolView) -> None:
+        """Take out a view; nothing happens if it is not there."""
+        for content in view.slices:
+            views = self._views.get(content.serial)
+            if views is None:
+                continue
+            views.pop(view, None)
+            if not views:
+                del self._views[content.serial]
+                self._drop_names(content)
+
+    def of(self, device: str) -> Iterable[PoolView]:
+        """Return the views that have a device."""
+        serials = self._slices.get(device, ())
+        if len(serials) == 1:
+            return self._views[serials[0]]
+        # Each view comes once: a pool with two devices of one name in a view is invalid, and its views have none.
+        return [view for serial in serials for view in self._views[serial]]
+
+    def _enter_names(self, content: Slice) -> None:
+        entry = (content.serial,)
+        if self._slices.keys().isdisjoint(content.names):
+            self._slices.update(dict.fromkeys(content.names, entry))
+            return
+        for name in content.names:
+            self._slices[name] = self._slices.get(name, ()) + entry
+
+    def _drop_names(self, content: Slice) -> None:
+        for name in content.names:
+            left = tuple([serial for serial in self._slices[name] if serial != content.serial])
+            if left:
+                self._slices[name] = left
+            else:
+                del self._slices[name]

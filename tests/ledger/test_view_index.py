@@ -1,0 +1,65 @@
+"""Which views of a pool have a device."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_operator.ledger.view_index import ViewIndex
+
+NAMES = "abcd"
+
+
+class View:
+    """A view that has nothing but its slices."""
+
+    def __init__(self, *slices: Any) -> None:
+        self.slices = slices
+
+
+@st.composite
+def views(draw: st.DrawFn) -> list[Any]:
+    """Return views of a few slices; in none of them two devices have one name, as a pool would be invalid."""
+    slices = [
+        SimpleNamespace(serial=serial, names=tuple(names))
+        for serial, names in enumerate(
+            draw(st.lists(st.sets(st.sampled_from(NAMES)), min_size=1, max_size=5))
+        )
+    ]
+    found = []
+    for chosen in draw(st.lists(st.sets(st.sampled_from(range(len(slices)))), min_size=1, max_size=5)):
+        seen: set[str] = set()
+        kept = []
+        for content in (slices[number] for number in sorted(chosen)):
+            if seen.isdisjoint(content.names):
+                seen.update(content.names)
+                kept.append(content)
+        found.append(View(*kept))
+    return found
+
+
+@given(views(), st.data())
+def test_it_knows_the_views_that_are_there(everything: list[Any], data: st.DataObject) -> None:
+    """Whatever came and went before, and each of them once."""
+    index = ViewIndex()
+    present: list[Any] = []
+    for view in data.draw(st.lists(st.sampled_from(everything), max_size=20)):
+        if view in present:
+            present.remove(view)
+            index.leave(view)
+        else:
+            present.append(view)
+            index.enter(view)
+
+    for name in NAMES:
+        expected = [view for view in present if any(name in content.names for content in view.slices)]
+        assert sorted(map(id, index.of(name))) == sorted(map(id, expected))
+
+
+def test_a_view_that_is_not_there_may_leave() -> None:
+    """Nothing happens."""
+    index, view = ViewIndex(), View(SimpleNamespace(serial=1, names=("a",)))
+    index.leave(view)  # type: ignore[arg-type]
+
+    assert list(index.of("a")) == []
