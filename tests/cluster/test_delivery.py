@@ -16,6 +16,21 @@ from dra_operator.cluster.writes import FINALIZER
 from .script import cut, lines, ok, status
 from .writing import ALLOCATION, DONE, OTHERS, UNCHANGED, allocate, claim, patches
 
+REFUSALS = {
+    "invalid": (status(422, "status.allocation: Invalid value", "Invalid"), Refused),
+    "no right to bind": (
+        status(422, 'requires resource="resourceclaims/binding", verb="patch" permission', "Invalid"),
+        Forbidden,
+    ),
+    "no right": (
+        status(403, 'User "a" cannot patch resource "resourceclaims/status"', "Forbidden"),
+        Forbidden,
+    ),
+    "denied": (status(403, "admission webhook denied the request", "Forbidden"), Refused),
+    "not taken": (status(400, "cannot take this"), Refused),
+}
+"""Answers that say no, and what they mean by themselves."""
+
 
 class TestOutcomes:
     """What comes of each answer, and of none."""
@@ -231,6 +246,30 @@ class TestOutcomes:
         script.then(DONE)
 
         assert isinstance(await desk().result(allocate()), Written)
+
+    @pytest.mark.parametrize("refusal", [refusal for refusal, _ in REFUSALS.values()], ids=REFUSALS)
+    async def test_refusal_of_a_repeated_patch_does_not_settle_the_first(self, script, desk, refusal):
+        """A patch that got no answer may be stored after one like it was refused: then the claim has the devices."""
+        script.then(cut, UNCHANGED, refusal, UNCHANGED, refusal, UNCHANGED, refusal, DONE)
+
+        assert isinstance(await desk().result(allocate()), Written)
+
+    @pytest.mark.parametrize(("refusal", "outcome"), REFUSALS.values(), ids=REFUSALS)
+    async def test_refusal_stands_when_nothing_is_on_its_way(self, script, desk, refusal, outcome):
+        """After two limits for one request no patch is on its way any more, and a refusal is one."""
+        script.then(cut)
+        script.default = lambda asked: (refusal if asked.method == "PATCH" else UNCHANGED)(asked)
+        writing = desk(timeout=30)
+
+        assert isinstance(await writing.result(allocate()), outcome)
+
+        assert 60 <= sum(writing.waits) < 70
+
+    async def test_claim_that_is_gone_settles_a_patch_on_its_way(self, script, desk):
+        """Nothing can be stored in a claim that no longer exists, so nothing is waited for."""
+        script.then(cut, UNCHANGED, status(400), UNCHANGED, status(404))
+
+        assert isinstance(await desk().result(allocate()), Gone)
 
     async def test_server_that_never_answers_is_read_back(self, script, desk):
         """A patch that runs into the time limit is read back."""

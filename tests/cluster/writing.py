@@ -45,7 +45,7 @@ UNCHANGED = ok(claim(5, finalizers=[FINALIZER]))
 
 
 class Desk:
-    """A writer under test, its outcomes, and how long it would have waited."""
+    """A writer under test, its outcomes, and how long it would have waited: its clock knows no other time."""
 
     def __init__(self, session, **settings):
         self.outcomes = []
@@ -55,6 +55,7 @@ class Desk:
             CLAIMS,
             self.outcomes.append,
             sleep=self.sleep,
+            clock=lambda: sum(self.waits),
             random=lambda: 1.0,
             backoff=Backoff(base=1.0, cap=10.0),
             **settings,

@@ -48,9 +48,19 @@ def test_a_write_that_did_not_happen_gives_its_device_back(bench, write, outcome
     assert bench.allocator.asked.count("other") == 2
 
 
-def test_an_unknown_outcome_keeps_its_device(bench, write, clock):
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Unknown,
+        lambda write: Forbidden(
+            write, ApiError(403, "Forbidden", "no", verb="get", resource="resourceclaims")
+        ),
+    ],
+    ids=["stopped", "not to be read back"],
+)
+def test_an_unknown_outcome_keeps_its_device(bench, write, clock, outcome):
     """Until somebody knows better the device counts as taken; then the claim is decided anew."""
-    bench.run(Unknown(write))
+    bench.run(outcome(write))
     assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
 
     clock.now += 31

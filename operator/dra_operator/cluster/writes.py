@@ -120,6 +120,11 @@ class Forbidden:
     write: Write
     error: ApiError
 
+    @property
+    def may_be_done(self) -> bool:
+        """True if it was the reading back that is not allowed, after a patch without a clear answer."""
+        return self.error.verb == "get"
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown:

@@ -62,7 +62,8 @@ class Landing:
         else:
             # Of an answer that never came nobody knows; the assumption stands until the claim is decided
             # again.
-            if not isinstance(outcome, Unknown) and (isinstance(write, AllocateWrite) or held is not None):
+            unknown = isinstance(outcome, Unknown) or (isinstance(outcome, Forbidden) and outcome.may_be_done)
+            if not unknown and (isinstance(write, AllocateWrite) or held is not None):
                 self._withdraw(key, changes)
             self._not_written(key, outcome)
             held = None
