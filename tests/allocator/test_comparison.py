@@ -1,13 +1,25 @@
 """What a selector compared, in the words of the device."""
 
+import json
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from dra_operator.allocator import comparison
 from dra_operator.api.read import read_object
+from dra_operator.cel import CelError, compile_selector, prepare_device
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.slices import Slice, read_slice
+
+
+def slice_of(device: dict[str, Any]) -> Slice:
+    """Return a slice with one device."""
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec: dict[str, Any] = {"driver": "gpu.io", "pool": pool, "allNodes": True, "devices": [device]}
+    return read_slice(read_object({"metadata": {"name": "s"}, "spec": spec}, "ResourceSlice"), Columns())
 
 
 @pytest.fixture
@@ -15,12 +27,16 @@ def content() -> Slice:
     """A slice with one device."""
     device = {
         "name": "a",
-        "attributes": {"model": {"string": "a100"}, "index": {"int": 3}, "healthy": {"bool": False}},
+        "attributes": {
+            "model": {"string": "a100"},
+            "index": {"int": 3},
+            "healthy": {"bool": False},
+            "roots": {"strings": ["a", "b"]},
+            "driver": {"version": "1.2.3"},
+        },
         "capacity": {"memory": {"value": "40Gi"}},
     }
-    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
-    spec: dict[str, Any] = {"driver": "gpu.io", "pool": pool, "allNodes": True, "devices": [device]}
-    return read_slice(read_object({"metadata": {"name": "s"}, "spec": spec}, "ResourceSlice"), Columns())
+    return slice_of(device)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +53,28 @@ def content() -> Slice:
         ('device.capacity["gpu.io"].memory.isGreaterThan(quantity("80Gi"))', "memory 40Gi <= 80Gi"),
         ('device.capacity["gpu.io"].memory == quantity("64Gi")', "memory 40Gi != 64Gi"),
         ('device.capacity["gpu.io"]["memory"] == quantity("64Gi")', "memory 40Gi != 64Gi"),
+        ('device.driver in ["nic.io", "fpga.io"]', 'driver gpu.io not in ["nic.io", "fpga.io"]'),
+        ('"h100" == device.attributes["gpu.io"].model', "model a100 != h100"),
+        ('4 < device.attributes["gpu.io"].index', "index 3 <= 4"),
+        ('((device.attributes["gpu.io"].model) == "h100")', None),
+        ('(device.attributes["gpu.io"].model == "h100")', "model a100 != h100"),
+        ('device.attributes["gpu.io"].index == "3"', 'index int 3 != string "3"'),
+        ('device.attributes["gpu.io"].index in ["3"]', 'index int 3 not in ["3"]'),
+        ('device.attributes["gpu.io"].healthy == "false"', 'healthy bool false != string "false"'),
+        ('device.attributes["gpu.io"].model', 'model string "a100" != bool true'),
+        ('device.attributes["gpu.io"].roots == "a"', 'roots list of strings [a, b] != string "a"'),
+        ('device.attributes["gpu.io"].driver == "1.2.3"', 'driver version 1.2.3 != string "1.2.3"'),
+        ('device.attributes["gpu.io"].driver == semver("1.2.4")', "driver 1.2.3 != 1.2.4"),
+        ('device.attributes["gpu.io"].driver.compareTo(semver("2.0.0")) >= 0', "driver 1.2.3 < 2.0.0"),
+        ('device.attributes["gpu.io"].driver.isGreaterThan(semver("2.0.0"))', "driver 1.2.3 <= 2.0.0"),
+        ('device.attributes["gpu.io"].?other.orValue(0) == 1', "no gpu.io/other"),
+        ('device.attributes["gpu.io"][?"index"].orValue(0) == 1', "index 3 != 1"),
+        (
+            'device.capacity["gpu.io"].?hbm.orValue(quantity("0")).isGreaterThan(quantity("1"))',
+            "no gpu.io/hbm",
+        ),
+        ('has(device.attributes["gpu.io"].other)', "no gpu.io/other"),
+        ('"other" in device.attributes["gpu.io"]', "no gpu.io/other"),
         ('device.attributes["gpu.io"].model.startsWith("h")', None),
     ],
 )
@@ -61,3 +99,66 @@ def test_plain_comparisons_are_told(content: Slice, expression: str, told: str |
 def test_only_the_top_is_taken_apart(expression: str, parts: list[str]) -> None:
     """What stands in brackets, quotes, or beside `||` stays whole."""
     assert comparison.conjuncts(expression) == tuple(parts)
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ('device.attributes["gpu.io"].model.startsWith("h")', "model is a100"),
+        ('!(device.attributes["gpu.io"].index > 1)', "index is 3"),
+        ('device.driver.startsWith("nic")', "driver is gpu.io"),
+        (
+            'has(device.attributes["gpu.io"].x) || device.capacity["gpu.io"].memory.isLessThan(quantity("1"))',
+            "no gpu.io/x and memory is 40Gi",
+        ),
+        ("device.allowMultipleAllocations", "allowMultipleAllocations is false"),
+        ('device.attributes["gpu.io"].exists(name, name == "x")', None),
+        ("1 == 2", None),
+    ],
+)
+def test_of_anything_else_what_it_reads_is_told(content: Slice, expression: str, told: str | None) -> None:
+    """Unless it reads nothing, or what it reads is computed."""
+    found = comparison.reading(compile_selector(expression).reads)
+
+    assert (None if found is None else found.tell(content, 0)) == told
+
+
+def test_only_so_much_of_what_is_read_is_told(content: Slice) -> None:
+    """A line has an end."""
+    found = comparison.reading(frozenset(f"attributes/gpu.io/{name}" for name in "abcd"))
+
+    assert found is not None
+    assert found.tell(content, 0) == "no gpu.io/a and no gpu.io/b and no gpu.io/c and more"
+
+
+VALUES = st.one_of(st.integers(0, 2), st.sampled_from(["0", "1", "true", "false"]), st.booleans())
+ORDER = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+@given(value=VALUES, literal=VALUES, operator=st.sampled_from(sorted(ORDER)), backwards=st.booleans())
+def test_what_is_told_is_true_of_the_device(
+    *, value: Any, literal: Any, operator: str, backwards: bool
+) -> None:
+    """Of whatever a selector refuses: both sides are shown so that the sign between them holds, types and all."""
+    kind = {int: "int", bool: "bool", str: "string"}[type(value)]
+    attribute = 'device.attributes["gpu.io"].a'
+    sides = (json.dumps(literal), attribute) if backwards else (attribute, json.dumps(literal))
+    expression = f"{sides[0]} {operator} {sides[1]}"
+    content = slice_of({"name": "a", "attributes": {"a": {kind: value}}})
+    try:
+        assume(not compile_selector(expression).match(prepare_device("gpu.io", content.device(0))))
+    except CelError:
+        assume(False)
+    found = comparison.read(expression)
+
+    assert found is not None
+    words = found.tell(content, 0).split()
+    if type(value) is type(literal):
+        shown = value if kind == "int" else str(value).lower()
+        name, left, sign, right = words
+        assert (name, left, right) == ("a", str(shown), str(literal).lower())
+        assert ORDER[sign](value, literal)
+    else:
+        assert words[:2] == ["a", kind]
+        assert words[3] == "!="
+        assert words[4] != kind

@@ -1,11 +1,11 @@
 """Comparisons: what a selector that says no compared, in the words of the device.
 
-"memory 40Gi < 80Gi" tells a person more than the expression. Only plain comparisons of one attribute or capacity with
-a literal are told, alone or joined by `&&`; of anything else the expression itself has to do.
+"memory 40Gi < 80Gi" tells a person more than the expression. Plain comparisons of one attribute or capacity with a
+literal are told, alone or joined by `&&`; of anything else, what the device has of the parts that the expression reads.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,20 +15,37 @@ from dra_operator.inventory import Slice
 from dra_operator.inventory.columns import Column
 
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPERATOR = r"\s*(==|!=|<=|>=|<|>)\s*"
 _NAME = r"(?:\.(?P<field>[A-Za-z_]\w*)|\[[\"'](?P<key>[^\"']+)[\"']\])"
 _ATTRIBUTE = rf"device\.attributes\[[\"'](?P<domain>[^\"']+)[\"']\]{_NAME}"
 _CAPACITY = rf"device\.capacity\[[\"'](?P<domain>[^\"']+)[\"']\]{_NAME}"
 _QUANTITY = r"quantity\([\"']([^\"']+)[\"']\)"
+_VERSION = r"semver\([\"']([^\"']+)[\"']\)"
 _LITERAL = r"(\"[^\"]*\"|'[^']*'|-?\d+|true|false)"
+_LIST = r"(\[[^\]]*\])"
+_MOST_READ = 3
 
 _DRIVER = re.compile(rf"device\.driver{_OPERATOR}{_LITERAL}")
 _SCALAR = re.compile(rf"{_ATTRIBUTE}{_OPERATOR}{_LITERAL}")
-_MEMBER = re.compile(rf"{_ATTRIBUTE}\s+in\s+(\[[^\]]*\])")
+_DRIVERS = re.compile(rf"device\.driver\s+in\s+{_LIST}")
+_MEMBER = re.compile(rf"{_ATTRIBUTE}\s+in\s+{_LIST}")
 _FLAG = re.compile(rf"(?:(?P<not>!)\s*)?{_ATTRIBUTE}")
 _COMPARE_TO = re.compile(rf"{_CAPACITY}\.compareTo\({_QUANTITY}\){_OPERATOR}0")
 _GREATER_OR_LESS = re.compile(rf"{_CAPACITY}\.is(Greater|Less)Than\({_QUANTITY}\)")
 _EQUAL = re.compile(rf"{_CAPACITY}\s*(==|!=)\s*{_QUANTITY}")
+_COMPARE_VERSION = re.compile(rf"{_ATTRIBUTE}\.compareTo\({_VERSION}\){_OPERATOR}0")
+_NEWER_OR_OLDER = re.compile(rf"{_ATTRIBUTE}\.is(Greater|Less)Than\({_VERSION}\)")
+_SAME_VERSION = re.compile(rf"{_ATTRIBUTE}\s*(==|!=)\s*{_VERSION}")
+_REVERSED = re.compile(rf"{_LITERAL}{_OPERATOR}(device\..*)", re.DOTALL)
+
+_TABLE = r"device\.(?P<table>attributes|capacity)\[[\"'](?P<domain>[^\"']+)[\"']\]"
+_OPTIONAL = re.compile(
+    rf"(device\.(?:attributes|capacity)\[[^\]]+\])(?:\.\?(\w+)|\[\?([\"'][^\"']+[\"'])\])"
+    rf"\.orValue\((?:{_LITERAL}|{_QUANTITY}|{_VERSION})\)"
+)
+_HAS = re.compile(rf"has\({_TABLE}\.(?P<field>\w+)\)")
+_IN = re.compile(rf"[\"'](?P<field>[^\"']+)[\"']\s+in\s+{_TABLE}")
 
 
 @lru_cache(maxsize=2048)
@@ -67,54 +84,168 @@ def _is_no_conjunction(expression: str, position: int) -> bool:
 class Comparison:
     """A plain comparison that is false for some device: what it reads of it, and how the text goes on.
 
-    `table` is `driver`, `attributes` or `capacity`; `rest` says what the value is not, as in `< 80Gi`.
+    `table` is `driver`, `attributes` or `capacity`; `rest` says what the value is not, as in `< 80Gi`. `kind` is the
+    type of the literal and `typed` the rest that says it, for a value of another type, which is never equal to it.
+    `optional`: what is missing is no error, and told without the rest.
     """
 
     table: str
     domain: str
     name: str
     rest: str
+    kind: str = ""
+    typed: str = ""
+    optional: bool = False
 
     def columns(self, content: Slice) -> tuple[Column[Any] | None, ...]:
         """Return the columns of a slice that the text depends on."""
-        full = f"{self.domain}/{self.name}"
-        if self.table == "attributes":
-            return content.attribute_columns(full)
-        bare = content.capacity.get(self.name) if self.domain == content.driver else None
-        return (content.capacity.get(full), bare)
+        return _columns(content, self.table, self.domain, self.name)
 
     def tell(self, content: Slice, index: int) -> str:
         """Return what was compared for a device."""
         if self.table == "driver":
             return f"driver {content.driver} {self.rest}"
-        columns = self.columns(content)
-        values = (column.values[index] for column in columns if column is not None)
-        value = next((value for value in values if value is not None), None)
+        value = _value(self.columns(content), index)
+        if value is None and self.optional:
+            return f"no {self.domain}/{self.name}"
+        if self.kind and isinstance(value, AttributeValue) and value.type != self.kind:
+            return f"{self.name} {typed(value)} {self.typed}"
         return f"{self.name} {_text(value)} {self.rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Parts of a device that an expression reads, each as `attributes/domain/id`, `capacity/domain/id` or `driver`."""
+
+    parts: tuple[str, ...]
+
+    def columns(self, content: Slice) -> tuple[Column[Any] | None, ...]:
+        """Return the columns of a slice that the text depends on."""
+        found: list[Column[Any] | None] = []
+        for part in self.parts[:_MOST_READ]:
+            table, _, full = part.partition("/")
+            found += _columns(content, table, *full.split("/", 1)) if full else ()
+        return tuple(found)
+
+    def tell(self, content: Slice, index: int) -> str:
+        """Return what a device has of them."""
+        texts = [self._tell(part, content, index) for part in self.parts[:_MOST_READ]]
+        return " and ".join([*texts, *(["more"] if len(self.parts) > _MOST_READ else [])])
+
+    def _tell(self, part: str, content: Slice, index: int) -> str:
+        table, _, full = part.partition("/")
+        if table == "driver":
+            return f"driver is {content.driver}"
+        if not full:
+            return f"{table} is {_scalar_text(bool(content.shareable >> index & 1))}"
+        domain, name = full.split("/", 1)
+        value = _value(_columns(content, table, domain, name), index)
+        return f"no {full}" if value is None else f"{name} is {_text(value)}"
+
+
+def reading(reads: frozenset[str] | None) -> Reading | None:
+    """Return what an expression reads, by its paths, or None where it reads nothing or that cannot be told."""
+    return Reading(tuple(sorted(reads))) if reads else None
 
 
 @lru_cache(maxsize=2048)
 def read(part: str) -> Comparison | None:
     """Return the plain comparison that a part of an expression is, or None."""
+    part = _without_brackets(part)
+    if match := _HAS.fullmatch(part) or _IN.fullmatch(part):
+        return Comparison(match["table"], match["domain"], match["field"], "", optional=True)
+    if match := _REVERSED.fullmatch(part):
+        part = f"{match[3]} {_MIRRORED[match[2]]} {match[1]}"
+    plain = _OPTIONAL.sub(lambda found: found[1] + (f".{found[2]}" if found[2] else f"[{found[3]}]"), part)
+    compared = _read(plain)
+    return replace(compared, optional=True) if compared is not None and plain != part else compared
+
+
+def _without_brackets(part: str) -> str:
+    """Return a part without the brackets around all of it."""
+    while part.startswith("(") and part.endswith(")"):
+        depth = 0
+        for position, character in enumerate(part):
+            depth += (character == "(") - (character == ")")
+            if depth == 0 and position < len(part) - 1:
+                return part
+        part = part[1:-1].strip()
+    return part
+
+
+def _read(part: str) -> Comparison | None:
     if match := _DRIVER.fullmatch(part):
         return Comparison("driver", "", "", f"{_OPPOSITE[match[1]]} {_bare(match[2])}")
+    if match := _DRIVERS.fullmatch(part):
+        return Comparison("driver", "", "", f"not in {match[1]}")
     if match := _SCALAR.fullmatch(part):
-        return _about("attributes", match, f"{_OPPOSITE[match[4]]} {_bare(match[5])}")
+        return _scalar(match, f"{_OPPOSITE[match[4]]} ", match[5])
     if match := _MEMBER.fullmatch(part):
-        return _about("attributes", match, f"not in {match[4]}")
+        return _about(
+            "attributes", match, f"not in {match[4]}", _kind(match[4][1:].lstrip()), f"not in {match[4]}"
+        )
     if match := _FLAG.fullmatch(part):
-        return _about("attributes", match, f"!= {'false' if match['not'] else 'true'}")
+        return _scalar(match, "!= ", "false" if match["not"] else "true")
     if match := _COMPARE_TO.fullmatch(part):
         return _about("capacity", match, f"{_OPPOSITE[match[5]]} {match[4]}")
     if match := _GREATER_OR_LESS.fullmatch(part):
         return _about("capacity", match, f"{'<=' if match[4] == 'Greater' else '>='} {match[5]}")
     if match := _EQUAL.fullmatch(part):
         return _about("capacity", match, f"{_OPPOSITE[match[4]]} {match[5]}")
+    return _read_version(part)
+
+
+def _read_version(part: str) -> Comparison | None:
+    if match := _COMPARE_VERSION.fullmatch(part):
+        return _about("attributes", match, f"{_OPPOSITE[match[5]]} {match[4]}")
+    if match := _NEWER_OR_OLDER.fullmatch(part):
+        return _about("attributes", match, f"{'<=' if match[4] == 'Greater' else '>='} {match[5]}")
+    if match := _SAME_VERSION.fullmatch(part):
+        operator = _OPPOSITE[match[4]]
+        return _about(
+            "attributes", match, f"{operator} {match[5]}", "version", f"{operator} version {match[5]}"
+        )
     return None
 
 
-def _about(table: str, match: re.Match[str], rest: str) -> Comparison:
-    return Comparison(table, match["domain"], match["field"] or match["key"], rest)
+def _scalar(match: re.Match[str], operator: str, literal: str) -> Comparison:
+    """Return the comparison of an attribute with a literal."""
+    kind, bare = _kind(literal), _bare(literal)
+    shown = f'"{bare}"' if kind == "string" else bare
+    return _about("attributes", match, f"{operator}{bare}", kind, f"{operator}{kind} {shown}")
+
+
+def _about(table: str, match: re.Match[str], rest: str, kind: str = "", typed: str = "") -> Comparison:
+    return Comparison(table, match["domain"], match["field"] or match["key"], rest, kind, typed)
+
+
+def _kind(literal: str) -> str:
+    """Return the type of the literal that a text begins with, as attributes have it."""
+    if literal.startswith(('"', "'")):
+        return "string"
+    if literal.startswith(("true", "false")):
+        return "bool"
+    return "int" if literal.lstrip("-")[:1].isdigit() else ""
+
+
+def _columns(content: Slice, table: str, domain: str, name: str) -> tuple[Column[Any] | None, ...]:
+    full = f"{domain}/{name}"
+    if table == "attributes":
+        return content.attribute_columns(full)
+    bare = content.capacity.get(name) if domain == content.driver else None
+    return (content.capacity.get(full), bare)
+
+
+def _value(columns: tuple[Column[Any] | None, ...], index: int) -> AttributeValue | DeviceCapacity | None:
+    values = (column.values[index] for column in columns if column is not None)
+    return next((value for value in values if value is not None), None)
+
+
+def typed(value: AttributeValue) -> str:
+    """Return an attribute with its type: `string "a"`, `int 1`, `list of versions [1.0.0]`."""
+    if isinstance(value.value, tuple):
+        return f"list of {value.type} {_text(value)}"
+    return f'{value.type} "{value.value}"' if value.type == "string" else f"{value.type} {_text(value)}"
 
 
 def _text(value: AttributeValue | DeviceCapacity | None) -> str:

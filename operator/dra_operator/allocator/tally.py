@@ -16,6 +16,7 @@ from dra_operator.allocator.capacity import CapacityError, Consumed, has_room, r
 from dra_operator.allocator.census import Census, Group, Place, PoolRecord, Projection
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.selectors import SelectorAnswers
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.types import DeviceTaint
 from dra_operator.inventory import Inventory, PoolKey, Slice, Verdict, bits
@@ -229,15 +230,18 @@ class TallyMaker:
             if not refused:
                 return
             passed = 0
+            answers = self.candidates.selectors.get(part)
             if len(parts) > 1:
-                passed, _ = self.candidates.selectors.get(part).ask(content, refused, budget)
-            if (compared := comparison.read(part)) is not None and refused & ~passed:
-                obstacle.details.update(self._told(compared, content, refused & ~passed))
+                passed, _ = answers.ask(content, refused, budget)
+            if refused & ~passed and (told := _comparison(answers)) is not None:
+                obstacle.details.update(self._told(told, content, refused & ~passed))
             refused = passed
 
-    def _told(self, compared: comparison.Comparison, content: Slice, devices: int) -> Counter[str]:
+    def _told(
+        self, compared: comparison.Comparison | comparison.Reading, content: Slice, devices: int
+    ) -> Counter[str]:
         serials = tuple(column and column.serial for column in compared.columns(content))
-        key = (compared, content.driver, serials, devices)
+        key = (compared, content.driver, content.shareable, serials, devices)
         if (found := self.told.get(key)) is None:
             found = self.told[key] = Counter(compared.tell(content, index) for index in bits.each(devices))
         return found
@@ -337,6 +341,14 @@ class TallyMaker:
             consumed = self.candidates.consumed(alternative.key, place.content, index)
             if amounts and isinstance(consumed, Consumed) and not has_room(consumed, amounts, {}):
                 yield Reason.CAPACITY_EXHAUSTED, 1 << index, _exhausted(consumed, amounts)
+
+
+def _comparison(answers: SelectorAnswers) -> comparison.Comparison | comparison.Reading | None:
+    """Return what can be told of a part of an expression: what it compares, or else what it reads."""
+    plain = comparison.read(answers.expression)
+    if plain is not None or answers.program is None:
+        return plain
+    return comparison.reading(answers.program.reads)
 
 
 def _add(total: Tally, part: Tally, group: Group) -> None:
