@@ -4,10 +4,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 # The control plane (tests/controlplane) is a package of its own that benchmarks use too.
 sys.path.insert(0, str(TESTS))
+
+# How long an example takes says more about what else runs on the machine than about the code. What must be fast is
+# measured by bench/, and what hangs ends by pytest's own limit.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -380,7 +380,7 @@ def with_prospects_at_once() -> Iterator[None]:
         pytest.param(Searching.COUNTING, with_prospects_at_once, id="plain with prospects"),
     ],
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(pools=POOLS, attempts=ATTEMPTS)
 def test_the_first_solution_is_found_or_there_is_none(
     searching: Searching,

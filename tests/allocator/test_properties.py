@@ -236,7 +236,7 @@ def check(
         held += [(device, request["memory"] or pools[device[0]][device[1]]["memory"]) for device in chosen]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(POOLS, st.lists(CLAIM, min_size=1, max_size=4))
 def test_every_decision_is_right(pools: dict[str, Any], claims: list[dict[str, Any]]) -> None:
     """No device twice, no counter or capacity overdrawn, constraints hold, and a no is truly one.
@@ -252,7 +252,7 @@ def test_every_decision_is_right(pools: dict[str, Any], claims: list[dict[str, A
             deciding.ledger.assume("ns", f"c{number}", decision.results[0])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(POOLS, st.lists(CLAIM, min_size=1, max_size=2))
 def test_the_order_of_arrival_does_not_matter(pools: dict[str, Any], claims: list[dict[str, Any]]) -> None:
     """Objects that arrive backwards lead to the same decision."""
@@ -284,7 +284,7 @@ EVENT = st.one_of(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(POOLS, st.lists(EVENT, min_size=1, max_size=14))
 def test_what_is_remembered_never_changes_a_decision(
     pools: dict[str, Any], events: list[tuple[str, Any, str]]

@@ -3,13 +3,13 @@
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepfuzz import World
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.randoms(use_true_random=False), st.integers(1, 25))
 def test_fast_searches_decide_as_the_plain_one(random: Random, steps: int) -> None:
     """Whatever happens between the claims, counting changes no decision, no error and no text."""

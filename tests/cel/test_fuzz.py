@@ -32,7 +32,7 @@ def test_what_was_found_once_is_right_now(row):
     assert finding is None
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.integers(0, 2**64))
 def test_any_expression_on_any_device_ends_well(seed):
     """Expressions by the declarations, mutations, hostile ones and garbage do what the fuzzer asks of them."""

@@ -77,7 +77,7 @@ def _we_read(parser, text):
         return what, "" if found == "<EOF>" else found, error.position
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from(TOKENS), max_size=12).map("".join))
 @example("a.in-1 in b")
 @example("a -1- -1")

@@ -156,7 +156,7 @@ ROW = st.fixed_dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(st.lists(ROW | ANY_JSON, min_size=1, max_size=10))
 def test_any_json_as_a_row_gives_a_line(run, rows):
     """Whatever types its fields have: an outcome, or an error of the input, and the next row follows."""
@@ -291,7 +291,7 @@ def test_eval_says_what_is_wrong_with_a_file(run, tmp_path, content, message):
     assert message in result.stderr
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(
     ANY_JSON
     | st.fixed_dictionaries(

@@ -97,7 +97,7 @@ def seen(views: Views) -> Any:
     return table
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(EVENT, st.booleans()), max_size=25))
 def test_incremental_views_equal_those_built_from_scratch(events: list[tuple[Any, bool]]) -> None:
     """Whatever comes, goes and changes, in whatever order, and however often the views are brought up to date."""

@@ -113,7 +113,7 @@ def check_view(availability: Availability, view: PoolView) -> None:
         assert state.overdrawn == sum(amount < 0 for amount in left)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(EVENT, st.booleans()), max_size=30))
 def test_free_devices_counters_and_nodes_follow_every_event(events: list[tuple[Any, bool]]) -> None:
     """The `free` bits, the counters and the set of nodes with free devices are those of ledger and views."""

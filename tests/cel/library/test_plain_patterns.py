@@ -37,7 +37,7 @@ PARTS = st.sampled_from(
 TEXTS = st.text(st.sampled_from("ab1h0.\n\r- \\é٤"), max_size=10)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(st.lists(PARTS, max_size=8).map("".join), st.lists(TEXTS, max_size=8))
 def test_a_plain_pattern_matches_where_re2_matches(pattern, texts):
     """What counts as plain is a pattern for RE2 as well, and both agree on every text."""
