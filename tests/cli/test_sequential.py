@@ -129,6 +129,17 @@ def test_a_rehearsal_comes_first(
     assert len(rehearsals) == times
 
 
+def test_cold_alone_is_refused(tmp_path: Path) -> None:
+    """There is no rehearsal to leave out where nothing is timed."""
+    file = tmp_path / "scenarios.jsonl"
+    file.write_text(json.dumps(scenario(claim("a"))))
+
+    result = CliRunner().invoke(app, [str(file), "--cold"])
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--cold goes with --sequential" in result.stderr
+
+
 def test_a_rehearsal_that_goes_wrong_ends_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,8 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out
 
     FILE has scenarios, one JSON object a line; .gz is read, - is stdin.
     """
+    if cold and not sequential:
+        raise click.UsageError("--cold goes with --sequential: without it there is no rehearsal to leave out")
     searching = Searching(search)
     counts: Counter[str] = Counter()
     if not sequential:
