@@ -32,7 +32,7 @@ def model(value: Any, **fields: Any) -> dict[str, Any]:
 
 def part(content: Slice, reads: Reads = READS) -> Part:
     """Return what is read of a slice."""
-    return reads.part(content, reads.key(content))
+    return reads.part(content)
 
 
 def sets(content: Slice) -> list[int]:

@@ -30,7 +30,7 @@ def slice_with(*devices: dict[str, Any], driver: str = "d.example") -> Slice:
 def part_of(expression: str, content: Slice) -> Part:
     """Return what a selector reads of a slice."""
     reads = Reads.of(compile_selector(expression))
-    return reads.part(content, reads.key(content))
+    return reads.part(content)
 
 
 DEVICE = {
@@ -141,3 +141,23 @@ def said(program: Selector, device: PreparedDevice) -> object:
         return program.match(device)
     except CelError as error:
         return str(error)
+
+
+def test_a_column_under_another_name_is_another_part() -> None:
+    """Attributes with equal values share a column, and a selector reads one of them by its name."""
+    content = slice_with({"attributes": {"model": {"string": "a"}, "brand": {"string": "a"}}})
+    parts = [part_of(f'device.attributes["d.example"].{name} == "a"', content) for name in ("model", "brand")]
+
+    assert parts[0].key != parts[1].key
+
+
+def test_schemas_are_not_remembered_without_end() -> None:
+    """Drivers may publish ever new names; what was forgotten is found out again, and is the same."""
+    reads = Reads.of(compile_selector(MODEL))
+    first = slice_with(DEVICE)
+    key = reads.key(first)
+    for number in range(1100):
+        reads.key(slice_with({"attributes": {f"a{number}": {"int": number}}}))
+
+    assert reads.key(first) == key
+    assert len(reads._projections) <= 1024

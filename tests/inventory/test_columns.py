@@ -91,3 +91,14 @@ def test_values_are_prepared_for_expressions_when_they_are_published() -> None:
     assert isinstance(versions.prepared[1], CelError)
     assert versions.prepared[2] is None
     assert [amount and amount.nano for amount in amounts.prepared] == [2**30 * 10**9, None]
+
+
+def test_slices_that_are_alike_share_a_schema() -> None:
+    """Whatever their values; another name, another number of devices and another driver make another one."""
+    columns = Columns()
+    fields = ("d.example", ("model",), ("memory",), 2, 0b01, 0)
+    first = columns.schema(*fields)
+
+    assert columns.schema(*fields) is first
+    for place, other in enumerate(("e.example", ("index",), (), 3, 0b11, 0b10)):
+        assert columns.schema(*fields[:place], other, *fields[place + 1 :]) is not first  # type: ignore[arg-type]

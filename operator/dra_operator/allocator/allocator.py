@@ -40,7 +40,7 @@ from dra_operator.allocator.walk import Problems
 from dra_operator.allocator.window import WindowSearch, is_countable
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED_137, Environment
-from dra_operator.inventory import Changes, Features, Inventory, Views, bits
+from dra_operator.inventory import Changes, Features, Inventory, NodeView, Views, bits
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 from dra_operator.ledger import Availability, ClaimKey, Ledger
 
@@ -191,9 +191,8 @@ class Allocator:
         plan = self._plans[asked] = plan_claim(claim, self.inventory.classes, self.candidates, self.features)
         return plan
 
-    def search(self, plans: Sequence[ClaimPlan], node: str, budget: Budget) -> Found | None:
+    def search(self, plans: Sequence[ClaimPlan], node: str, view: NodeView, budget: Budget) -> Found | None:
         """Return what one node has for some claims, or None. Raises FatalError and AbortedError."""
-        view = self.availability.views.of_node(node)
         if self.searching is Searching.COUNTING:
             answer: Answer = UNSURE
             if len(plans) == 1 and is_quick(plans[0]):
@@ -249,17 +248,19 @@ class Allocator:
         views = availability.views
         problem = self._problems.get(tuple([plan.signature for plan in plans]))
         wanted = allowed & problem.maybe
-        if True in [plan.needs_free for plan in plans] and True not in [
-            plan.evaluates_used for plan in plans
-        ]:
+        needs_free, evaluates_used = False, False
+        for plan in plans:
+            needs_free = needs_free or plan.needs_free
+            evaluates_used = evaluates_used or plan.evaluates_used
+        if needs_free and not evaluates_used:
             wanted &= availability.nonempty
         while wanted:
             position = bits.lowest(wanted)
             node = views.order[position]
-            found = self.search(plans, node, budget)
+            view = views.of_node(node)
+            found = self.search(plans, node, view, budget)
             if found is not None:
                 return found, node
-            view = views.of_node(node)
             # Nodes that see the same say the same, unless what a node's kubelet can do matters.
             failed = 1 << position if view.skips_operations else view.nodes
             wanted &= ~failed

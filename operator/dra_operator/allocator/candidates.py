@@ -131,8 +131,8 @@ class Candidates:
         return None
 
     def _amounts_of(self, key: CandidateKey, content: Slice) -> _Amounts:
-        columns = tuple([(name, column.serial) for name, column in content.capacity.items()])
-        memo = (key.content.amounts, columns)
+        # The last of the serial numbers are those of capacity.
+        memo = (key.content.amounts, content.schema, content.serials[len(content.attributes) :])
         found = self._amounts.get(memo)
         if found is None:
             if len(self._amounts) >= _MAX_AMOUNTS:

@@ -28,14 +28,12 @@ class Kinds:
 
     def of(self, part: Part) -> tuple[Kind, ...]:
         """Return the kinds of devices of a part."""
-        # The driver says whose domain bare names belong to.
-        key = (part.content.driver, part.key)
-        found = self._of_part.get(key)
+        found = self._of_part.get(part.key)
         if found is None:
             if self._count > self.maximum:
                 self._of_part.clear()
                 self._count = 0
-            found = self._of_part[key] = tuple(self._find(part))
+            found = self._of_part[part.key] = tuple(self._find(part))
             self._count += len(found)
         return found
 

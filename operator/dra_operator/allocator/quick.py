@@ -19,7 +19,6 @@ distinct values for several devices, are left to the others as well.
 Source: docs/engine sections 6, 8 and 9.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
@@ -60,13 +59,13 @@ class QuickSearch:
         if count is None:
             return self._all(alternative, view, budget)
         attributes: tuple[str, ...] = ()
-        if alternative.constraints:
-            constraints = [plan.constraints[number] for number in alternative.constraints]
-            attributes = tuple([item.attribute for item in constraints])
-            if count > 1:
-                if not all(item.matching for item in constraints):
-                    return UNSURE
-                return self._matching(alternative, count, attributes, view, budget)
+        matching = True
+        for number in alternative.constraints:
+            constraint = plan.constraints[number]
+            attributes += (constraint.attribute,)
+            matching = matching and constraint.matching
+        if attributes and count > 1:
+            return self._matching(alternative, count, attributes, view, budget) if matching else UNSURE
         eligibility = self.eligibility
         found: list[tuple[PoolView, int]] = []
         for number, pool in enumerate(view.pools):
@@ -143,7 +142,7 @@ class QuickSearch:
                 best, lowest = fitting, fitting & -fitting
         if not best:
             return None
-        return [view.locate(position) for position in _lowest(best, count)]
+        return _lowest(view, best, count)
 
 
 def is_quick(plan: ClaimPlan) -> bool:
@@ -154,8 +153,15 @@ def is_quick(plan: ClaimPlan) -> bool:
     return not plan.evaluates_used or len(plan.requests[0].alternatives) == 1
 
 
-def _lowest(wanted: int, count: int) -> Iterator[int]:
-    for _ in range(count):
-        bit = wanted & -wanted
-        yield bit.bit_length() - 1
-        wanted ^= bit
+def _lowest(view: NodeView, wanted: int, count: int) -> list[tuple[PoolView, int]]:
+    """Return the lowest of some devices of a row."""
+    found: list[tuple[PoolView, int]] = []
+    for start, pool in zip(view.starts, view.pools, strict=True):
+        here = wanted >> start & bits.first(pool.size)
+        while here:
+            bit = here & -here
+            here ^= bit
+            found.append((pool, bit.bit_length() - 1))
+            if len(found) == count:
+                return found
+    return found

@@ -5,42 +5,41 @@ shown to it with those attributes and amounts alone: of a dozen attributes it re
 ready for an evaluation takes longer than the evaluation.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from dra_operator.api.sealed import sealed
 from dra_operator.cel import PreparedDevice, Selector
 from dra_operator.cel.device import assemble_device
 from dra_operator.inventory import Slice, bits
-from dra_operator.inventory.columns import Column
+from dra_operator.inventory.columns import Column, Schema
 
+_MAX_SCHEMAS = 1024
 _Named = tuple[tuple[str, Column[Any]], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A fully qualified name. `spellings` says how a device may write it, sorted, and which of them is the bare one.
+    """A fully qualified name, and how devices may write it: those of the driver that has its domain, and of others.
 
     A bare name belongs to the domain that equals the driver's name.
     """
 
     domain: str
-    spellings: tuple[tuple[str, bool], ...]
+    own: tuple[str, ...]
+    others: tuple[str, ...]
 
     @classmethod
     def of(cls, text: str) -> "_Name":
         domain, _, identifier = text.partition("/")
-        return cls(domain, tuple(sorted([(text, False), (identifier, True)])))
-
-    def of_driver(self, driver: str) -> Iterable[str]:
-        own = self.domain == driver
-        return [name for name, bare in self.spellings if own or not bare]
+        return cls(domain, tuple(sorted((text, identifier))), (text,))
 
 
 @sealed
 class Part:
-    """A part of a slice: some of its columns, and the key of what is read of it."""
+    """A part of a slice: some of its columns, and a key that is equal for equal parts."""
 
     content: Slice
     attributes: _Named
@@ -75,68 +74,85 @@ class Part:
         )
 
 
+@sealed
+class _Projection:
+    """What is read of slices of one schema: the names, and what picks the serial numbers of their columns."""
+
+    attributes: tuple[str, ...]
+    capacity: tuple[str, ...]
+    pick: Callable[[tuple[int, ...]], object]
+
+
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a selector reads: these attributes and amounts, or with `whole` all of them; `driver`: the driver too."""
+    """What a selector reads: these attributes and amounts, or with `whole` all of them."""
 
     whole: bool
-    driver: bool
     attributes: tuple[_Name, ...] = ()
     capacity: tuple[_Name, ...] = ()
-    _names: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict, compare=False)
+    _projections: dict[Schema, _Projection] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, program: Selector) -> "Reads":
         """Return what a selector reads."""
         if program.reads is None:
-            return cls(whole=True, driver=True)
-        reads = sorted(program.reads)
+            return cls(whole=True)
         return cls(
             whole=False,
-            # What is read by name depends on the driver only through columns.
-            driver="driver" in reads,
-            attributes=tuple(
-                _Name.of(read.removeprefix("attributes/")) for read in reads if read.startswith("attributes/")
-            ),
-            capacity=tuple(
-                _Name.of(read.removeprefix("capacity/")) for read in reads if read.startswith("capacity/")
-            ),
+            attributes=_named("attributes/", program.reads),
+            capacity=_named("capacity/", program.reads),
         )
 
     def key(self, content: Slice) -> object:
         """Return something equal for slices that no selector with these reads can tell apart, device by device."""
-        attributes, capacity = self._names_of(content)
-        return (
-            # Most selectors of classes read the driver alone.
-            _serials(attributes, content.attributes) if attributes else (),
-            _serials(capacity, content.capacity) if capacity else (),
-            content.driver if self.driver else None,
-            content.shareable,
-            content.unreadable,
-            len(content.names),
+        schema = content.schema
+        projection = self._projections.get(schema)
+        if projection is None:
+            projection = self._project(schema)
+        return (schema, projection.pick(content.serials))
+
+    def part(self, content: Slice) -> Part:
+        """Return the part of a slice that is read."""
+        key = self.key(content)
+        projection = self._projections[content.schema]
+        return Part(
+            content,
+            tuple([(name, content.attributes[name]) for name in projection.attributes]),
+            tuple([(name, content.capacity[name]) for name in projection.capacity]),
+            (projection.attributes, projection.capacity, key),
         )
 
-    def part(self, content: Slice, key: object) -> Part:
-        """Return the part of a slice that is read; `key` is that of the slice."""
-        attributes, capacity = self._names_of(content)
-        return Part(content, _found(attributes, content.attributes), _found(capacity, content.capacity), key)
-
-    def _names_of(self, content: Slice) -> tuple[Iterable[str], Iterable[str]]:
-        """Return the names of attributes and of amounts that are read, as devices of this slice may write them."""
+    def _project(self, schema: Schema) -> _Projection:
+        if len(self._projections) >= _MAX_SCHEMAS:
+            self._projections.clear()
         if self.whole:
-            return content.attributes, content.capacity
-        names = self._names.get(content.driver)
-        if names is None:
-            names = self._names[content.driver] = (
-                tuple([name for item in self.attributes for name in item.of_driver(content.driver)]),
-                tuple([name for item in self.capacity for name in item.of_driver(content.driver)]),
-            )
-        return names
+            found = _Projection(schema.attributes, schema.capacity, tuple)
+        else:
+            attributes = _present(self.attributes, schema.attributes, schema.driver)
+            capacity = _present(self.capacity, schema.capacity, schema.driver)
+            places = [schema.attributes.index(name) for name in attributes]
+            places += [len(schema.attributes) + schema.capacity.index(name) for name in capacity]
+            found = _Projection(attributes, capacity, itemgetter(*places) if places else _nothing)
+        self._projections[schema] = found
+        return found
 
 
-def _serials(names: Iterable[str], table: Mapping[str, Column[Any]]) -> tuple[tuple[str, int], ...]:
-    return tuple([(name, column.serial) for name in names if (column := table.get(name)) is not None])
+def _named(kind: str, reads: Iterable[str]) -> tuple[_Name, ...]:
+    return tuple([_Name.of(read.removeprefix(kind)) for read in sorted(reads) if read.startswith(kind)])
 
 
-def _found(names: Iterable[str], table: Mapping[str, Column[Any]]) -> _Named:
-    return tuple([(name, column) for name in names if (column := table.get(name)) is not None])
+def _present(names: Iterable[_Name], published: Container[str], driver: str) -> tuple[str, ...]:
+    """Return those of the names, as devices of a driver may write them, that any device has."""
+    return tuple(
+        [
+            name
+            for item in names
+            for name in (item.own if item.domain == driver else item.others)
+            if name in published
+        ]
+    )
+
+
+def _nothing(serials: tuple[int, ...]) -> object:
+    del serials
+    return None

@@ -49,10 +49,9 @@ class SelectorAnswers:
         """
         if self.program is None:
             return 0, wanted
-        key = self.reads.key(content)
-        answer = self._answer(key)
+        answer = self._answer(self.reads.key(content))
         if missing := wanted & ~answer.known:
-            self._evaluate(self.program, self.reads.part(content, key), missing, answer=answer, budget=budget)
+            self._evaluate(self.program, self.reads.part(content), missing, answer=answer, budget=budget)
         return answer.selected & wanted, answer.failed & wanted
 
     def errors(self, content: Slice, failed: int) -> Counter[str]:
@@ -109,6 +108,7 @@ class SelectorCache:
     maximum: int = 2048
     _kinds: Kinds = field(default_factory=Kinds)
     _known: dict[str, SelectorAnswers] = field(default_factory=dict)
+    _reads: dict[frozenset[str] | None, Reads] = field(default_factory=dict)
 
     def get(self, expression: str) -> SelectorAnswers:
         """Return the answers of an expression."""
@@ -120,9 +120,18 @@ class SelectorCache:
             try:
                 program = compile_selector(expression, self.environment)
             except CelError as error:
-                reads = Reads(whole=True, driver=True)
+                reads = Reads(whole=True)
                 found = SelectorAnswers(expression, None, error, reads, self._kinds)
             else:
-                found = SelectorAnswers(expression, program, None, Reads.of(program), self._kinds)
+                found = SelectorAnswers(expression, program, None, self._reads_of(program), self._kinds)
             self._known[expression] = found
+        return found
+
+    def _reads_of(self, program: Selector) -> Reads:
+        """Return what a selector reads, the same object for all that read the same: it remembers schemas."""
+        found = self._reads.get(program.reads)
+        if found is None:
+            if len(self._reads) >= self.maximum:
+                self._reads.clear()
+            found = self._reads[program.reads] = Reads.of(program)
         return found

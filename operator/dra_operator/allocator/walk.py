@@ -37,6 +37,7 @@ class Problems:
                 for old in list(self._known)[: self.maximum // 2]:
                     del self._known[old]
             problem = self._known[signature] = Problem(log.era, log.end, -1)
+            return problem
         came_back = log.since(problem.position) if problem.era == log.era else None
         problem.maybe = -1 if came_back is None else problem.maybe | came_back
         problem.era, problem.position = log.era, log.end

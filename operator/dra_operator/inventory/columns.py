@@ -40,17 +40,50 @@ class Column(Generic[_T]):
     given_whole: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Schema:
+    """What a slice is like apart from the values of its columns: slices that are alike in this have the same object.
+
+    `attributes` and `capacity` are the names that any device has, `size` the number of devices; `shareable` and
+    `unreadable` are sets of them, as in the slice.
+    """
+
+    driver: str
+    attributes: tuple[str, ...]
+    capacity: tuple[str, ...]
+    size: int
+    shareable: int
+    unreadable: int
+
+
 AttributeColumn = Column[AttributeValue]
 CapacityColumn = Column[DeviceCapacity]
 
 
 @dataclass(slots=True)
 class Columns:
-    """All columns in use. A column goes with the last slice that has it."""
+    """All columns and schemas in use. One goes with the last slice that has it."""
 
     _serials: Iterator[int] = field(default_factory=count)
     _attributes: WeakValueDictionary[object, AttributeColumn] = field(default_factory=WeakValueDictionary)
     _capacities: WeakValueDictionary[object, CapacityColumn] = field(default_factory=WeakValueDictionary)
+    _schemas: WeakValueDictionary[object, Schema] = field(default_factory=WeakValueDictionary)
+
+    def schema(  # noqa: PLR0917 - the fields of a schema
+        self,
+        driver: str,
+        attributes: tuple[str, ...],
+        capacity: tuple[str, ...],
+        size: int,
+        shareable: int,
+        unreadable: int,
+    ) -> Schema:
+        """Return the schema with these fields."""
+        fields = (driver, attributes, capacity, size, shareable, unreadable)
+        found = self._schemas.get(fields)
+        if found is None:
+            found = self._schemas[fields] = Schema(*fields)
+        return found
 
     def attributes(self, values: tuple[AttributeValue | None, ...]) -> AttributeColumn:
         """Return the column with these attribute values."""

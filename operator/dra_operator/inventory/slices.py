@@ -14,7 +14,7 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import parse_semver
 from dra_operator.api.types import CounterSet, Device, DeviceTaint, NodeSelector, ResourceSlice
 from dra_operator.inventory import bits
-from dra_operator.inventory.columns import AttributeColumn, CapacityColumn, Columns
+from dra_operator.inventory.columns import AttributeColumn, CapacityColumn, Columns, Schema
 
 _T = TypeVar("_T")
 PoolKey = tuple[str, str]
@@ -68,7 +68,8 @@ _serials = count()
 class Slice:
     """One ResourceSlice. A changed slice is a new object with a new serial number.
 
-    `names` holds the names of the devices, `indexes` where each of them stands there.
+    `names` holds the names of the devices, `indexes` where each of them stands there; `serials` holds the serial
+    numbers of all columns, in the order of the schema.
     `taints` holds the taints in force, a tuple a device: the published ones and those of rules; it is empty if no
     device has any. Sets of bits: `shareable`, `tainted`, `counted` (consumes counters), `binding` (has binding
     conditions), `unreadable` (an attribute has no value that CEL knows: each selector fails on the device).
@@ -86,6 +87,8 @@ class Slice:
     counter_sets: tuple[CounterSet, ...]
     names: tuple[str, ...]
     indexes: Mapping[str, int]
+    schema: Schema
+    serials: tuple[int, ...]
     attributes: Mapping[str, AttributeColumn]
     capacity: Mapping[str, CapacityColumn]
     traits: tuple[Traits, ...]
@@ -151,6 +154,15 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
     names = tuple(device.name for device in devices)
     traits = tuple(_traits(device) for device in devices)
     taints = tuple(trait.taints for trait in traits)
+    attributes = {
+        name: columns.attributes(values)
+        for name, values in _by_name([device.attributes for device in devices])
+    }
+    capacity = {
+        name: columns.capacities(values) for name, values in _by_name([device.capacity for device in devices])
+    }
+    shareable = bits.of([trait.shareable for trait in traits])
+    unreadable = bits.of([_are_unreadable(device.attributes) for device in devices])
     return Slice(
         serial=next(_serials),
         name=wire.metadata.name,
@@ -164,21 +176,22 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         counter_sets=spec.shared_counters,
         names=names,
         indexes={name: index for index, name in enumerate(names)},
-        attributes={
-            name: columns.attributes(values)
-            for name, values in _by_name([device.attributes for device in devices])
-        },
-        capacity={
-            name: columns.capacities(values)
-            for name, values in _by_name([device.capacity for device in devices])
-        },
+        schema=columns.schema(
+            spec.driver, tuple(attributes), tuple(capacity), len(names), shareable, unreadable
+        ),
+        serials=(
+            *[column.serial for column in attributes.values()],
+            *[column.serial for column in capacity.values()],
+        ),
+        attributes=attributes,
+        capacity=capacity,
         traits=traits,
         taints=taints if any(taints) else (),
-        shareable=bits.of([trait.shareable for trait in traits]),
+        shareable=shareable,
         tainted=bits.of(taints),
         counted=bits.of([trait.consumes for trait in traits]),
         binding=bits.of([trait.binding_conditions for trait in traits]),
-        unreadable=bits.of([_are_unreadable(device.attributes) for device in devices]),
+        unreadable=unreadable,
         has_groups=any(use.groups for trait in traits for use in trait.consumes),
     )
 
