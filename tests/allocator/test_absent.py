@@ -60,8 +60,8 @@ def test_an_attribute_that_some_devices_have(gpus: Any, ask: Any) -> None:
     found = gpus.explain(gpus.claim(ask("g", 2), constraints=[{"distinctAttribute": name}]))
 
     assert found.message == (
-        f"request g: devices are free, but none together satisfy constraint #0 (distinctAttribute {name}); "
-        f"attribute {name} is on 2 of 4 matching devices"
+        f"request g: devices are free, but none together satisfy constraint #0 (distinctAttribute {name}), "
+        f"at most 1 together, 2 requested; attribute {name} is on 2 of 4 matching devices"
     )
 
 
@@ -103,7 +103,9 @@ def test_an_attribute_that_all_have_is_not_the_obstacle(gpus: Any, ask: Any) -> 
     constraints = [{"distinctAttribute": f"{DRIVER}/model"}]
     found = gpus.explain(gpus.claim(ask("g", 2), constraints=constraints))
 
-    assert found.message.endswith(f"none together satisfy constraint #0 (distinctAttribute {DRIVER}/model)")
+    assert found.message.endswith(
+        f"none together satisfy constraint #0 (distinctAttribute {DRIVER}/model), at most 1 together, 2 requested"
+    )
 
 
 def test_a_derived_attribute_is_on_every_device(gpus: Any, ask: Any) -> None:
@@ -111,7 +113,9 @@ def test_a_derived_attribute_is_on_every_device(gpus: Any, ask: Any) -> None:
     derived = {"derivedAttributes": [{"name": "d/x", "expression": "device.driver"}]}
     found = gpus.explain(gpus.claim(ask("g", 2, **derived), constraints=[{"distinctAttribute": "d/x"}]))
 
-    assert found.message.endswith("none together satisfy constraint #0 (distinctAttribute d/x)")
+    assert found.message.endswith(
+        "none together satisfy constraint #0 (distinctAttribute d/x), at most 1 together, 2 requested"
+    )
 
 
 def test_what_is_told_follows_what_is_published(gpus: Any, ask: Any) -> None:
@@ -126,3 +130,53 @@ def test_what_is_told_follows_what_is_published(gpus: Any, ask: Any) -> None:
     assert before.message.endswith("is on 2 of 4 matching devices")
     assert used.message == before.message
     assert after.message.endswith("is on 1 of 5 matching devices")
+
+
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        (f'device.attributes["{DRIVER}"].?modle.orValue("") == "x"', f"{DRIVER}/modle"),
+        ('"model" in device.attributes["other.example.com"]', "other.example.com/model"),
+    ],
+    ids=["close", "another domain"],
+)
+def test_a_selector_that_guards_what_no_device_has(gpus: Any, ask: Any, expression: str, hint: str) -> None:
+    """The name that was probably meant is told, as for a constraint."""
+    found = gpus.explain(gpus.claim(ask("g", 1, expression)))
+
+    assert found.reason is Reason.SELECTOR_MATCHES_NO_DEVICE
+    assert found.message.endswith(
+        f'0 match selector #0 (no {hint} on 4); for {hint}, did you mean "{DRIVER}/model"?'
+    )
+
+
+def test_a_selector_that_reads_what_some_device_has_gets_no_hint(gpus: Any, ask: Any) -> None:
+    """The name is right, if only for other devices."""
+    found = gpus.explain(gpus.claim(ask("g", 1, f'device.attributes["{DRIVER}"].?serial.orValue("") == "x"')))
+
+    assert "did you mean" not in found.message
+
+
+def test_a_name_that_only_one_of_two_requests_could_have_is_not_offered(gpus: Any, ask: Any) -> None:
+    """The devices for both are to agree in it."""
+    name = "other.example.com/model"
+    nics = ask("n", 1, 'device.driver == "nic"')
+    gpus.device_class("gpu")
+    gpu = ask("g", 1, f'device.driver == "{DRIVER}"')
+    both = gpus.explain(gpus.claim(gpu, nics, constraints=[{"matchAttribute": name}]))
+    one = gpus.explain(gpus.claim(gpu, nics, constraints=[{"matchAttribute": name, "requests": ["g"]}]))
+
+    assert "did you mean" not in both.message
+    assert one.message.endswith(f'did you mean "{DRIVER}/model"?')
+
+
+def test_what_no_device_has_is_told_while_devices_are_in_use(gpus: Any, ask: Any) -> None:
+    """Whoever waits for them would wait in vain."""
+    for number in range(4):
+        gpus.use(f"user-{number}", ask())
+    found = gpus.explain(gpus.claim(ask("g"), constraints=[{"matchAttribute": f"{DRIVER}/typo"}]))
+
+    assert found.reason is Reason.DEVICE_IN_USE
+    assert found.message.endswith(
+        f"4 in use by 4 claims; attribute {DRIVER}/typo is on 0 of 4 matching devices"
+    )

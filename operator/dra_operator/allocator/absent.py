@@ -1,11 +1,11 @@
-"""Absent attributes: what a constraint compares, and devices do not have.
+"""Absent attributes: what a constraint compares or a selector asks for, and devices do not have.
 
-A device without the attribute satisfies no constraint on it. So a name that is misspelt looks like a cluster whose
-devices are free and yet never fit, unless somebody counts who has it.
+A device without the attribute satisfies no constraint on it, and no selector that guards it. So a name that is misspelt
+looks like a cluster whose devices are free and yet never fit, unless somebody counts who has it.
 Source: docs/dra-semantics 3.7.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from dra_operator.allocator.budget import Budget
@@ -22,11 +22,14 @@ def tell_absent(
     inventory: Inventory,
     candidates: Candidates,
     budget: Budget,
+    *,
+    beside: Sequence[Sequence[Alternative]] = (),
 ) -> tuple[int, str]:
     """Return on how many of the devices that alternatives select an attribute is, and a clause that says so.
 
-    The clause is empty where all have it, and where an alternative derives it. Devices are those of the newest
-    generation of each pool. Raises AbortedError if the time is used up.
+    The clause is empty where all have it, and where an alternative derives it. A name that was probably meant is told
+    if devices for all of `beside` have it, too: the alternatives of each other request that is to have it.
+    Devices are those of the newest generation of each pool. Raises AbortedError if the time is used up.
     """
     if any(attribute in item.derived for item in alternatives):
         return 1, ""
@@ -35,7 +38,7 @@ def tell_absent(
     counts: dict[object, int] = {}
     for pool in inventory.pools.values():
         for content in pool.newest():
-            if selected := _selected(content, alternatives, candidates, budget):
+            if selected := selected_devices(content, alternatives, candidates, budget):
                 matching.append((content, selected))
                 total += selected.bit_count()
                 having += _having(content, selected, attribute, counts)
@@ -44,11 +47,41 @@ def tell_absent(
     text = f"attribute {attribute} is on {having} of {total} matching device{'s' if total != 1 else ''}"
     if having:
         return having, text
-    near = _near(attribute, {name for content, selected in matching for name in _names(content, selected)})
+    names = {name for content, selected in matching for name in _names(content, selected)}
+    for others in beside:
+        names &= {
+            name
+            for pool in inventory.pools.values()
+            for content in pool.newest()
+            for name in _names(content, selected_devices(content, others, candidates, budget))
+        }
+    near = near_name(attribute, names)
     return having, f'{text}; did you mean "{near}"?' if near else text
 
 
-def _selected(
+def published_names(inventory: Inventory) -> set[str]:
+    """Return what devices publish, as `attributes/domain/id` and `capacity/domain/id`."""
+    return {
+        f"{table}/{name}" if "/" in name else f"{table}/{content.driver}/{name}"
+        for pool in inventory.pools.values()
+        for content in pool.newest()
+        for table, columns in (("attributes", content.attributes), ("capacity", content.capacity))
+        for name in columns
+    }
+
+
+def tell_unknown(reads: Iterable[str], published: set[str]) -> str:
+    """Return a clause about each attribute or capacity that no device has, where another was probably meant."""
+    texts: list[str] = []
+    for path in sorted(set(reads) - published):
+        table, _, name = path.partition("/")
+        names = {each.partition("/")[2] for each in published if each.startswith(f"{table}/")}
+        if name and (near := near_name(name, names)):
+            texts.append(f'; for {name}, did you mean "{near}"?')
+    return "".join(texts)
+
+
+def selected_devices(
     content: Slice, alternatives: Sequence[Alternative], candidates: Candidates, budget: Budget
 ) -> int:
     """Return the devices of a slice that belong to the class of an alternative, and that its selectors select."""
@@ -79,7 +112,7 @@ def _names(content: Slice, devices: int) -> Iterator[str]:
             yield name if "/" in name else f"{content.driver}/{name}"
 
 
-def _near(attribute: str, names: set[str]) -> str:
+def near_name(attribute: str, names: set[str]) -> str:
     """Return the name that was probably meant: the same in another domain, or a similar one in the same; or nothing."""
     domain, _, identifier = attribute.rpartition("/")
     elsewhere = sorted(name for name in names if name.partition("/")[2] == identifier)

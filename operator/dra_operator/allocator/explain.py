@@ -9,12 +9,22 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from dra_operator.allocator.absent import tell_absent
+from dra_operator.allocator.absent import published_names, tell_absent, tell_unknown
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
+from dra_operator.allocator.disagreement import Bound, tell_disagreement
 from dra_operator.allocator.failures import Source, failing, in_class, in_request, invalid
-from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan, with_requests
+from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.reduced import (
+    companions,
+    most_that_fit,
+    only,
+    stuck_requests,
+    unconstrained,
+    with_alternative,
+    without,
+)
 from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker
 from dra_operator.inventory import Inventory
 
@@ -47,6 +57,7 @@ class Explainer:
     fits: Fits
     _known: dict[object, Explanation] = field(default_factory=dict)
     _absent: dict[object, tuple[int, str]] = field(default_factory=dict)
+    _published: set[str] | None = None
     _versions: tuple[int, int] = (-1, -1)
 
     def explain(self, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
@@ -61,7 +72,8 @@ class Explainer:
         except FatalError as error:
             return explain_failure(error.failed())
         except AbortedError as error:
-            return Explanation(Reason.SEARCH_ABORTED, str(error))
+            text = f"it fits on no node; what keeps it from them was not found, as {error}"
+            return Explanation(Reason.SEARCH_ABORTED, text)
         self._known[key] = found
         return found
 
@@ -72,6 +84,7 @@ class Explainer:
             if versions[0] != self._versions[0]:
                 # What is published changes less often than what is in use.
                 self._absent.clear()
+                self._published = None
             self._versions = versions
 
     def _explain(self, plans: Sequence[ClaimPlan], plan: ClaimPlan, budget: Budget) -> Explanation:
@@ -86,9 +99,11 @@ class Explainer:
             )
         nodes: list[str] = []
         for request in plan.requests:
-            node = self.fits((_only(plan, request),), budget)
+            node = self.fits((only(plan, (request,)),), budget)
             if node is None:
-                return self._explain_request(plan, request, budget)
+                found = self._explain_request(plan, request, budget)
+                others = self._tell_others(plan, request, found.reason, budget)
+                return replace(found, message=f"{found.message}{others}")
             nodes.append(node)
         return self._explain_together(plan, nodes, budget)
 
@@ -113,9 +128,9 @@ class Explainer:
         return f"none of {len(nodes)} nodes can be used ({listed})"
 
     def _explain_request(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> Explanation:
-        alone = _only(plan, request)
-        if plan.constraints and self.fits((_unconstrained(alone),), budget) is not None:
-            text = f"request {request.name}: {self._tell_constraint(alone, request, budget)}"
+        alone = only(plan, (request,))
+        if plan.constraints and self.fits((unconstrained(alone),), budget) is not None:
+            text = f"request {request.name}: {self._tell_constraint(plan, request, budget)}"
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text, request.name)
         told: list[tuple[Reason, str]] = []
         for item in request.alternatives:
@@ -124,39 +139,95 @@ class Explainer:
             if failure is not None and not request.prioritized:
                 return failure
             if failure is None:
-                told.append(self._tell(item, tally))
+                told.append(self._tell(unconstrained(with_alternative(plan, request, item)), tally, budget))
             else:
                 told.append((failure.reason, failure.message.removeprefix(f"request {item.name}: ")))
+        never = self._tell_never(plan, request, budget)
         if not request.prioritized:
             reason, text = told[0]
-            return Explanation(reason, f"request {request.name}: {text}", request.name)
+            return Explanation(reason, f"request {request.name}: {text}{never}", request.name)
         texts = [
             f"{alternative.name.rpartition('/')[2]}: {text}"
             for alternative, (_, text) in zip(request.alternatives, told, strict=True)
         ]
         # The first alternative is what the user wants most; its reason stands for all.
-        return Explanation(told[0][0], f"request {request.name}: {'; '.join(texts)}", request.name)
+        return Explanation(told[0][0], f"request {request.name}: {'; '.join(texts)}{never}", request.name)
+
+    def _tell_never(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
+        """Return what would keep a request waiting if all devices were free: constraints on what none of them has."""
+        texts: dict[str, str] = {}
+        for at, constraint in enumerate(plan.constraints):
+            if all(at in item.constraints for item in request.alternatives):
+                having, text = self._tell_absent(plan, at, request.alternatives, budget)
+                if text and not having:
+                    texts[constraint.attribute] = f"; {text}"
+        return "".join(texts.values())
+
+    def _tell_others(self, plan: ClaimPlan, request: RequestPlan, reason: Reason, budget: Budget) -> str:
+        """Return which requests after one do not fit either, for another reason."""
+        texts: list[str] = []
+        for other in plan.requests[plan.requests.index(request) + 1 :]:
+            try:
+                if self.fits((only(plan, (other,)),), budget) is not None:
+                    continue
+                also = self._explain_request(plan, other, budget).reason
+            except (FatalError, AbortedError):
+                continue
+            if also is not reason:
+                texts.append(f"; request {other.name} does not fit either ({also})")
+        return "".join(texts)
 
     def _explain_together(self, plan: ClaimPlan, nodes: Sequence[str], budget: Budget) -> Explanation:
-        if plan.constraints and (node := self.fits((_unconstrained(plan),), budget)) is not None:
-            name = _constraint_name(plan, self._find_constraint(plan, budget))
+        if plan.constraints and (node := self.fits((unconstrained(plan),), budget)) is not None:
+            number = self._find_constraint(plan, budget)
+            name = self._name_constraints(plan, number, budget)
             text = f"the requests fit together on node {node}, but not with {name}"
+            if number is not None:
+                text += self._tell_disagreement(plan, number, budget)
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
         places = ", ".join(
             f"{request.name} on {node}" for request, node in zip(plan.requests, nodes, strict=True)
         )
         text = f"each request fits alone ({places}), but no node has room for all of them"
+        if len(plan.requests) > 2:
+            stuck = stuck_requests(unconstrained(plan), self._fit(budget))
+            if len(stuck) < len(plan.requests):
+                text += f", not even for {' and '.join(request.name for request in stuck)}"
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
+
+    def _fit(self, budget: Budget) -> Callable[[ClaimPlan], bool]:
+        return lambda plan: self.fits((plan,), budget) is not None
 
     def _find_constraint(self, plan: ClaimPlan, budget: Budget) -> int | None:
         """Return the first constraint without which the plan would fit; there may be none that does it alone."""
         for number in range(len(plan.constraints)):
-            if len(plan.constraints) == 1 or self.fits((_without(plan, number),), budget) is not None:
+            if len(plan.constraints) == 1 or self.fits((without(plan, number),), budget) is not None:
                 return number
         return None
 
-    def _tell_constraint(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
+    def _name_constraints(self, plan: ClaimPlan, number: int | None, budget: Budget) -> str:
+        """Return the constraint that is in the way, and those beside which it is."""
+        name = _constraint_name(plan, number)
+        others = [] if number is None else companions(plan, number, self._fit(budget))
+        return " beside ".join([name, *(_constraint_name(plan, other) for other in others)])
+
+    def _tell_disagreement(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
+        """Return what the devices for each request have of a constraint's attribute, if they can never agree."""
+        bound = [
+            Bound(request.name, request.alternatives)
+            for request in plan.requests
+            if all(number in item.constraints for item in request.alternatives)
+        ]
+        if not plan.constraints[number].matching or len(bound) < 2:
+            return ""
+        attribute = plan.constraints[number].attribute
+        candidates = self.tallies.candidates
+        text = tell_disagreement(attribute, bound, self.inventory, candidates, budget)
+        return f"; {text}" if text else ""
+
+    def _tell_constraint(self, whole: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
         """Return what keeps a request from devices that are free: a constraint, and who lacks its attribute."""
+        plan = only(whole, (request,))
         number = self._find_constraint(plan, budget)
         together = any(item.count != 1 for item in request.alternatives)
         absent: dict[str, str] = {}
@@ -164,22 +235,45 @@ class Explainer:
             bound = [item for item in request.alternatives if at in item.constraints]
             if not bound or number not in (None, at):
                 continue
-            having, text = self._tell_absent(constraint.attribute, bound, budget)
+            having, text = self._tell_absent(whole, at, bound, budget)
             if text:
                 absent[constraint.attribute] = text
             together = together and having > 0
-        none = "none together satisfy" if together else "none satisfies"
+        most = most_that_fit(plan, self._fit(budget)) if together else None
         told = "".join(f"; {text}" for text in absent.values())
-        return f"devices are free, but {none} {_constraint_name(plan, number)}{told}"
+        if most:
+            told = f", at most {most} together, {request.alternatives[0].count} requested{told}"
+        none = "none together satisfy" if together and most != 0 else "none satisfies"
+        return f"devices are free, but {none} {self._name_constraints(plan, number, budget)}{told}"
 
-    def _tell_absent(self, attribute: str, bound: Sequence[Alternative], budget: Budget) -> tuple[int, str]:
-        key = (attribute, tuple([(item.key.serial, attribute in item.derived) for item in bound]))
+    def _tell_absent(
+        self, plan: ClaimPlan, number: int, bound: Sequence[Alternative], budget: Budget
+    ) -> tuple[int, str]:
+        """Return on how many devices for some alternatives the attribute of a constraint is, and what to say of it."""
+        attribute = plan.constraints[number].attribute
+        beside = [
+            request.alternatives
+            for request in plan.requests
+            if any(number in item.constraints for item in request.alternatives)
+            and not any(item in bound or attribute in item.derived for item in request.alternatives)
+        ]
+        key = (attribute, *(_look(items, attribute) for items in (bound, *beside)))
         if (found := self._absent.get(key)) is None:
-            found = tell_absent(attribute, bound, self.inventory, self.tallies.candidates, budget)
+            candidates = self.tallies.candidates
+            found = tell_absent(attribute, bound, self.inventory, candidates, budget, beside=beside)
             if len(self._absent) >= _MAX_ABSENT:
                 self._absent.clear()
             self._absent[key] = found
         return found
+
+    def _tell_unknown(self, expression: str) -> str:
+        """Return which attributes a selector reads that no device has, where others were probably meant."""
+        program = self.tallies.candidates.selectors.get(expression).program
+        if program is None or program.reads is None:
+            return ""
+        if self._published is None:
+            self._published = published_names(self.inventory)
+        return tell_unknown(program.reads, self._published)
 
     def _tell_failure(self, plan: ClaimPlan, item: Alternative, tally: Tally) -> Explanation | None:
         """Return the failure of a selector that leaves no device because of it, if there is one."""
@@ -200,7 +294,9 @@ class Explainer:
             return Explanation(Reason.SELECTOR_FAILED, text, source.request)
         return None
 
-    def _tell(self, alternative: Alternative, tally: Tally) -> tuple[Reason, str]:
+    def _tell(self, plan: ClaimPlan, tally: Tally, budget: Budget) -> tuple[Reason, str]:
+        """Return why a plan of one alternative does not fit, which no constraint keeps from it."""
+        alternative = plan.requests[0].alternatives[0]
         class_name = alternative.device_class.metadata.name
         if not tally.published:
             return Reason.NO_DEVICES, "no devices are published"
@@ -208,6 +304,7 @@ class Explainer:
         if not tally.in_class or tally.class_details.failure:
             text += tally.class_details.detail()
         if not tally.in_class:
+            text += "".join(map(self._tell_unknown, alternative.key.content.class_selectors))
             return Reason.CLASS_MATCHES_NO_DEVICE, text
         left = tally.in_class
         for number, obstacle in enumerate(tally.selectors):
@@ -216,6 +313,7 @@ class Explainer:
             if not left or obstacle.failure:
                 text += obstacle.detail()
             if not left:
+                text += self._tell_unknown(alternative.key.content.request_selectors[number])
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
         obstacles = sorted(tally.obstacles.values(), key=lambda item: _ORDER.index(item.reason))
         for obstacle in obstacles:
@@ -224,14 +322,22 @@ class Explainer:
             rest = f", {tally.left} left, all requested" if alternative.count is None and tally.left else ""
             return obstacles[-1].reason, text + rest
         if alternative.count is None:
-            return Reason.NOT_ENOUGH_DEVICES, f"{text}, {tally.left} left, but not all of them on one node"
-        text += (
-            f", {tally.left} left, at most {tally.most_on_a_node} on one node, {alternative.count} requested"
-        )
-        return Reason.NOT_ENOUGH_DEVICES, text
+            rest = (
+                f"but not all of a node together, {_RIVALS}"
+                if tally.rivals
+                else "but not all of them on one node"
+            )
+            return Reason.NOT_ENOUGH_DEVICES, f"{text}, {tally.left} left, {rest}"
+        text += f", {tally.left} left, at most {tally.most_on_a_node} on one node"
+        if tally.most_on_a_node >= alternative.count:
+            most = most_that_fit(plan, self._fit(budget))
+            text += "" if most is None else f", but only {most} of them together"
+            text += f" {_RIVALS}" if tally.rivals else ""
+        return Reason.NOT_ENOUGH_DEVICES, f"{text}, {alternative.count} requested"
 
 
 _ORDER = list(_OBSTACLES)
+_RIVALS = "as they draw on the same counters"
 
 
 def _with_claims(obstacle: Obstacle, tally: Tally) -> str:
@@ -242,6 +348,11 @@ def _with_claims(obstacle: Obstacle, tally: Tally) -> str:
 
 def _devices(count: int) -> str:
     return f"{count} device{'s' if count != 1 else ''}"
+
+
+def _look(items: Sequence[Alternative], attribute: str) -> object:
+    """Return what decides which devices of some alternatives have an attribute."""
+    return tuple([(item.key.serial, attribute in item.derived) for item in items])
 
 
 def _constraint_name(plan: ClaimPlan, number: int | None) -> str:
@@ -266,35 +377,6 @@ def _selectors(plan: ClaimPlan, item: Alternative) -> tuple[tuple[Source, tuple[
         (in_class(item.device_class.metadata.name, item.name), content.class_selectors),
         (in_request(plan.title, item.name), content.request_selectors),
     )
-
-
-def _only(plan: ClaimPlan, request: RequestPlan) -> ClaimPlan:
-    """Return the plan with one request only."""
-    return with_requests(plan, (request,), plan.constraints)
-
-
-def _unconstrained(plan: ClaimPlan) -> ClaimPlan:
-    """Return the plan without its constraints."""
-    requests = tuple(
-        replace(request, alternatives=tuple(replace(item, constraints=()) for item in request.alternatives))
-        for request in plan.requests
-    )
-    return with_requests(plan, requests, ())
-
-
-def _without(plan: ClaimPlan, number: int) -> ClaimPlan:
-    """Return the plan with one of its constraints applying to nothing."""
-    requests = tuple(
-        replace(
-            request,
-            alternatives=tuple(
-                replace(item, constraints=tuple(other for other in item.constraints if other != number))
-                for item in request.alternatives
-            ),
-        )
-        for request in plan.requests
-    )
-    return with_requests(plan, requests, plan.constraints)
 
 
 def explain_failure(failed: Failed) -> Explanation:

@@ -74,8 +74,8 @@ class Tally:
     """The devices of one alternative: published, in its class, selected, kept away by obstacles in order, and left.
 
     `selectors` holds, for each request selector by number, the devices that it was the first to refuse. `left` counts
-    the devices that are left by node, those usable on several nodes by each. `claims` are those that hold devices in
-    use.
+    the devices that are left by node, those usable on several nodes by each; `rivals` are those of them that draw on
+    counters, so that one may leave too little for the next. `claims` are those that hold devices in use.
     """
 
     published: int = 0
@@ -84,6 +84,7 @@ class Tally:
     selectors: list[Obstacle] = field(default_factory=list)
     obstacles: dict[Reason, Obstacle] = field(default_factory=dict)
     left: int = 0
+    rivals: int = 0
     most_on_a_node: int = 0
     claims: set[tuple[str, str]] = field(default_factory=set)
 
@@ -185,6 +186,7 @@ class TallyMaker:
             remaining, in_use = self._obstruct(tally, alternative, record, place, selected)
             kept.append(in_use)
             tally.left += remaining.bit_count()
+            tally.rivals += (remaining & place.content.counted).bit_count()
             for slot, visible in place.slots:
                 left[slot] += (remaining & visible).bit_count()
         return _Part(tally, tuple(kept), tuple(left))
@@ -357,6 +359,7 @@ def _add(total: Tally, part: Tally, group: Group) -> None:
     total.published += part.published * times
     total.in_class += part.in_class * times
     total.left += part.left * times
+    total.rivals += part.rivals * times
     _join(total.class_details, part.class_details, group)
     for mine, other in zip(total.selectors, part.selectors, strict=True):
         _join(mine, other, group)

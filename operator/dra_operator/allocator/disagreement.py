@@ -1,0 +1,82 @@
+"""Disagreement: requests whose devices have no value of an attribute in common.
+
+Devices that are to agree in an attribute may never do so, whoever is in use: a driver writes what another numbers, or
+counts from another start. That is worth more to whoever waits than the name of the constraint, and it is seen from the
+values alone. Where some devices do agree, nothing is said.
+Source: docs/dra-semantics 3.7: values of lists agree if they have a member in common.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dra_operator.allocator.absent import selected_devices
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.comparison import typed
+from dra_operator.allocator.plan import Alternative
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.inventory import Inventory, bits
+
+_MOST_VALUES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A request by name, with the alternatives that a constraint applies to: all it has."""
+
+    name: str
+    alternatives: Sequence[Alternative]
+
+
+def tell_disagreement(
+    attribute: str, requests: Sequence[Bound], inventory: Inventory, candidates: Candidates, budget: Budget
+) -> str:
+    """Return a clause that says what each request's devices have of an attribute, if no value is common to all.
+
+    Devices are those that a request selects, of the newest generation of each pool. The clause is empty where some
+    value is common, or where an alternative derives the attribute. Raises AbortedError if the time is used up.
+    """
+    if any(attribute in item.derived for request in requests for item in request.alternatives):
+        return ""
+    values = [_values(attribute, request, inventory, candidates, budget) for request in requests]
+    if not all(values) or set.intersection(*map(set, values)):
+        return ""
+    shown = {value for found in values for value in found}
+    # Types are told only where they may be what keeps the values apart.
+    several = len({value.type for value in shown}) > 1
+    texts = [
+        f"{request.name} has {_listed(found, with_types=several)}"
+        for request, found in zip(requests, values, strict=True)
+    ]
+    return f"no value of it is on devices of each: {', '.join(texts)}"
+
+
+def _values(
+    attribute: str, request: Bound, inventory: Inventory, candidates: Candidates, budget: Budget
+) -> set[AttributeValue]:
+    """Return the values that the devices of a request have, of lists each member."""
+    seen: set[AttributeValue] = set()
+    looked: set[object] = set()
+    for pool in inventory.pools.values():
+        for content in pool.newest():
+            selected = selected_devices(content, request.alternatives, candidates, budget)
+            columns = content.attribute_columns(attribute)
+            # Slices of equal nodes share their columns: what one of them has, all have.
+            if (key := (*(column and column.serial for column in columns), selected)) in looked:
+                continue
+            looked.add(key)
+            seen.update(filter(None, (content.attribute(index, attribute) for index in bits.each(selected))))
+    return {member for value in seen for member in _members(value)}
+
+
+def _members(value: AttributeValue) -> Sequence[AttributeValue]:
+    if not isinstance(value.value, tuple):
+        return (value,)
+    scalar = value.type.removesuffix("s")
+    return [AttributeValue(scalar, member) for member in value.value]  # type: ignore[arg-type]
+
+
+def _listed(values: set[AttributeValue], *, with_types: bool) -> str:
+    texts = sorted(typed(value) if with_types else str(value.value) for value in values)
+    more = [f"{len(texts) - _MOST_VALUES} more"] if len(texts) > _MOST_VALUES else []
+    return " and ".join([*texts[:_MOST_VALUES], *more])

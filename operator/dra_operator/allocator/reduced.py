@@ -1,0 +1,103 @@
+"""Reduced plans: the smaller questions that tell why a claim does not fit.
+
+What a claim fits without is what keeps it waiting. So explanations ask for less: one request of several, fewer devices,
+fewer constraints. Each is a plan like any other, and the walk that decides answers it. Other devices may be looked at
+on the way, and something be wrong with one of them, or the budget be used up: such a question has no answer, and
+nothing is told of it.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from dra_operator.allocator.decision import AbortedError, FatalError
+from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan, with_requests
+
+Fit = Callable[[ClaimPlan], bool]
+"""Whether a plan fits on some node. Raises FatalError and AbortedError."""
+
+
+def only(plan: ClaimPlan, requests: Sequence[RequestPlan]) -> ClaimPlan:
+    """Return the plan with some of its requests only."""
+    return with_requests(plan, tuple(requests), plan.constraints)
+
+
+def with_alternative(plan: ClaimPlan, request: RequestPlan, item: Alternative) -> ClaimPlan:
+    """Return the plan with one alternative of one request only, as if it were asked for alone."""
+    alone = replace(request, prioritized=False, alternatives=(item,))
+    return with_requests(plan, (alone,), plan.constraints)
+
+
+def unconstrained(plan: ClaimPlan) -> ClaimPlan:
+    """Return the plan without its constraints."""
+    return with_requests(plan, _bound_by(plan, ()).requests, ())
+
+
+def without(plan: ClaimPlan, number: int) -> ClaimPlan:
+    """Return the plan with one of its constraints applying to nothing."""
+    return _bound_by(plan, [other for other in range(len(plan.constraints)) if other != number])
+
+
+def companions(plan: ClaimPlan, number: int, fit: Fit) -> list[int]:
+    """Return other constraints without which one would not be in the way, as few as leaving out one by one finds.
+
+    None are, where that one alone is in the way.
+    """
+    kept = [other for other in range(len(plan.constraints)) if other != number]
+    for other in tuple(kept):
+        fewer = [each for each in kept if each != other]
+        if _answer(fit, _bound_by(plan, [number, *fewer])) is False:
+            kept = fewer
+    return kept
+
+
+def stuck_requests(plan: ClaimPlan, fit: Fit) -> tuple[RequestPlan, ...]:
+    """Return requests of a plan that do not fit together, as few as leaving out one by one finds."""
+    kept = plan.requests
+    for request in plan.requests:
+        fewer = tuple([other for other in kept if other is not request])
+        if fewer and _answer(fit, only(plan, fewer)) is False:
+            kept = fewer
+    return kept
+
+
+def most_that_fit(plan: ClaimPlan, fit: Fit) -> int | None:
+    """Return how many devices a plan of one request could have, which does not fit with the number it asks for.
+
+    None where the request has alternatives, or asks for all devices, or that cannot be told.
+    """
+    (request,) = plan.requests
+    wanted = request.alternatives[0].count
+    if request.prioritized or wanted is None:
+        return None
+    fits, least = 0, wanted
+    while least - fits > 1:
+        middle = (fits + least) // 2
+        answer = _answer(fit, _with_count(plan, request, middle))
+        if answer is None:
+            return None
+        fits, least = (middle, least) if answer else (fits, middle)
+    return fits
+
+
+def _answer(fit: Fit, plan: ClaimPlan) -> bool | None:
+    try:
+        return fit(plan)
+    except (FatalError, AbortedError):
+        return None
+
+
+def _with_count(plan: ClaimPlan, request: RequestPlan, count: int) -> ClaimPlan:
+    alternative = replace(request.alternatives[0], count=count)
+    return with_requests(plan, (replace(request, alternatives=(alternative,)),), plan.constraints)
+
+
+def _bound_by(plan: ClaimPlan, constraints: Collection[int]) -> ClaimPlan:
+    """Return the plan with all but some of its constraints applying to nothing."""
+
+    def bound(item: Alternative) -> Alternative:
+        return replace(item, constraints=tuple([each for each in item.constraints if each in constraints]))
+
+    requests = tuple(
+        replace(request, alternatives=tuple(map(bound, request.alternatives))) for request in plan.requests
+    )
+    return with_requests(plan, requests, plan.constraints)

@@ -1,0 +1,144 @@
+"""What a claim fits without, told beside its reason."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Limits, Reason, Unsatisfied
+
+DRIVER = "gpu.example.com"
+
+
+def device(name: str, **attributes: Any) -> dict[str, Any]:
+    """Return a device with attributes: ints, or else strings."""
+    kinds = {key: "int" if isinstance(value, int) else "string" for key, value in attributes.items()}
+    return {"name": name, "attributes": {key: {kinds[key]: value} for key, value in attributes.items()}}
+
+
+@pytest.fixture
+def grid(scene: Any) -> Any:
+    """A node whose four devices agree in pairs: by row, by column, and all of them by kind."""
+    scene.nodes("n1")
+    scene.slice("s", *(device(f"d{n}", row=n // 2, column=n % 2, kind="x") for n in range(4)))
+    return scene
+
+
+def match(name: str) -> dict[str, Any]:
+    """Return a constraint."""
+    return {"matchAttribute": f"{DRIVER}/{name}"}
+
+
+def test_constraints_that_only_conflict_are_both_named(grid: Any, ask: Any) -> None:
+    """Two devices of one row are there, and two of one column; a constraint that is not in the way is not named."""
+    constraints = [match("kind"), match("row"), match("column")]
+    found = grid.explain(grid.claim(ask("g", 2), constraints=constraints))
+
+    assert found.message == (
+        "request g: devices are free, but none together satisfy constraint #1 (matchAttribute gpu.example.com/row) "
+        "beside constraint #2 (matchAttribute gpu.example.com/column), at most 1 together, 2 requested"
+    )
+
+
+def test_constraints_that_only_conflict_between_requests(grid: Any, ask: Any) -> None:
+    """As for one request."""
+    found = grid.explain(grid.claim(ask("g"), ask("h"), constraints=[match("row"), match("column")]))
+
+    assert found.message == (
+        "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/row) "
+        "beside constraint #1 (matchAttribute gpu.example.com/column)"
+    )
+
+
+def test_how_many_would_satisfy_a_constraint(grid: Any, ask: Any) -> None:
+    """The number is the one to ask for."""
+    found = grid.explain(grid.claim(ask("g", 3), constraints=[match("row")]))
+
+    assert found.message.endswith(", at most 2 together, 3 requested")
+    assert grid.picks(grid.claim(ask("g", 2), constraints=[match("row")])) == ["g=d0", "g=d1"]
+
+
+def test_devices_that_draw_on_the_same_counters(scene: Any, ask: Any) -> None:
+    """They are left one by one, but not together."""
+    scene.nodes("n1")
+    counters = [{"name": "set", "counters": {"memory": {"value": "40Gi"}}}]
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters)
+    use = [{"counterSet": "set", "counters": {"memory": {"value": "20Gi"}}}]
+    halves = [{"name": name, "consumesCounters": use} for name in "abc"]
+    scene.slice("s", *halves, nodeName="n1", count=2)
+    three = scene.explain(scene.claim(ask("r", 3)))
+    every = scene.explain(scene.claim(ask("r", allocationMode="All")))
+
+    assert three.reason is every.reason is Reason.NOT_ENOUGH_DEVICES
+    assert three.message.endswith(
+        "3 left, at most 3 on one node, but only 2 of them together as they draw on the same counters, 3 requested"
+    )
+    assert every.message.endswith("3 left, but not all of a node together, as they draw on the same counters")
+
+
+def test_of_many_requests_those_that_are_stuck_are_named(scene: Any, ask: Any) -> None:
+    """The others have nothing to do with it."""
+    scene.nodes("n1", "n2")
+    scene.slice("a", "a1", "a2", nodeName="n1")
+    scene.slice("b", device("b1", kind="b"), nodeName="n2")
+    kind = f'has(device.attributes["{DRIVER}"].kind)'
+    found = scene.explain(scene.claim(ask("x"), ask("y", 2), ask("z", 1, kind)))
+
+    assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER
+    assert found.message == (
+        "each request fits alone (x on n1, y on n1, z on n2), but no node has room for all of them, "
+        "not even for y and z"
+    )
+
+
+def test_other_requests_that_do_not_fit_are_named_with_their_reason(scene: Any, ask: Any) -> None:
+    """Unless it is the same: whoever waits for the first would wait in vain for the second."""
+    scene.nodes("n1")
+    scene.slice("s", "a")
+    scene.use("holder", ask())
+    found = scene.explain(scene.claim(ask("x"), ask("y"), ask("z", 1, "device.driver == 'nic'")))
+
+    assert (found.reason, found.request) == (Reason.DEVICE_IN_USE, "x")
+    assert found.message == (
+        "request x: 1 device published, 1 in class gpu, 1 in use by 1 claim; "
+        "request z does not fit either (SelectorMatchesNoDevice)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "told"),
+    [
+        ("a", "b", "x has a, y has b"),
+        (0, "0", 'x has int 0, y has string "0"'),
+        (1, 1, ""),
+    ],
+)
+def test_devices_that_never_agree(scene: Any, ask: Any, left: Any, right: Any, told: str) -> None:
+    """Their values are told, with types if these differ; where some agree and are in use, nothing is."""
+    scene.nodes("n1")
+    scene.slice(
+        "s", device("a1", k="only", side=left), device("a2", side="c"), device("b", k="b", side=right)
+    )
+    first, second = (f'device.attributes["{DRIVER}"].?k.orValue("") == "{k}"' for k in ("only", "b"))
+    wants = (ask("x", 1, first), ask("y", 1, second))
+    if not told:
+        wants = (ask("x", 1, f'device.attributes["{DRIVER}"].?k.orValue("") != "b"'), wants[1])
+        scene.use("holder", ask("r", 1, first))
+    found = scene.explain(scene.claim(*wants, constraints=[match("side")]))
+
+    name = "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/side)"
+    assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
+    assert found.message == (f"{name}; no value of it is on devices of each: {told}" if told else name)
+
+
+def test_an_explanation_that_takes_too_long_is_no_search_given_up(ticking: Any, ask: Any) -> None:
+    """The search has said no; only why is open."""
+    scene = ticking(Limits(seconds=0))
+    scene.nodes("n1")
+    scene.slice("s", *(device(f"d{number}", row=number) for number in range(100)))
+    claim = scene.claim(ask("g", 1, f'device.attributes["{DRIVER}"].row < 0'))
+    (found,) = scene.allocator.explain((claim,), Unsatisfied())
+
+    assert found.reason is Reason.SEARCH_ABORTED
+    assert found.message == (
+        "it fits on no node; what keeps it from them was not found, as the search was given up after 0 s"
+    )
