@@ -9,6 +9,7 @@ Source: k8s.io/api/resource/v1 of Kubernetes 1.37, and `ObjectMeta` of k8s.io/ap
 import json
 import types
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -53,6 +54,8 @@ _FORMERLY: dict[type[Any], tuple[str, ...]] = {
 """Fields that v1alpha3 had, and no version has today."""
 
 _FLAT_VERSIONS = ("v1beta1", "v1alpha3")
+_OF_EVERY_OBJECT = ("apiVersion", "kind")
+"""Fields that say which dataclass an object is read as, and are in none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +83,9 @@ def find_unknown_fields(body: Body, kind: type[Any]) -> Iterator[UnknownField]:
     """
     version = version_of(body)
     walk = _Walk(version)
-    top = {name: value for name, value in body.items() if name not in ("apiVersion", "kind")}
-    yield from walk.lost_in_conversion(top, kind)
-    yield from walk.below(to_v1(top, kind=kind.__name__, version=version), kind, "")
+    yield from walk.lost_in_conversion(body, kind)
+    for slip in walk.slips(to_v1(body, kind=kind.__name__, version=version), kind):
+        yield UnknownField(slip.path, walk.meant(slip))
 
 
 def without_unknown_fields(body: Body, kind: type[Any]) -> Body:
@@ -90,23 +93,23 @@ def without_unknown_fields(body: Body, kind: type[Any]) -> Body:
 
     What is written in v1beta1 is returned as it is: a server that serves nothing newer has no newer fields.
     """
-    if version_of(body) in _FLAT_VERSIONS:
+    version = version_of(body)
+    if version in _FLAT_VERSIONS:
         return body
-    kept = {name: body[name] for name in ("apiVersion", "kind") if name in body}
-    return {**kept, **_known(body, kind)}
+    known = deepcopy(dict(body))
+    for slip in tuple(_Walk(version).slips(known, kind)):
+        del slip.owner[slip.name]
+    return known
 
 
-def _known(value: Any, expected: Any) -> Any:
-    expected = _plain(expected)
-    arguments = get_args(expected)
-    if _is_object(expected) and isinstance(value, Mapping):
-        known = _fields(expected)
-        return {name: _known(item, known[name]) for name, item in value.items() if name in known}
-    if isinstance(value, list | tuple) and get_origin(expected) is tuple:
-        return [_known(item, arguments[0]) for item in value]
-    if isinstance(value, Mapping) and arguments:
-        return {key: _known(item, arguments[-1]) for key, item in value.items()}
-    return value
+@dataclass(frozen=True, slots=True)
+class _Slip:
+    """A field that the type of its owner, a mapping, does not have, and its path, as written."""
+
+    owner: Any
+    type: Any
+    name: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +118,11 @@ class _Walk:
 
     version: str
 
-    def below(self, value: Any, expected: Any, path: str) -> Iterator[UnknownField]:
-        """Yield what is unknown in a value that should be of the expected type."""
+    def slips(self, body: Body, kind: type[Any]) -> Iterator[_Slip]:
+        """Yield the fields of an object that its dataclass, or a type below it, does not have."""
+        return (slip for slip in self._below(body, kind, "") if slip.path not in _OF_EVERY_OBJECT)
+
+    def _below(self, value: Any, expected: Any, path: str) -> Iterator[_Slip]:
         expected = _plain(expected)
         arguments = get_args(expected)
         if _is_object(expected):
@@ -124,26 +130,27 @@ class _Walk:
                 yield from self._object(value, expected, path)
         elif isinstance(value, list | tuple) and get_origin(expected) is tuple:
             for index, item in enumerate(value):
-                yield from self.below(item, arguments[0], f"{path}[{index}]")
+                yield from self._below(item, arguments[0], f"{path}[{index}]")
         elif isinstance(value, Mapping) and arguments:
             for key, item in value.items():
-                yield from self.below(item, arguments[-1], f"{path}[{json.dumps(str(key))}]")
+                yield from self._below(item, arguments[-1], f"{path}[{json.dumps(str(key))}]")
 
-    def _object(self, value: Body, expected: Any, path: str) -> Iterator[UnknownField]:
+    def _object(self, value: Body, expected: Any, path: str) -> Iterator[_Slip]:
         known = _fields(expected)
         former = _FORMERLY.get(expected, ()) if self.version == "v1alpha3" else ()
         for name, item in value.items():
             if name in known:
-                yield from self.below(item, known[name], self._step(path, expected, name))
+                yield from self._below(item, known[name], self._step(path, expected, name))
             elif name not in former:
-                yield UnknownField(_joined(path, name), self._meant(str(name), expected))
+                yield _Slip(value, expected, name, _joined(path, name))
 
     def _step(self, path: str, expected: Any, name: str) -> str:
         flat = expected is DeviceRequest and name == "exactly" and self.version in _FLAT_VERSIONS
         return path if flat else _joined(path, name)
 
-    def _meant(self, name: str, expected: Any) -> str:
+    def meant(self, slip: _Slip) -> str:
         """Return the known field that is closest, or the one that has just this name one step below."""
+        name, expected = str(slip.name), slip.type
         known = _fields(expected)
         if expected is DeviceRequest and self.version in _FLAT_VERSIONS:
             known = {name: None for name in (*known, *_fields(ExactDeviceRequest)) if name != "exactly"}
