@@ -19,6 +19,8 @@ CLASS = {
     "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]},
 }
 PENDING = "dra-operator.io/pending"
+FINALIZER = "resource.kubernetes.io/delete-protection"
+TAINT = {"key": "broken", "effect": "NoSchedule"}
 
 
 def node(name="node-1", **spec):

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from passbench import FITS, Bench, writes
 
-from cluster import Cluster, Operator, access_to, claim
+from cluster import CLASS, Cluster, Operator, access_to, claim, node, resource_slice
 from dra_operator.cluster.session import ApiSession
 from dra_operator.sim.server import ApiServer
 
@@ -52,6 +52,12 @@ async def operator(cluster):
     yield operator
     await operator.runtime.close()
     assert not operator.crashed
+
+
+@pytest.fixture
+def gpu(cluster):
+    """A node with one device, and its class."""
+    cluster.put(node(), CLASS, resource_slice("gpu-0"))
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from cluster import CLASS, Operator, claim, node, resource_slice
+from cluster import CLASS, FINALIZER, Operator, claim, node, resource_slice
 from dra_operator.sim.server import ApiServer, ServerOptions
-
-FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
 @pytest.fixture
