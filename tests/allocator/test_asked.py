@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import AdminAccess, Allocator
+from dra_operator.allocator import AdminAccess, Allocator, Unsatisfied
 from dra_operator.allocator.asked import asked_by, plan_for
 from dra_operator.allocator.plan import plan_claim
 from dra_operator.api.defaults import apply_defaults
@@ -133,6 +133,7 @@ def test_a_plan_goes_with_its_class(allocator: Allocator) -> None:
 def test_a_plan_goes_with_its_claim(allocator: Allocator) -> None:
     """A claim that waits keeps its plan for the next time, until it is gone or has got what it asked for."""
     first = claim("a")
+    assert isinstance(allocator.allocate((first,)), Unsatisfied)
     before = allocator.plan(first)
     assert allocator.plan(first) is before
 

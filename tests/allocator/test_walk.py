@@ -17,9 +17,9 @@ def searches() -> Iterator[list[str]]:
     asked: list[str] = []
     search = Allocator.search
 
-    def recorded(allocator: Allocator, plans: Any, node: str, *rest: Any) -> Any:
+    def recorded(allocator: Allocator, plans: Any, quick: Any, node: str, *rest: Any) -> Any:
         asked.append(node)
-        return search(allocator, plans, node, *rest)
+        return search(allocator, plans, quick, node, *rest)
 
     with patch.object(Allocator, "search", recorded):
         yield asked

@@ -115,9 +115,11 @@ class Allocator:
             plans = [self.plan(claim) for claim in claims]
             found = self._walk(plans, self._set_of(nodes), budget)
             if found is None:
+                self._remember(plans)
                 return Unsatisfied()
-            for plan in plans:
-                self.forget(plan.key)
+            if self._planned:
+                for plan in plans:
+                    self.forget(plan.key)
             return self._allocated(plans, *found)
         except FatalError as error:
             return error.failed()
@@ -170,15 +172,16 @@ class Allocator:
         """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
         key = claim_key(claim)
         known = self._planned.get(key)
-        if known is not None and known.claim.spec is claim.spec:
-            plan = known
-        else:
-            plan = self._plan(claim)
-            if len(self._planned) >= _MAX_PLANS:
-                self._planned.clear()
-            self._planned[key] = plan
+        plan = known if known is not None and known.claim.spec is claim.spec else self._plan(claim)
         self._check_admin_access(plan)
         return plan
+
+    def _remember(self, plans: Sequence[ClaimPlan]) -> None:
+        """Keep the plans of claims that are asked for again, as long as they get nothing."""
+        for plan in plans:
+            if len(self._planned) >= _MAX_PLANS:
+                self._planned.clear()
+            self._planned[plan.key] = plan
 
     def _plan(self, claim: ResourceClaim) -> ClaimPlan:
         asked = asked_by(claim.spec.devices)
@@ -191,12 +194,15 @@ class Allocator:
         plan = self._plans[asked] = plan_claim(claim, self.inventory.classes, self.candidates, self.features)
         return plan
 
-    def search(self, plans: Sequence[ClaimPlan], node: str, view: NodeView, budget: Budget) -> Found | None:
-        """Return what one node has for some claims, or None. Raises FatalError and AbortedError."""
+    def search(
+        self, plans: Sequence[ClaimPlan], quick: ClaimPlan | None, node: str, view: NodeView, budget: Budget
+    ) -> Found | None:
+        """Return what one node has for some claims, or None. Raises FatalError and AbortedError.
+
+        `quick` is the only one of the plans, if the quick search can be asked about it.
+        """
         if self.searching is Searching.COUNTING:
-            answer: Answer = UNSURE
-            if len(plans) == 1 and is_quick(plans[0]):
-                answer = self._quick.search(plans[0], view, budget)
+            answer: Answer = UNSURE if quick is None else self._quick.search(quick, view, budget)
             if answer is UNSURE and is_countable(plans):
                 answer = self._window.search(plans, view, budget)
             if answer is not UNSURE:
@@ -254,11 +260,12 @@ class Allocator:
             evaluates_used = evaluates_used or plan.evaluates_used
         if needs_free and not evaluates_used:
             wanted &= availability.nonempty
+        quick = plans[0] if len(plans) == 1 and is_quick(plans[0]) else None
         while wanted:
             position = bits.lowest(wanted)
             node = views.order[position]
             view = views.of_node(node)
-            found = self.search(plans, node, view, budget)
+            found = self.search(plans, quick, node, view, budget)
             if found is not None:
                 return found, node
             # Nodes that see the same say the same, unless what a node's kubelet can do matters.

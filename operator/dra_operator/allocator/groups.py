@@ -9,7 +9,6 @@ Source: docs/dra-semantics 3.7.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.inventory import NodeView, bits
@@ -21,7 +20,7 @@ _Pair = tuple[AttributeColumn | None, AttributeColumn | None]
 """The columns of an attribute: by its literal key, and by its bare id."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Groups:
     """Sets of positions of a node view, each of devices with equal values, by their lowest device.
 
@@ -33,15 +32,17 @@ class Groups:
     members: int
     odd: int
     size: int
+    _numbers: Sequence[int] | None = field(default=None, compare=False)
 
-    @cached_property
+    @property
     def number_of(self) -> Sequence[int]:
         """The number of the group of each position, -1 for none."""
-        numbers = [-1] * self.size
-        for number, those in enumerate(self.groups):
-            for position in bits.each(those):
-                numbers[position] = number
-        return numbers
+        if self._numbers is None:
+            numbers = self._numbers = [-1] * self.size
+            for number, those in enumerate(self.groups):
+                for position in bits.each(those):
+                    numbers[position] = number
+        return self._numbers
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ Source: k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1 of Kubernete
 
 from dataclasses import dataclass, field
 
+from dra_operator.api.sealed import sealed
 from dra_operator.api.wire import Amount, Flag, Items, Json, Table, Whole, Wire
 
 
@@ -38,7 +39,7 @@ class Metadata(Wire):
 # --- node selection
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class NodeSelectorRequirement(Wire):
     """One comparison: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
@@ -47,7 +48,7 @@ class NodeSelectorRequirement(Wire):
     values: Items[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class NodeSelectorTerm(Wire):
     """Requirements that must all hold; an empty term matches nothing."""
 
@@ -55,7 +56,7 @@ class NodeSelectorTerm(Wire):
     match_fields: Items[NodeSelectorRequirement] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class NodeSelector(Wire):
     """Terms of which one must hold."""
 
