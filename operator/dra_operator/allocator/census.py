@@ -18,7 +18,8 @@ from dra_operator.ledger import Availability
 from dra_operator.ledger.uses import ClaimKey, Touched
 
 _MAX_GROUPINGS = 64
-_MAX_PARTS = 1024
+_SPARE_KINDS = 1024
+_MAX_OWNERS = 16
 
 Projection = frozenset[str] | None
 """The attributes by which pools are told apart, as `domain/id`; None for all of them."""
@@ -66,16 +67,17 @@ class PoolRecord:
                 for place, wanted in zip(self.places, devices, strict=True)
                 for index in bits.each(wanted)
             ]
+            if len(self._owners) >= _MAX_OWNERS:
+                self._owners.clear()
             found = self._owners[devices] = frozenset(availability.ledger.holders(self.pool.key, names))
         return found
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Pools that look the same. `parts` keeps what was counted for requests, by whoever counts."""
+    """Pools that look the same."""
 
     members: dict[PoolKey, PoolRecord] = field(default_factory=dict)
-    parts: dict[object, Any] = field(default_factory=dict)
     _owners: dict[tuple[int, ...], frozenset[ClaimKey]] = field(default_factory=dict)
 
     @property
@@ -83,15 +85,11 @@ class Group:
         """One of the pools."""
         return next(iter(self.members.values()))
 
-    def keep(self, key: object, part: Any) -> None:
-        """Keep what was counted."""
-        if len(self.parts) >= _MAX_PARTS:
-            self.parts.clear()
-        self.parts[key] = part
-
     def owners(self, availability: Availability, devices: tuple[int, ...]) -> frozenset[ClaimKey]:
         """Return the claims that hold some devices of any of the pools."""
         if (found := self._owners.get(devices)) is None:
+            if len(self._owners) >= _MAX_OWNERS:
+                self._owners.clear()
             every = (record.owners(availability, devices) for record in self.members.values())
             found = self._owners[devices] = frozenset().union(*every)
         return found
@@ -192,7 +190,7 @@ class Census:
         changed = set(self._take_changes())
         if not changed:
             return
-        if len(self._kinds) > 2 * len(self._records) + _MAX_PARTS:
+        if len(self._kinds) > 2 * len(self._records) + _SPARE_KINDS:
             # Numbers are never given out again, so what is forgotten only splits a group.
             self._kinds.clear()
         for key in sorted(changed):

@@ -13,32 +13,20 @@ from dra_operator.allocator import comparison
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates, untolerated
 from dra_operator.allocator.capacity import CapacityError, Consumed, has_room, refusal
-from dra_operator.allocator.census import Census, Group, Place, PoolRecord, Projection
+from dra_operator.allocator.census import Census, Group, Grouping, Place, PoolRecord, Projection
+from dra_operator.allocator.decision import AbortedError
+from dra_operator.allocator.parts import Failure, Part, Parts, Refused
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.selectors import SelectorAnswers
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.types import DeviceTaint
-from dra_operator.inventory import Inventory, PoolKey, Slice, Verdict, bits
+from dra_operator.inventory import Inventory, Slice, Verdict, bits
 from dra_operator.ledger import Availability
 
 _MAX_DETAILS = 3
-_MAX_TOLD = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A device on which the selector of a number fails; `place` is the number of its slice in the pool."""
-
-    number: int
-    place: int
-    content: Slice
-    index: int
-
-    @property
-    def order(self) -> tuple[int, PoolKey, int, int]:
-        """A key by which failures are sorted, the same whatever came first."""
-        return (self.number, self.content.key, self.place, self.index)
+_MAX_TOLD = 131_072
+"""How many texts are kept of what slices lack."""
 
 
 @dataclass(slots=True)
@@ -57,6 +45,11 @@ class Obstacle:
         """Note on which devices of a slice a selector fails; the first one is remembered."""
         if failed and self.failure is None:
             self.failure = Failure(number, place, content, bits.lowest(failed))
+
+    def refused(self) -> Refused:
+        """Return what it keeps away, as it is kept."""
+        details = self.details
+        return Refused(self.reason, self.count, tuple(details), tuple(details.values()), self.failure)
 
     def detail(self) -> str:
         """Return the most frequent details, or nothing."""
@@ -94,18 +87,6 @@ class Tally:
         return self.in_class - sum(item.count for item in self.selectors)
 
 
-@dataclass(slots=True)
-class _Part:
-    """What one pool of a group adds to a tally.
-
-    `kept` holds the devices that uses keep away, a set for each place; `left` those left, for each slot.
-    """
-
-    tally: Tally
-    kept: tuple[int, ...]
-    left: tuple[int, ...]
-
-
 Refusal = tuple[Reason, int, str]
 """A reason, the devices it refuses, and a detail."""
 
@@ -121,12 +102,12 @@ class TallyMaker:
     availability: Availability
     candidates: Candidates
     told: dict[object, Counter[str]] = field(default_factory=dict)
+    _texts: int = 0
+    _parts: Parts = field(default_factory=Parts)
     _census: Census | None = None
 
     def make(self, alternative: Alternative, budget: Budget) -> Tally:
         """Return the tally of an alternative. Raises AbortedError if the time is used up."""
-        if len(self.told) > _MAX_TOLD:
-            self.told.clear()
         if self._census is None:
             # Whoever never explains need not follow what changes.
             self._census = Census(self.inventory, self.availability, self.candidates.features)
@@ -134,17 +115,15 @@ class TallyMaker:
         content = alternative.key.content
         total = Tally()
         total.selectors = [Obstacle(Reason.SELECTOR_MATCHES_NO_DEVICE) for _ in content.request_selectors]
-        parts: dict[Group, _Part] = {}
-        for group in grouping.groups.values():
-            part = self._part(alternative, group, budget)
-            parts[group] = part
-            _add(total, part.tally, group)
+        parts = self._count_all(alternative, grouping, budget)
+        for group, part in parts.items():
+            _add(total, part, group)
             if any(part.kept):
                 total.claims |= group.owners(self.availability, part.kept)
         if total.left:
             total.most_on_a_node = max(
                 (
-                    sum(parts[group].left[slot] for group, slot in shape)
+                    sum(parts[group].left_on[slot] for group, slot in shape)
                     for shape in grouping.shapes(self.availability.views)
                 ),
                 default=0,
@@ -166,15 +145,25 @@ class TallyMaker:
             )
         return frozenset(names)
 
-    def _part(self, alternative: Alternative, group: Group, budget: Budget) -> _Part:
-        key = (alternative.key, alternative.admin_access)
-        found: _Part | None = group.parts.get(key)
-        if found is None:
-            found = self._count(alternative, group.example, budget)
-            group.keep(key, found)
-        return found
+    def _count_all(
+        self, alternative: Alternative, grouping: Grouping, budget: Budget
+    ) -> Mapping[Group, Part]:
+        """Return the part of each group; of those that were counted before, the part that is known."""
+        asked = (alternative.key.serial, alternative.admin_access)
+        known = self._parts.of(asked)
+        parts: dict[Group, Part] = {}
+        try:
+            for group in grouping.groups.values():
+                part = known.get(group)
+                parts[group] = part or self._parts.share(self._count(alternative, group.example, budget))
+        except AbortedError:
+            # The next attempt goes on from here.
+            self._parts.keep(asked, {**known, **parts})
+            raise
+        self._parts.keep(asked, parts)
+        return parts
 
-    def _count(self, alternative: Alternative, record: PoolRecord, budget: Budget) -> _Part:
+    def _count(self, alternative: Alternative, record: PoolRecord, budget: Budget) -> Part:
         tally = Tally()
         tally.selectors = [
             Obstacle(Reason.SELECTOR_MATCHES_NO_DEVICE) for _ in alternative.key.content.request_selectors
@@ -189,7 +178,19 @@ class TallyMaker:
             tally.rivals += (remaining & place.content.counted).bit_count()
             for slot, visible in place.slots:
                 left[slot] += (remaining & visible).bit_count()
-        return _Part(tally, tuple(kept), tuple(left))
+        obstacles = (tally.class_details, *tally.selectors, *tally.obstacles.values())
+        return Part(
+            published=tally.published,
+            in_class=tally.in_class,
+            left=tally.left,
+            rivals=tally.rivals,
+            class_details=tally.class_details.refused(),
+            selectors=tuple([item.refused() for item in tally.selectors]),
+            obstacles=tuple([item.refused() for item in tally.obstacles.values()]),
+            kept=tuple(kept),
+            left_on=tuple(left),
+            texts=sum([len(item.details) for item in obstacles]),
+        )
 
     # --- selectors
 
@@ -245,7 +246,11 @@ class TallyMaker:
         serials = tuple(column and column.serial for column in compared.columns(content))
         key = (compared, content.driver, content.shareable, serials, devices)
         if (found := self.told.get(key)) is None:
+            if self._texts > _MAX_TOLD:
+                self.told.clear()
+                self._texts = 0
             found = self.told[key] = Counter(compared.tell(content, index) for index in bits.each(devices))
+            self._texts += len(found)
         return found
 
     # --- everything else
@@ -353,7 +358,7 @@ def _comparison(answers: SelectorAnswers) -> comparison.Comparison | comparison.
     return comparison.reading(answers.program.reads)
 
 
-def _add(total: Tally, part: Tally, group: Group) -> None:
+def _add(total: Tally, part: Part, group: Group) -> None:
     """Add what one pool of a group has to a total, once for each pool of the group."""
     times = len(group.members)
     total.published += part.published * times
@@ -363,16 +368,16 @@ def _add(total: Tally, part: Tally, group: Group) -> None:
     _join(total.class_details, part.class_details, group)
     for mine, other in zip(total.selectors, part.selectors, strict=True):
         _join(mine, other, group)
-    for reason, other in part.obstacles.items():
-        _join(total.obstacles.setdefault(reason, Obstacle(reason)), other, group)
+    for other in part.obstacles:
+        _join(total.obstacles.setdefault(other.reason, Obstacle(other.reason)), other, group)
 
 
-def _join(total: Obstacle, part: Obstacle, group: Group) -> None:
-    if not part.count:
+def _join(total: Obstacle, part: Refused, group: Group) -> None:
+    if not part.devices:
         return
     times = len(group.members)
-    total.count += part.count * times
-    for text, count in part.details.items():
+    total.count += part.devices * times
+    for text, count in zip(part.details, part.of_details, strict=True):
         total.details[text] += count * times
     if part.failure is None:
         return
