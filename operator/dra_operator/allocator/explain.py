@@ -329,10 +329,10 @@ class Explainer:
             )
             return Reason.NOT_ENOUGH_DEVICES, f"{text}, {tally.left} left, {rest}"
         text += f", {tally.left} left, at most {tally.most_on_a_node} on one node"
-        if tally.most_on_a_node >= alternative.count:
+        if tally.rivals or tally.most_on_a_node >= alternative.count:
             most = most_that_fit(plan, self._fit(budget))
-            text += "" if most is None else f", but only {most} of them together"
-            text += f" {_RIVALS}" if tally.rivals else ""
+            if most is not None and most < tally.most_on_a_node:
+                text += f", but only {most} of them together{f' {_RIVALS}' if tally.rivals else ''}"
         return Reason.NOT_ENOUGH_DEVICES, f"{text}, {alternative.count} requested"
 
 

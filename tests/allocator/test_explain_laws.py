@@ -1,0 +1,263 @@
+"""What holds of every explanation: its numbers add up, and what it blames is to blame."""
+
+import re
+from typing import Any, NamedTuple
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from dra_operator.allocator import Allocated, Allocator, Explanation, Features, Limits, Reason
+from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.read import read_object
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+
+NODES = ("n1", "n2")
+SELECTORS = {
+    "model a": 'device.attributes["d"].model == "a"',
+    "memory 2": 'device.capacity["d"].memory.compareTo(quantity("2")) >= 0',
+    "numa 1": 'device.attributes["d"].?numa.orValue(0) == 1',
+}
+CONSTRAINTS = (
+    {"matchAttribute": "d/numa"},
+    {"matchAttribute": "d/model"},
+    {"distinctAttribute": "d/numa"},
+    {"distinctAttribute": "d/model"},
+    {"matchAttribute": "d/nope"},
+)
+
+
+class World(NamedTuple):
+    """A cluster as plain data: devices by node, nodes that are cordoned, claims that take what they can first."""
+
+    pools: dict[str, list[dict[str, Any]]]
+    cordoned: tuple[str, ...]
+    used: int
+    class_selectors: tuple[str, ...]
+
+
+devices = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from("ab"),
+        "numa": st.sampled_from([None, 0, 1]),
+        "memory": st.integers(1, 2),
+        "cores": st.integers(0, 2),
+        "tainted": st.sampled_from([False, False, True]),
+    }
+)
+worlds = st.builds(
+    World,
+    st.fixed_dictionaries({node: st.lists(devices, max_size=4) for node in NODES}),
+    st.sampled_from([(), (), ("n1",), ("n2",)]),
+    st.integers(0, 3),
+    st.sampled_from([(), (), ("model a",)]),
+)
+requests = st.fixed_dictionaries(
+    {
+        "count": st.sampled_from([1, 2, 3, 4, None]),
+        "selectors": st.lists(st.sampled_from(sorted(SELECTORS)), unique=True, max_size=2),
+        "memory": st.sampled_from([0, 0, 2, 3]),
+        "tolerates": st.booleans(),
+    }
+)
+easy = st.fixed_dictionaries(
+    {
+        "count": st.sampled_from([1, 2, 2, 3]),
+        "selectors": st.lists(st.sampled_from(sorted(SELECTORS)), max_size=1),
+        "memory": st.just(0),
+        "tolerates": st.just(value=True),
+    }
+)
+constraints = st.lists(st.sampled_from(CONSTRAINTS), min_size=1, max_size=3)
+
+
+def _device(number: int, device: dict[str, Any]) -> dict[str, Any]:
+    numa = {} if device["numa"] is None else {"numa": {"int": device["numa"]}}
+    use = {"counterSet": "set", "counters": {"cores": {"value": str(device["cores"])}}}
+    return {
+        "name": f"d{number}",
+        "attributes": {"model": {"string": device["model"]}, **numa},
+        "capacity": {"memory": {"value": str(device["memory"])}},
+        "taints": [{"key": "k", "effect": "NoSchedule"}] if device["tainted"] else [],
+        "consumesCounters": [use] if device["cores"] else [],
+    }
+
+
+def _allocator(world: World) -> Allocator:
+    """Return an allocator in which the claims that come first have been served, one device each, if there was one."""
+    inventory = Inventory()
+    selectors = [{"cel": {"expression": SELECTORS[name]}} for name in world.class_selectors]
+    inventory.put(read_object({"metadata": {"name": "c"}, "spec": {"selectors": selectors}}, "DeviceClass"))
+    for node in NODES:
+        spec = {"unschedulable": node in world.cordoned}
+        inventory.put(read_object({"metadata": {"name": node}, "spec": spec}, "Node"))
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 2}
+        counters = [{"name": "set", "counters": {"cores": {"value": "3"}}}]
+        listed = [_device(number, device) for number, device in enumerate(world.pools[node])]
+        for name, content in (("c", {"sharedCounters": counters}), ("d", {"devices": listed})):
+            body = {"driver": "d", "pool": pool, "nodeName": node, **content}
+            slice_ = {"metadata": {"name": f"{node}-{name}"}, "spec": body}
+            inventory.put(apply_defaults(read_object(slice_, "ResourceSlice")))
+    ledger = Ledger()
+    made = Allocator(
+        inventory,
+        ledger,
+        features=Features.all_on(),
+        limits=Limits(),
+        clock=lambda: 0.0,
+        share_ids=lambda: "id",
+    )
+    for number in range(world.used):
+        name = f"user-{number}"
+        decision = made.allocate(
+            [_claim([{"count": 1, "selectors": [], "memory": 0, "tolerates": True}], (), name)]
+        )
+        if isinstance(decision, Allocated):
+            ledger.assume("ns", name, decision.results[0])
+    return made
+
+
+def _claim(wanted: list[dict[str, Any]], bound: Any, name: str = "claim") -> Any:
+    listed = []
+    for number, item in enumerate(wanted):
+        mode = {"allocationMode": "All"} if item["count"] is None else {"count": item["count"]}
+        exactly = {
+            "deviceClassName": "c",
+            "selectors": [{"cel": {"expression": SELECTORS[each]}} for each in item["selectors"]],
+            "tolerations": [{"operator": "Exists"}] if item["tolerates"] else [],
+            **({"capacity": {"requests": {"memory": str(item["memory"])}}} if item["memory"] else {}),
+            **mode,
+        }
+        listed.append({"name": f"r{number}", "exactly": exactly})
+    spec = {"devices": {"requests": listed, "constraints": list(bound)}}
+    body = {"metadata": {"name": name, "namespace": "ns"}, "spec": spec}
+    return apply_defaults(read_object(body, "ResourceClaim"))
+
+
+def _explain(world: World, wanted: list[dict[str, Any]], bound: Any = ()) -> Explanation | None:
+    """Return why a claim is not allocated, or None if it is."""
+    made = _allocator(world)
+    claim = _claim(wanted, bound)
+    found = made.explain((claim,), made.allocate([claim]))
+    return found[0] if found else None
+
+
+NUMBERS = re.compile(
+    r"(?P<published>\d+) devices? published, (?P<in_class>\d+) in class c"
+    r"(?P<selectors>(?:, \d+ match selector #\d)*)"
+    r"(?P<obstacles>(?:, \d+ (?!left)[a-z][^,(]*(?:\([^)]*\))?)*)"
+    r"(?:, (?P<left>\d+) left)?(?:, at most (?P<most>\d+) on one node)?"
+    r"(?:, but only (?P<together>\d+) of them together[^,]*)?(?:, (?P<requested>\d+) requested)?"
+)
+
+
+@settings(max_examples=150)
+@given(worlds, requests)
+def test_the_numbers_add_up(world: World, wanted: dict[str, Any]) -> None:
+    """What is kept away and what is left is what the last selector left; and what is left is too little."""
+    found = _explain(world, [wanted])
+    assume(found is not None and " published, " in found.message)
+    assert found is not None
+    match = NUMBERS.search(found.message)
+    assert match is not None
+    stages = [match["published"], match["in_class"], *re.findall(r"(\d+) match", match["selectors"])]
+    numbers = list(map(int, stages))
+    every = sum(map(len, world.pools.values()))
+    kept = [int(number) for number in re.findall(r", (\d+) [a-z]", match["obstacles"])]
+    left = int(match["left"] or 0)
+
+    assert numbers == sorted(numbers, reverse=True)
+    assert numbers[0] == every
+    if numbers[-1]:
+        assert sum(kept) + left == numbers[-1]
+    for text, count in re.findall(r"(\d+) [a-z ]+\(([^)]*)\)", match["obstacles"]):
+        assert sum(map(int, re.findall(r" on (\d+)(?:,|$)", count))) == int(text)
+    if match["requested"]:
+        assert int(match["together"] or match["most"]) < int(match["requested"]) == wanted["count"]
+        assert int(match["together"] or 0) < int(match["most"]) <= left
+
+
+@settings(max_examples=150)
+@given(worlds, requests)
+def test_what_is_blamed_once_removed_changes_the_answer(world: World, wanted: dict[str, Any]) -> None:
+    """The selector, the taints, the nodes, those who use devices, the amount or the number that is asked for."""
+    found = _explain(world, [wanted])
+    assume(found is not None)
+    assert found is not None
+    free = world._replace(used=0)
+    removed: dict[Reason, tuple[World, dict[str, Any]]] = {
+        Reason.CLASS_MATCHES_NO_DEVICE: (world._replace(class_selectors=()), wanted),
+        Reason.DEVICE_TAINTED: (world, {**wanted, "tolerates": True}),
+        Reason.NODE_UNUSABLE: (world._replace(cordoned=()), wanted),
+        Reason.DEVICE_IN_USE: (free, wanted),
+        Reason.COUNTERS_EXHAUSTED: (free, wanted),
+        Reason.CAPACITY_TOO_SMALL: (world, {**wanted, "memory": 0}),
+    }
+    if found.reason is Reason.NO_DEVICES:
+        assert not any(world.pools.values())
+        return
+    if found.reason is Reason.SELECTOR_MATCHES_NO_DEVICE:
+        number = int(re.findall(r", 0 match selector #(\d)", found.message)[0])
+        fewer = [name for place, name in enumerate(wanted["selectors"]) if place != number]
+        removed[found.reason] = (world, {**wanted, "selectors": fewer})
+    if found.reason is Reason.NOT_ENOUGH_DEVICES:
+        assume(wanted["count"] is not None)
+        fits = int(
+            (re.findall(r"only (\d+) of", found.message) or re.findall(r"most (\d+) on", found.message))[0]
+        )
+        removed[found.reason] = (world, {**wanted, "count": fits})
+        assert fits
+        assert _explain(world, [{**wanted, "count": fits}]) is None
+        assert _explain(world, [{**wanted, "count": fits + 1}]) is not None
+    after = _explain(removed[found.reason][0], [removed[found.reason][1]])
+
+    assert after is None or (after.reason, after.message) != (found.reason, found.message)
+
+
+@settings(max_examples=150)
+@given(worlds, st.lists(easy, min_size=1, max_size=2), constraints)
+def test_a_constraint_that_is_blamed_is_in_the_way(
+    world: World, wanted: list[dict[str, Any]], bound: list[dict[str, str]]
+) -> None:
+    """Without it the claim fits; alone it does not if it is named alone; and as many fit as the line says."""
+    found = _explain(world, wanted, bound)
+    if found is None or found.reason is not Reason.CONSTRAINT_UNSATISFIABLE:
+        return
+    if found.request is not None:
+        wanted = [wanted[int(found.request[1:])]]
+    blamed = [int(number) for number in re.findall(r"constraint #(\d)", found.message)]
+    if not blamed:
+        assert _explain(world, wanted) is None
+        assert all(_explain(world, wanted, bound[:n] + bound[n + 1 :]) for n in range(len(bound)))
+        return
+    conflict = [bound[number] for number in blamed]
+
+    assert _explain(world, wanted, [item for n, item in enumerate(bound) if n != blamed[0]]) is None
+    assert _explain(world, wanted, conflict) is not None
+    for number in range(len(conflict)):
+        assert _explain(world, wanted, conflict[:number] + conflict[number + 1 :]) is None
+    if together := re.search(r"at most (\d) together, (\d) requested", found.message):
+        most = int(together[1])
+        assert int(together[2]) == wanted[0]["count"]
+        assert _explain(world, [{**wanted[0], "count": most}], bound) is None
+        assert _explain(world, [{**wanted[0], "count": most + 1}], bound) is not None
+
+
+@settings(max_examples=150)
+@given(worlds, st.lists(st.one_of(easy, requests), min_size=2, max_size=4))
+def test_requests_that_are_named_are_stuck(world: World, wanted: list[dict[str, Any]]) -> None:
+    """Those that do not fit together do not, and would without any one of them; another that fits is not named."""
+    found = _explain(world, wanted)
+    assume(found is not None)
+    assert found is not None
+    if found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER:
+        named = re.search(r"not even for (.*)", found.message)
+        every = list(range(len(wanted)))
+        stuck = [int(name[1:]) for name in named[1].split(" and ")] if named else every
+        assert _explain(world, [wanted[number] for number in stuck]) is not None
+        for left_out in stuck:
+            assert _explain(world, [wanted[number] for number in stuck if number != left_out]) is None
+    for name, reason in re.findall(r"request (r\d) does not fit either \((\w+)\)", found.message):
+        alone = _explain(world, [wanted[int(name[1:])]])
+        assert alone is not None
+        assert alone.reason == reason != found.reason
