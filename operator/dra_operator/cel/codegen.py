@@ -12,7 +12,7 @@ The code is built as `ast` nodes. Names in it are chosen here; what a user wrote
 # ruff: noqa: SLF001 - the table at the end is that of the class above it
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -237,43 +237,32 @@ class _Generator:
 
     def _invoke(self, step: Invoke) -> ast.expr:
         step = replace(step, arguments=tuple(map(self.known, step.arguments)))
-        name, arguments = step.function.name, step.arguments
-        if all(isinstance(argument, Const) for argument in arguments):
+        if all(isinstance(argument, Const) for argument in step.arguments):
             return self.constant(self._constant_of(step))
-        if name in COMPARISONS:
-            ordered = self._compared_to(name, arguments)
-            return ordered or self._plainly(COMPARISONS[name], self._helper(step), *arguments)
-        if name in _ORDERINGS:
-            ordered = self._ordered(_ORDERINGS[name], arguments[0], arguments[1])
-            if ordered is not None:
-                return ordered
-        if name == "@in":
-            found = self._has_key(arguments)
-            if found is not None:
-                return found
-        if name == "!_":
-            return trees.UnaryOp(trees.NOT, self.condition(arguments[0]))
-        if name == "matches" and step.known_pattern and self.type_of(arguments[0]) == STRING:
-            assert isinstance(arguments[1], Const)
-            known = pattern(arguments[1].value)
-            # Others can be large, and code is kept longer than they are.
-            if known.is_plain:
-                return call_of(self.constant(known.matches), self.expression(arguments[0]))
-        if self.nested and name == "_+_":
-            return call("added", *map(self.expression, arguments))
-        callee = step.function.callee(map(self.type_of, arguments))
-        return call_of(self.constant(callee), *map(self.expression, arguments))
+        of_this_function = _CALLS.get(step.function.name, _no_code_of_its_own)
+        return of_this_function(self, step) or self._call(step)
 
-    def _helper(self, step: Invoke) -> str:
-        return self.constants.add_named(step.function.call)
+    def _call(self, step: Invoke) -> ast.expr:
+        """Return the call of the function that implements CEL's."""
+        callee = step.function.callee(map(self.type_of, step.arguments))
+        return call_of(self.constant(callee), *map(self.expression, step.arguments))
 
-    def _compared_to(self, name: str, arguments: tuple[Step, ...]) -> ast.expr | None:
+    def _comparison(self, step: Invoke) -> ast.expr:
+        operator = COMPARISONS[step.function.name]
+        left, right = step.arguments
+        return self._compared_to(operator, left, right) or self._plainly(
+            operator, self.constants.add_named(step.function.call), left, right
+        )
+
+    def _compared_to(self, operator: ast.cmpop, left: Step, right: Step) -> ast.expr | None:
         """Return `a.compareTo(b) >= 0` as a comparison of the two."""
-        left, right = arguments
         zero = isinstance(right, Const) and type(right.value) is int and right.value == 0
         if zero and isinstance(left, Invoke) and left.function.name == "compareTo":
-            return self._ordered(COMPARISONS[name], *left.arguments)
+            return self._ordered(operator, *left.arguments)
         return None
+
+    def _ordering(self, step: Invoke) -> ast.expr | None:
+        return self._ordered(_ORDERINGS[step.function.name], *step.arguments)
 
     def _ordered(self, operator: ast.cmpop, left: Step, right: Step) -> ast.expr | None:
         """Return the comparison of a quantity or version with a constant one; another type on the left raises."""
@@ -305,8 +294,8 @@ class _Generator:
         except Exception:  # noqa: BLE001 - whatever it is, the interpreter says it in its place
             raise _UnsupportedError from None
 
-    def _has_key(self, arguments: tuple[Step, ...]) -> ast.expr | None:
-        key, collection = arguments
+    def _has_key(self, step: Invoke) -> ast.expr | None:
+        key, collection = step.arguments
         if not (isinstance(key, Const) and type(key.value) is str and isinstance(collection, Attribute)):
             return None
         qualifiers = way(collection, self.aliases)
@@ -314,6 +303,22 @@ class _Generator:
             return None
         table = self._table((*qualifiers, Qualifier(0, key.value)))
         return None if table is None else compare(table[1], trees.IN, table[0])
+
+    def _negation(self, step: Invoke) -> ast.expr:
+        return trees.UnaryOp(trees.NOT, self.condition(step.arguments[0]))
+
+    def _search(self, step: Invoke) -> ast.expr | None:
+        """Return the search of a text with a pattern that is known and small."""
+        text, regex = step.arguments
+        if not step.known_pattern or self.type_of(text) != STRING:
+            return None
+        assert isinstance(regex, Const)
+        known = pattern(regex.value)
+        # Others can be large, and code is kept longer than they are.
+        return call_of(self.constant(known.matches), self.expression(text)) if known.is_plain else None
+
+    def _addition(self, step: Invoke) -> ast.expr | None:
+        return call("added", *map(self.expression, step.arguments)) if self.nested else None
 
     def _members(self, step: Members) -> ast.expr:
         keys = self.constant(step.keys)
@@ -421,6 +426,10 @@ def _unsupported(_generator: _Generator, _step: Step) -> ast.expr:
     raise _UnsupportedError
 
 
+def _no_code_of_its_own(_generator: _Generator, _step: Invoke) -> None:
+    return None
+
+
 _EXPRESSIONS: Final[dict[type, Any]] = {
     Const: _Generator._const,
     Attribute: _Generator._attribute,
@@ -433,3 +442,13 @@ _EXPRESSIONS: Final[dict[type, Any]] = {
     MakeMap: _Generator._map,
     Fold: _Generator._fold,
 }
+
+_CALLS: Final[dict[str, Callable[[_Generator, Invoke], ast.expr | None]]] = {
+    **dict.fromkeys(COMPARISONS, _Generator._comparison),
+    **dict.fromkeys(_ORDERINGS, _Generator._ordering),
+    "@in": _Generator._has_key,
+    "!_": _Generator._negation,
+    "matches": _Generator._search,
+    "_+_": _Generator._addition,
+}
+"""Functions that have code of their own; None where these arguments have not."""

@@ -8,7 +8,7 @@ on it.
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from dra_operator.cel.types import DYN, DYNAMIC, DYNAMIC_OR_ERROR, Kind, Type, is_assignable, type_of
+from dra_operator.cel.types import DYN, DYNAMIC, DYNAMIC_OR_ERROR, Kind, Type, is_assignable
 
 Mapping: TypeAlias = dict[str, Type]
 """What each type parameter stands for so far."""
@@ -120,21 +120,19 @@ def _exactly(first: Type, second: Type) -> bool:
 
 def substituted(mapping: Mapping, kind: Type) -> Type:
     """Return `kind` with every bound type parameter replaced by what it stands for."""
-    if kind.kind is Kind.PARAMETER:
-        bound = mapping.get(kind.name)
-        return kind if bound is None else substituted(mapping, bound)
-    if not kind.generic:
-        return kind
-    if kind.kind is Kind.TYPE:
-        return type_of(substituted(mapping, kind.parameters[0]))
-    return Type(kind.kind, kind.name, tuple(substituted(mapping, inner) for inner in kind.parameters))
+    return _replaced(mapping, kind, None)
 
 
 def settled(mapping: Mapping, kind: Type) -> Type:
     """Return `kind` with every type parameter replaced: those that stand for nothing become dyn."""
+    return _replaced(mapping, kind, DYN)
+
+
+def _replaced(mapping: Mapping, kind: Type, unbound: Type | None) -> Type:
+    """Replace the type parameters in `kind`; those that stand for nothing by `unbound`, or not at all."""
     if kind.kind is Kind.PARAMETER:
-        bound = mapping.get(kind.name)
-        return DYN if bound is None else settled(mapping, bound)
+        bound = mapping.get(kind.name, unbound)
+        return kind if bound is None else _replaced(mapping, bound, unbound)
     if not kind.generic:
         return kind
-    return Type(kind.kind, kind.name, tuple(settled(mapping, inner) for inner in kind.parameters))
+    return Type(kind.kind, kind.name, tuple(_replaced(mapping, inner, unbound) for inner in kind.parameters))
