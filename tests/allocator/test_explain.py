@@ -91,7 +91,7 @@ def test_taints_are_named(gpus: Any, ask: Any) -> None:
     found = gpus.explain(gpus.claim(ask()))
 
     assert found.reason is Reason.DEVICE_TAINTED
-    assert found.message.endswith("8 tainted (broken=yes:NoSchedule on 8)")
+    assert found.message.endswith("8 tainted (broken=yes:NoSchedule on 8; set by DeviceTaintRule rule)")
 
 
 def test_nodes_that_cannot_be_used(gpus: Any, ask: Any) -> None:

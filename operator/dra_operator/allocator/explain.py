@@ -25,6 +25,7 @@ from dra_operator.allocator.reduced import (
     with_alternative,
     without,
 )
+from dra_operator.allocator.tainted import tell_rules, tell_tolerations
 from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker
 from dra_operator.inventory import Inventory
 
@@ -317,7 +318,7 @@ class Explainer:
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
         obstacles = sorted(tally.obstacles.values(), key=lambda item: _ORDER.index(item.reason))
         for obstacle in obstacles:
-            text += f", {obstacle.count} {_OBSTACLES[obstacle.reason]}{_with_claims(obstacle, tally)}"
+            text += f", {obstacle.count} {_OBSTACLES[obstacle.reason]}{self._detail(alternative, obstacle, tally)}"
         if not tally.left or (alternative.count is None and obstacles):
             rest = f", {tally.left} left, all requested" if alternative.count is None and tally.left else ""
             return obstacles[-1].reason, text + rest
@@ -335,15 +336,18 @@ class Explainer:
                 text += f", but only {most} of them together{f' {_RIVALS}' if tally.rivals else ''}"
         return Reason.NOT_ENOUGH_DEVICES, f"{text}, {alternative.count} requested"
 
+    def _detail(self, alternative: Alternative, obstacle: Obstacle, tally: Tally) -> str:
+        if obstacle.reason is Reason.DEVICE_IN_USE:
+            return f" by {len(tally.claims)} claim{'s' if len(tally.claims) != 1 else ''}"
+        if obstacle.reason is Reason.DEVICE_TAINTED:
+            rules = [self.inventory.rules[name] for name in sorted(self.inventory.rules)]
+            tolerated = tell_tolerations(obstacle.details.keys(), alternative.tolerations)
+            return obstacle.detail(tolerated + tell_rules(obstacle.details.keys(), rules))
+        return obstacle.detail()
+
 
 _ORDER = list(_OBSTACLES)
 _RIVALS = "as they draw on the same counters"
-
-
-def _with_claims(obstacle: Obstacle, tally: Tally) -> str:
-    if obstacle.reason is Reason.DEVICE_IN_USE:
-        return f" by {len(tally.claims)} claim{'s' if len(tally.claims) != 1 else ''}"
-    return obstacle.detail()
 
 
 def _devices(count: int) -> str:

@@ -19,8 +19,8 @@ from dra_operator.allocator.parts import Failure, Part, Parts, Refused
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.selectors import SelectorAnswers
+from dra_operator.allocator.tainted import taint_text
 from dra_operator.api.quantity import family, format_amount
-from dra_operator.api.types import DeviceTaint
 from dra_operator.inventory import Inventory, Slice, Verdict, bits
 from dra_operator.ledger import Availability
 
@@ -51,15 +51,15 @@ class Obstacle:
         details = self.details
         return Refused(self.reason, self.count, tuple(details), tuple(details.values()), self.failure)
 
-    def detail(self) -> str:
-        """Return the most frequent details, or nothing."""
+    def detail(self, more: str = "") -> str:
+        """Return the most frequent details, and a clause that goes on with them, or nothing."""
         if not self.details:
             return ""
         ranked = sorted(self.details.items(), key=lambda item: (-item[1], item[0]))
         texts = [f"{text} on {count}" for text, count in ranked[:_MAX_DETAILS]]
         if len(ranked) > _MAX_DETAILS:
             texts.append(f"{len(ranked) - _MAX_DETAILS} more")
-        return f" ({', '.join(texts)})"
+        return f" ({', '.join(texts)}{more})"
 
 
 @dataclass(slots=True)
@@ -306,7 +306,7 @@ class TallyMaker:
         for index in bits.each(devices & ~tolerated):
             taint = untolerated(place.content.taints[index], alternative.tolerations)
             assert taint is not None
-            yield Reason.DEVICE_TAINTED, 1 << index, _taint_text(taint)
+            yield Reason.DEVICE_TAINTED, 1 << index, taint_text(taint)
 
     def _nodes(self, _: Alternative, _record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
         for index in bits.each(devices & ~place.reachable):
@@ -397,8 +397,3 @@ def _exhausted(consumed: Consumed, used: Mapping[str, int]) -> str:
         if left < amount.nano:
             return f"{name} {format_amount(left, family(amount))} left < {amount.text}"
     return ""
-
-
-def _taint_text(taint: DeviceTaint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"

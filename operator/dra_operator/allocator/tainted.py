@@ -1,0 +1,49 @@
+"""Taints as they are told: which, who sets them, and what the request tolerates instead.
+
+A taint of a rule is on no device, so whoever looks there does not find it: the rule is named. And a toleration that
+misses by its effect, its value or a letter looks right to whoever wrote it, until it stands beside the taint.
+Source: docs/dra-semantics 5.1.
+"""
+
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+
+from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
+
+_MOST = 3
+_NEAR = 0.7
+
+
+def taint_text(taint: DeviceTaint) -> str:
+    """Return a taint as kubectl writes those of nodes: `key=value:effect`."""
+    return _text(taint.key, taint.value, taint.effect)
+
+
+def tell_rules(taints: Collection[str], rules: Iterable[DeviceTaintRule]) -> str:
+    """Return a clause that names the rules, sorted by name, that set some of these taints, or nothing."""
+    names = [rule.metadata.name for rule in rules if taint_text(rule.spec.taint) in taints]
+    return f"; set by DeviceTaintRule {_listed(names)}" if names else ""
+
+
+def tell_tolerations(taints: Collection[str], tolerations: Iterable[DeviceToleration]) -> str:
+    """Return a clause with the tolerations that may have been meant for these taints, or nothing."""
+    keys = {text.rpartition(":")[0].partition("=")[0] for text in taints}
+    texts = [
+        _toleration_text(item)
+        for item in tolerations
+        if not item.key or get_close_matches(item.key, keys, 1, cutoff=_NEAR)
+    ]
+    return f"; tolerated is only {_listed(texts)}" if texts else ""
+
+
+def _toleration_text(item: DeviceToleration) -> str:
+    return _text(item.key or "any", "" if item.operator == "Exists" else item.value, item.effect)
+
+
+def _text(key: str, value: str, effect: str) -> str:
+    return key + (f"={value}" if value else "") + (f":{effect}" if effect else "")
+
+
+def _listed(texts: list[str]) -> str:
+    more = [f"{len(texts) - _MOST} more"] if len(texts) > _MOST else []
+    return ", ".join([*texts[:_MOST], *more])

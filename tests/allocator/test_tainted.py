@@ -1,0 +1,48 @@
+"""Taints as they are told."""
+
+from typing import Any
+
+import pytest
+
+
+def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, str]:
+    """Return a taint."""
+    return {"key": key, "value": value, "effect": effect}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "told"),
+    [
+        ([], ""),
+        (
+            [{"key": "work", "operator": "Exists", "effect": "NoExecute"}],
+            "; tolerated is only work:NoExecute",
+        ),
+        ([{"key": "work", "value": "no"}], "; tolerated is only work=no"),
+        ([{"key": "wrok", "operator": "Exists"}], "; tolerated is only wrok"),
+        ([{"operator": "Exists", "effect": "NoExecute"}], "; tolerated is only any:NoExecute"),
+        ([{"key": "broken", "operator": "Exists"}], ""),
+    ],
+    ids=["none", "another effect", "another value", "a typo", "any key", "another taint"],
+)
+def test_what_the_request_tolerates_stands_beside_the_taint(
+    scene: Any, ask: Any, tolerations: list[dict[str, str]], told: str
+) -> None:
+    """If it may have been meant for it."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "taints": [taint("work", "yes")]})
+    found = scene.explain(scene.claim(ask("r", tolerations=tolerations)))
+
+    assert found.message.endswith(f"1 tainted (work=yes:NoSchedule on 1{told})")
+
+
+def test_the_rules_that_set_a_taint_are_named(scene: Any, ask: Any) -> None:
+    """They are not on the device; rules that set others are not named."""
+    scene.nodes("n1")
+    scene.slice("s", "a", "b")
+    for name, key in (("two", "drain"), ("one", "drain"), ("other", "elsewhere")):
+        selector = {"driver": "gpu.example.com" if key == "drain" else "nic"}
+        scene.put("DeviceTaintRule", name, spec={"deviceSelector": selector, "taint": taint(key)})
+    found = scene.explain(scene.claim(ask()))
+
+    assert found.message.endswith("2 tainted (drain:NoSchedule on 2; set by DeviceTaintRule one, two)")
