@@ -220,7 +220,7 @@ def test_exhausted_counters(scene: Any, ask: Any) -> None:
 
     assert found.reason is Reason.COUNTERS_EXHAUSTED
     assert found.message.endswith(
-        "1 in use by 1 claim, 1 without enough left of their counters (set/memory on 1)"
+        "1 in use by 1 claim, 1 without enough left of their counters (set/memory 10Gi left < 30Gi on 1)"
     )
 
 

@@ -20,11 +20,12 @@ from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.selectors import SelectorAnswers
 from dra_operator.allocator.tainted import taint_text
-from dra_operator.api.quantity import family, format_amount
+from dra_operator.api.quantity import NANO, Family, family, format_amount
 from dra_operator.inventory import Inventory, Slice, Verdict, bits
 from dra_operator.ledger import Availability
 
 _MAX_DETAILS = 3
+_MEBI = 2**20 * NANO
 _MAX_TOLD = 131_072
 """How many texts are kept of what slices lack."""
 
@@ -334,9 +335,10 @@ class TallyMaker:
             if any((there := placed[number]) and not there.admits(groups) for number, groups in draw.groups):
                 yield Reason.GROUP_INCOMPATIBLE, 1 << index, ""
                 continue
-            short = next((at for at, amount in draw.amounts if state.left[at] < amount), None)
+            short = next(((at, amount) for at, amount in draw.amounts if state.left[at] < amount), None)
             if short is not None:
-                yield Reason.COUNTERS_EXHAUSTED, 1 << index, "/".join(layout.names[short])
+                at, amount = short
+                yield Reason.COUNTERS_EXHAUSTED, 1 << index, _short(layout.names[at], state.left[at], amount)
             elif state.overdrawn:
                 yield Reason.COUNTERS_EXHAUSTED, 1 << index, "a counter of the pool is overdrawn"
 
@@ -389,6 +391,13 @@ def _join(total: Obstacle, part: Refused, group: Group) -> None:
 
 
 _USES = frozenset((Reason.DEVICE_IN_USE, Reason.CAPACITY_EXHAUSTED))
+
+
+def _short(counter: tuple[str, str], left: int, wanted: int) -> str:
+    """Return what is left of a counter and what a device takes, in nano-units: memory shows by its round numbers."""
+    binary = wanted % _MEBI == left % _MEBI == 0
+    written = Family.BINARY if binary else Family.DECIMAL
+    return f"{'/'.join(counter)} {format_amount(left, written)} left < {format_amount(wanted, written)}"
 
 
 def _exhausted(consumed: Consumed, used: Mapping[str, int]) -> str:
