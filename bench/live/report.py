@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from dra_operator.cli.sequential import percentile
 from live.deciders import Decider, Load
 
 Phase: TypeAlias = tuple[Decider, Load]
@@ -49,10 +50,14 @@ class Row:
         """Claims a second."""
         return statistics.median(one.rate for one in self.rounds)
 
-    def latency(self, share: float) -> float | None:
+    def latency(self, percent: int) -> float | None:
         """Return a percentile in milliseconds, None if no latency is known."""
-        found = [percentile(one.latencies, share) for one in self.rounds if one.latencies]
-        return 1000 * statistics.median(found) if found else None
+        found = [
+            percentile([1000 * seconds for seconds in one.latencies], percent)
+            for one in self.rounds
+            if one.latencies
+        ]
+        return statistics.median(found) if found else None
 
     @property
     def left(self) -> float | None:
@@ -67,18 +72,12 @@ class Row:
             decider.value,
             load.value,
             f"{self.rate:.0f}",
-            _cell(self.latency(0.5), ".0f"),
-            _cell(self.latency(0.99), ".0f"),
+            _cell(self.latency(50), ".0f"),
+            _cell(self.latency(99), ".0f"),
             _cell(self.left, ".2f"),
             f"{statistics.median(one.own_seconds for one in self.rounds):.1f}",
             f"{statistics.median(one.server_seconds for one in self.rounds):.1f}",
         )
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that so large a share of the values does not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def table(rows: Sequence[Row]) -> str:

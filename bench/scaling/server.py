@@ -11,7 +11,6 @@ HTTP as always, and is judged here, where the truth is.
 import argparse
 import asyncio
 import json
-import statistics
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dra_operator.cli.sequential import percentile
 from dra_operator.sim.server import ApiServer
 from scaling import cluster
 
@@ -128,9 +128,7 @@ class Cluster:
             waits.append((time.monotonic() - began) * 1000)
             self._judge.take(name, devices_of(self._claim(name)))
             await asyncio.sleep(0.05)
-        waits.sort()
-        late = waits[min(len(waits) - 1, int(len(waits) * 0.99))] if waits else 0.0
-        yield {"count": len(waits), "p50": statistics.median(waits or [0.0]), "p99": late}
+        yield {"count": len(waits), "p50": percentile(waits, 50), "p99": percentile(waits, 99)}
 
     async def _claim_events(self, events: int) -> AsyncIterator[Body]:
         """Change labels of allocated claims, then make a claim: when it has its device, all changes were taken in."""

@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 from live.deciders import Decider, Load
-from live.report import Measured, Row, Verdict, percentile, ratios, table
+from live.report import Measured, Row, Verdict, ratios, table
 
 BURST = (Decider.OPERATOR, Load.BURST)
 STANDING = (Decider.OPERATOR, Load.STANDING)
@@ -28,7 +28,9 @@ def test_a_row_is_the_median_of_its_rounds():
 
 def test_latencies_are_told_in_milliseconds():
     """Seconds are what is measured."""
-    assert row(BURST, 1.0, latencies=(0.010, 0.020, 0.030)).latency(0.5) == pytest.approx(20.0)
+    measured = row(BURST, 1.0, latencies=[number / 1000 for number in range(1, 101)])
+
+    assert (measured.latency(50), measured.latency(99)) == (50.0, 99.0)
 
 
 def test_claims_that_stood_have_no_latency():
@@ -36,12 +38,6 @@ def test_claims_that_stood_have_no_latency():
     cells = row(STANDING, 100.0).cells()
 
     assert cells[:6] == ("operator", "standing", "100", "", "", "")
-
-
-@pytest.mark.parametrize(("share", "expected"), [(0.5, 51), (0.99, 100), (1.0, 100)])
-def test_a_percentile_is_one_of_the_values(share, expected):
-    """It is not interpolated."""
-    assert percentile(range(1, 101), share) == expected
 
 
 def test_every_line_of_the_table_has_the_same_width():
