@@ -110,14 +110,21 @@ def test_nodes_that_cannot_be_used(gpus: Any, ask: Any) -> None:
     )
 
 
+ZONE = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+
+
 @pytest.mark.parametrize(
     ("where", "text"),
     [
         ({"allNodes": False}, "ResourceSlice s names no node on 2"),
         ({"perDeviceNodeSelection": True}, "the device names no node on 2"),
         ({"nodeSelector": {"nodeSelectorTerms": []}}, "no usable node matches their node selector on 2"),
+        (
+            {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [ZONE]}]}},
+            'no usable node matches their node selector "zone In a,b" on 2',
+        ),
     ],
-    ids=["slice", "device", "selector"],
+    ids=["slice", "device", "empty selector", "selector"],
 )
 def test_devices_that_reach_no_node(scene: Any, ask: Any, where: dict[str, Any], text: str) -> None:
     """A selector is spoken of only where there is one."""

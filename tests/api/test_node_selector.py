@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.api.node_selector import NodeSelectorError, matches
+from dra_operator.api.node_selector import NodeSelectorError, describe, matches
 from dra_operator.api.types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 LABELS = {"zone": "a", "size": "5", "word": "five", "empty": ""}
@@ -118,3 +118,27 @@ def test_a_field_requirement_that_cannot_be_parsed_is_an_error(field):
     """Fields know In and NotIn with one value."""
     with pytest.raises(NodeSelectorError, match=r"matchFields\[0\]"):
         matches(selector(fields=(field,)), "n1", LABELS)
+
+
+@pytest.mark.parametrize(
+    ("terms", "text"),
+    [
+        ((), ""),
+        ((NodeSelectorTerm(),), ""),
+        ((NodeSelectorTerm((NodeSelectorRequirement("zone", "In", ("a", "b")),)),), "zone In a,b"),
+        (
+            (
+                NodeSelectorTerm(
+                    (NodeSelectorRequirement("zone", "In", ("a",)), NodeSelectorRequirement("rack", "Exists"))
+                ),
+                NodeSelectorTerm((), (NodeSelectorRequirement("metadata.name", "In", ("n",)),)),
+            ),
+            "zone In a and rack Exists or metadata.name In n",
+        ),
+        ((NodeSelectorTerm((NodeSelectorRequirement("z", "In", tuple("abcde")),)),), "z In a,b,c,2 more"),
+    ],
+    ids=["nothing", "an empty term", "values", "terms and requirements", "many values"],
+)
+def test_a_selector_is_described_in_a_line(terms, text):
+    """As a person would write it, with the operators of Kubernetes."""
+    assert describe(NodeSelector(terms)) == text

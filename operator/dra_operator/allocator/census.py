@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dra_operator.api.node_selector import describe
 from dra_operator.inventory import Changes, Features, Inventory, PoolView, Slice, Verdict, Views, bits
 from dra_operator.inventory.pool import Judgement, Pool
 from dra_operator.inventory.sight import is_known
@@ -259,7 +260,8 @@ class Census:
             # The API server admits no such slice, but a file, or a newer API, may have one.
             return f"{'the device' if content.per_device_nodes else f'ResourceSlice {content.name}'} names no node"
         if (name := fields.node_name) is None:
-            return "no usable node matches their node selector"
+            written = fields.selector and describe(fields.selector)
+            return "no usable node matches their node selector" + (f' "{written}"' if written else "")
         if (node := self.inventory.nodes.get(name)) is None:
             # Whoever may choose among some nodes only keeps the others from the inventory.
             return f"node {name} does not exist or is left out"

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from dra_operator.api.types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 _NAME_FIELD = "metadata.name"
+_MOST_TOLD = 3
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -49,6 +50,26 @@ def matches(selector: NodeSelector, node_name: str, labels: Mapping[str, str]) -
     match.
     """
     return parse_node_selector(selector).matches(node_name, labels)
+
+
+def describe(selector: NodeSelector) -> str:
+    """Return a selector in one short line: `zone In a,b and rack Exists or metadata.name In node-1`."""
+    terms = [
+        " and ".join(_described(each) for each in (*term.match_expressions, *term.match_fields))
+        for term in selector.node_selector_terms
+        if term.match_expressions or term.match_fields
+    ]
+    return " or ".join(_shortened(terms))
+
+
+def _described(requirement: NodeSelectorRequirement) -> str:
+    values = ",".join(_shortened(list(requirement.values)))
+    return f"{requirement.key} {requirement.operator} {values}".rstrip()
+
+
+def _shortened(texts: list[str]) -> list[str]:
+    more = [f"{len(texts) - _MOST_TOLD} more"] if len(texts) > _MOST_TOLD else []
+    return [*texts[:_MOST_TOLD], *more]
 
 
 @lru_cache(maxsize=4096)
