@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from live.client import Cluster, Watched, claims_path
-from live.objects import claim, judge
+from live.objects import Counts, claim, judge
 
 from controlplane import (
     ControlPlane,
@@ -71,17 +71,17 @@ async def measure_burst(
         allocated_at = max(watched.allocated.values(), default=applied)
         await watched.until(lambda: len(watched.allocated | watched.pending) >= count, seconds=120)
         decided_at = time.monotonic()
-    allocated, pending, neither, doubled = judge(await cluster.list(CLAIMS))
-    rate = allocated / max(allocated_at - started, 1e-9)
+    counts = judge(await cluster.list(CLAIMS))
+    rate = counts.allocated / max(allocated_at - started, 1e-9)
     print(
-        f"burst: {count} claims at once for {room} devices: {allocated} allocated, {pending} pending with a reason,"
-        f" {neither} neither, {doubled} devices given twice"
+        f"burst: {count} claims at once for {room} devices: {counts.allocated} allocated,"
+        f" {counts.pending} pending with a reason, {counts.neither} neither, {counts.doubled} devices given twice"
     )
     print(
         f"burst: {rate:.0f} claims allocated per second; all applied after {applied - started:.2f} s,"
         f" allocated after {allocated_at - started:.2f} s, decided after {decided_at - started:.2f} s"
     )
-    return (allocated, pending, neither, doubled) == (min(count, room), max(0, count - room), 0, 0)
+    return counts == Counts(min(count, room), max(0, count - room), neither=0, doubled=0)
 
 
 async def clear(cluster: Cluster) -> bool:

@@ -132,8 +132,8 @@ class Bench:
         )
 
     async def _verdict(self, job: Job) -> Verdict:
-        allocated, _, _, doubled = judge(await self._cluster.list(job.claims))
-        return Verdict(missing=job.count - allocated, doubled=doubled)
+        counts = judge(await self._cluster.list(job.claims))
+        return Verdict(missing=job.count - counts.allocated, doubled=counts.doubled)
 
     async def _clear(self, claims: str, pods: str) -> None:
         """Delete the pods, and the claims whatever finalizers they have: nobody else is there to do it."""

@@ -22,12 +22,12 @@ import orjson
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from dra_operator.api.names import FINALIZER
 from live.objects import CLASS
 
 AT_ONCE = 16
 PARAMETERS = {"fieldManager": "dra-operator"}
 HEADERS = {"Content-Type": "application/merge-patch+json"}
-FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +119,22 @@ async def run(arguments: argparse.Namespace) -> None:
     ) as http:
         client = BareClient(http, arguments.server + arguments.claims, arguments.devices)
         claims: asyncio.Queue[Pending] = asyncio.Queue()
-        left = arguments.count
+        unwritten = arguments.count
 
         async def writer() -> None:
-            nonlocal left
-            while left > 0:
-                left -= 1
+            nonlocal unwritten
+            while unwritten > 0:
+                unwritten -= 1
                 await client.write(await claims.get())
 
         async with asyncio.TaskGroup() as tasks:
             for _ in range(AT_ONCE):
                 tasks.create_task(writer())
-            remaining = arguments.count
+            to_come = arguments.count
             async for claim in client.watch() if arguments.watch else client.list():
                 claims.put_nowait(claim)
-                remaining -= 1
-                if not remaining:
+                to_come -= 1
+                if not to_come:
                     break
 
 

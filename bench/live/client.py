@@ -7,20 +7,24 @@ it came.
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import aiohttp
 import orjson
 
-from live.objects import ANNOTATION, API, Body, allocation_of, device_class, node, resource_slice
+from live.objects import API, Body, allocation_of, device_class, is_told, node, resource_slice
 
 AT_ONCE = 16
 """How many requests this client has on their way at a time."""
 MERGE_PATCH = "application/merge-patch+json"
+
+_Subject = TypeVar("_Subject")
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(slots=True)
@@ -36,7 +40,7 @@ class Watched:
         name = claim["metadata"]["name"]
         if allocation_of(claim):
             self.allocated.setdefault(name, now)
-        elif ANNOTATION in claim["metadata"].get("annotations", {}):
+        elif is_told(claim):
             self.pending.setdefault(name, now)
         self.changed.set()
 
@@ -89,15 +93,9 @@ class Cluster:
         await self.send("POST", path, body)
         return time.monotonic()
 
-    async def create_all(self, path: str, bodies: Sequence[Body], *, at_once: int = AT_ONCE) -> list[float]:
-        """Create many objects, in their order, `at_once` at a time; return the time of each answer."""
-        gate = asyncio.Semaphore(at_once)
-
-        async def one(body: Body) -> float:
-            async with gate:
-                return await self.create(path, body)
-
-        return await asyncio.gather(*(one(body) for body in bodies))
+    async def create_all(self, path: str, bodies: Sequence[Body]) -> list[float]:
+        """Create many objects, in their order, AT_ONCE at a time; return the time of each answer."""
+        return await _for_each(bodies, partial(self.create, path))
 
     async def create_fleet(self, nodes: int, devices: int) -> None:
         """Create the class, and so many nodes with so many devices each."""
@@ -117,13 +115,7 @@ class Cluster:
 
     async def patch_all(self, collection: str, names: Sequence[str], patch: Body) -> None:
         """Merge-patch many objects alike, AT_ONCE at a time."""
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def one(name: str) -> None:
-            async with gate:
-                await self.send("PATCH", f"{collection}/{name}", patch, MERGE_PATCH)
-
-        await asyncio.gather(*(one(name) for name in names))
+        await _for_each(names, lambda name: self.send("PATCH", f"{collection}/{name}", patch, MERGE_PATCH))
 
     @asynccontextmanager
     async def watching(self, claims: str) -> AsyncIterator[Watched]:
@@ -146,6 +138,19 @@ class Cluster:
             opened.set()
             async for line in stream.content:
                 watched.see(orjson.loads(line)["object"], time.monotonic())
+
+
+async def _for_each(
+    subjects: Sequence[_Subject], send: Callable[[_Subject], Awaitable[_Answer]]
+) -> list[_Answer]:
+    """Send a request about each subject, in their order, AT_ONCE at a time; return the answers."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(subject: _Subject) -> _Answer:
+        async with gate:
+            return await send(subject)
+
+    return await asyncio.gather(*map(one, subjects))
 
 
 def claims_path(namespace: str) -> str:

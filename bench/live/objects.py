@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
+
+from dra_operator.api.names import PENDING_ANNOTATION
 
 API = "/apis/resource.k8s.io/v1"
 CLASS = "gpu.example.com"
-ANNOTATION = "dra-operator.io/pending"
 
 Body = dict[str, Any]
 
@@ -89,8 +91,23 @@ def allocation_of(body: Body) -> Body | None:
     return found
 
 
-def judge(claims: Iterable[Body]) -> tuple[int, int, int, int]:
-    """Return how many claims are allocated, pending with a reason, neither, and how many devices were given twice."""
+def is_told(claim: Body) -> bool:
+    """Tell whether a claim says why it waits."""
+    return PENDING_ANNOTATION in (claim["metadata"].get("annotations") or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many claims are allocated, pending with a reason, neither, and how many devices were given twice."""
+
+    allocated: int
+    pending: int
+    neither: int
+    doubled: int
+
+
+def judge(claims: Iterable[Body]) -> Counts:
+    """Count what has become of claims."""
     devices: Counter[tuple[str, str, str]] = Counter()
     allocated = pending = neither = 0
     for one in claims:
@@ -98,8 +115,8 @@ def judge(claims: Iterable[Body]) -> tuple[int, int, int, int]:
         if allocation:
             allocated += 1
             devices.update((r["driver"], r["pool"], r["device"]) for r in allocation["devices"]["results"])
-        elif ANNOTATION in one["metadata"].get("annotations", {}):
+        elif is_told(one):
             pending += 1
         else:
             neither += 1
-    return allocated, pending, neither, sum(count - 1 for count in devices.values())
+    return Counts(allocated, pending, neither, sum(count - 1 for count in devices.values()))
