@@ -106,6 +106,15 @@ def test_without_a_close_name_those_there_are_named(device):
     )
 
 
+def test_a_domain_that_is_written_with_dots_is_written_right(device):
+    """It reads a map by its first word, which no device has."""
+    text = "device.attributes.dra.example.com.model == device.driver"
+
+    assert describe(text, error_of(text, device), device) == (
+        'no such key: example; write device.attributes["dra.example.com"], as a domain has dots of its own'
+    )
+
+
 def test_an_expression_that_does_not_compile_gets_no_advice_of_a_device(device):
     """What to do about it stands with its words (wording.py)."""
     assert advice(error_of("sise([1]) == 1"), device) == ""

@@ -148,6 +148,20 @@ def reading(reads: frozenset[str] | None) -> Reading | None:
     return Reading(tuple(sorted(reads))) if reads else None
 
 
+def types_of(reads: frozenset[str] | None, content: Slice, index: int) -> str:
+    """Return the attributes and capacities that an expression reads with their types: `model is string "a100"`."""
+    texts: list[str] = []
+    for part in sorted(reads or ()):
+        table, _, full = part.partition("/")
+        domain, _, name = full.partition("/")
+        value = _value(_columns(content, table, domain, name), index) if name else None
+        if isinstance(value, AttributeValue):
+            texts.append(f"{name} is {typed(value)}")
+        elif value is not None:
+            texts.append(f"{name} is quantity {_text(value)}")
+    return " and ".join(texts[:_MOST_READ])
+
+
 @lru_cache(maxsize=2048)
 def read(part: str) -> Comparison | None:
     """Return the plain comparison that a part of an expression is, or None."""

@@ -5,13 +5,17 @@ waits because every device is in use, what is to be mended is the same, and so i
 """
 
 from dataclasses import dataclass
+from typing import Final
 
+from dra_operator.allocator.comparison import types_of
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.selectors import SelectorAnswers
 from dra_operator.cel import prepare_device
 from dra_operator.cel.diagnostics import describe
 from dra_operator.inventory import Slice
+
+_WRONG_TYPES: Final = "no such overload"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,12 @@ def invalid(answers: SelectorAnswers, source: Source, number: int) -> str:
 def failing(answers: SelectorAnswers, number: int, content: Slice, index: int) -> str:
     """Return how a selector fails on a device."""
     device = prepare_device(content.driver, content.device(index))
-    text = describe(answers.expression, answers.failure(content, index), device)
+    error = answers.failure(content, index)
+    text = describe(answers.expression, error, device)
+    if error.message == _WRONG_TYPES and answers.program is not None:
+        # Which operator or function has it is not known any more; what it was given is.
+        types = types_of(answers.program.reads, content, index)
+        text += f"; here {types}" if types else ""
     return (
         f"selector #{number} fails on device {content.driver}/{content.pool}/{content.names[index]}: {text}"
     )

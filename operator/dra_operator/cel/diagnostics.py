@@ -99,7 +99,7 @@ def describe(
     if error.kind == "compile":
         text = f"does not compile{_place(expression, error)}: {compile_text(error, expression, environment)}"
     else:
-        hint = _key_advice(error.message, device)
+        hint = _dotted_domain(expression, error.message, device) or _key_advice(error.message, device)
         text = f"{error.message}; {hint}" if hint else error.message
     return " ".join(text.split())
 
@@ -133,6 +133,16 @@ def _key_advice(message: str, device: PreparedDevice | None) -> str:
     known.sort(key=lambda known_name: -SequenceMatcher(None, name, known_name).ratio())
     more = ", ..." if len(known) > _MOST_NAMES else ""
     return f"this device has {', '.join(known[:_MOST_NAMES])}{more}; {ADVICE}"
+
+
+def _dotted_domain(expression: str, message: str, device: PreparedDevice | None) -> str:
+    """Return how to write a domain of the device that is written with dots, which reads a map of the first word."""
+    if device is None or not message.startswith(_MISSING):
+        return ""
+    for domain in sorted({full.partition("/")[0] for full in device.attributes}):
+        if "." in domain and f"device.attributes.{domain}." in expression:
+            return f'write device.attributes["{domain}"], as a domain has dots of its own'
+    return ""
 
 
 def _where(full: str, device: PreparedDevice) -> str:

@@ -1,0 +1,29 @@
+"""How the failure of a selector is told."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Reason
+
+DRIVER = "gpu.example.com"
+
+
+@pytest.mark.parametrize(
+    ("expression", "types"),
+    [
+        (f'device.attributes["{DRIVER}"].model > 3', 'model is string "x"'),
+        (
+            f'device.attributes["{DRIVER}"].index > device.attributes["{DRIVER}"].model',
+            'index is int 1 and model is string "x"',
+        ),
+    ],
+)
+def test_types_that_do_not_fit_are_told(scene: Any, ask: Any, expression: str, types: str) -> None:
+    """CEL only says that there is no such overload."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "attributes": {"model": {"string": "x"}, "index": {"int": 1}}})
+    found = scene.explain(scene.claim(ask("r", 1, expression)))
+
+    assert found.reason is Reason.SELECTOR_FAILED
+    assert found.message.endswith(f"no such overload; here {types}")
