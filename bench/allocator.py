@@ -46,7 +46,9 @@ from dra_operator.cli.compare import is_equal
 from dra_operator.cli.sequential import percentile
 
 SMALL_AIM, LARGE_AIM, LARGEST_AIM, OWN_SELECTOR_AIM = 4, 40, 100, 8
+"""How many times faster than Go ours is meant to be, by the size of a cluster and what claims have in common."""
 _BETWEEN_LOOKS = 0.01
+"""Seconds between two looks at the memory of a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A workload, measured; `other` is None if only ours was."""
+    """A workload, measured; `other` is None if only ours was.
+
+    `different` says where the answers are, `given_up` on how many claims the other gave up, `undecided` on how many
+    ours did.
+    """
 
     name: str
     nodes: int
@@ -210,21 +216,25 @@ def measure(name: str, file: Path, sides: Sequence[Side], *, rounds: int, second
         for side in sides if number % 2 else reversed(sides):
             if not side.rounds or side.spent < seconds:
                 side.again(file)
-    ours, other = sides[0], sides[1] if len(sides) > 1 else None
-    different: list[str] = []
-    given_up = undecided = 0
-    if other is not None:
-        for mine, theirs in zip(ours.rounds[0].answers, other.rounds[0].answers, strict=True):
-            if mine.get("errorKind") == "aborted":
-                undecided += 1
-            elif theirs.get("errorKind") == "aborted":
-                given_up += 1
-            elif not is_equal(_outcome(mine), _outcome(theirs)):
-                different.append(
-                    f"{name}, {mine['claim']}: ours {_outcome(mine)}, the other {_outcome(theirs)}"
-                )
     with file.open() as lines:
         nodes = len(json.load(lines)["nodes"])
+    ours, other = sides[0], sides[1] if len(sides) > 1 else None
+    if other is None:
+        return Row(name, nodes, ours, None, different=(), given_up=0, undecided=0)
+    return _compared(name, nodes, ours, other)
+
+
+def _compared(name: str, nodes: int, ours: Side, other: Side) -> Row:
+    """Compare the answers of the two sides, claim by claim."""
+    different: list[str] = []
+    given_up = undecided = 0
+    for mine, theirs in zip(ours.rounds[0].answers, other.rounds[0].answers, strict=True):
+        if mine.get("errorKind") == "aborted":
+            undecided += 1
+        elif theirs.get("errorKind") == "aborted":
+            given_up += 1
+        elif not is_equal(_outcome(mine), _outcome(theirs)):
+            different.append(f"{name}, {mine['claim']}: ours {_outcome(mine)}, the other {_outcome(theirs)}")
     return Row(name, nodes, ours, other, different, given_up, undecided)
 
 
@@ -314,27 +324,7 @@ def _times(value: float | None) -> str:
 
 def main() -> int:
     """Do what the command line says; return the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "names", nargs="*", help="workloads, or shapes in all their sizes; everything if absent"
-    )
-    parser.add_argument("--rounds", type=_count, default=3, help="how often each side is measured")
-    parser.add_argument(
-        "--seconds", type=float, default=10, help="after so long a side gets no further round"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="what chance follows in the workloads")
-    parser.add_argument("--search", help="which search of ours, as dra-operator replay has them")
-    parser.add_argument(
-        "--cold", action="store_true", help="no rehearsal before the first claim, on either side"
-    )
-    parser.add_argument("--ours-only", action="store_true", help="leave Kubernetes' allocator out")
-    parser.add_argument(
-        "--against", type=_checkout, metavar="TREE", help="measure against this checkout instead of Go"
-    )
-    parser.add_argument("--folder", type=Path, help="keep the workloads here instead of making them anew")
-    parser.add_argument("--list", action="store_true", help="print the workloads and measure nothing")
+    parser = _parser()
     arguments = parser.parse_args()
     chosen = [name for item in arguments.names or SHAPES for name in (_sizes(item) or [item])]
     try:
@@ -372,6 +362,31 @@ def main() -> int:
     for text in different[:10]:
         print(text, file=sys.stderr)
     return 1 if different else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", help="workloads, or shapes in all their sizes; everything if absent"
+    )
+    parser.add_argument("--rounds", type=_count, default=3, help="how often each side is measured")
+    parser.add_argument(
+        "--seconds", type=float, default=10, help="after so long a side gets no further round"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="what chance follows in the workloads")
+    parser.add_argument("--search", help="which search of ours, as dra-operator replay has them")
+    parser.add_argument(
+        "--cold", action="store_true", help="no rehearsal before the first claim, on either side"
+    )
+    parser.add_argument("--ours-only", action="store_true", help="leave Kubernetes' allocator out")
+    parser.add_argument(
+        "--against", type=_checkout, metavar="TREE", help="measure against this checkout instead of Go"
+    )
+    parser.add_argument("--folder", type=Path, help="keep the workloads here instead of making them anew")
+    parser.add_argument("--list", action="store_true", help="print the workloads and measure nothing")
+    return parser
 
 
 def _count(text: str) -> int:

@@ -24,7 +24,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class Measurement:
             f"start: ready after {seconds:.1f} s ({self._operator.cpu():.1f} s of processor time);"
             f" resident {self._operator.resident():.0f} MiB, peak {self._operator.peak():.0f} MiB"
         )
-        pending = self._do("pending")[0]
+        pending = self._done("pending")
         print(
             f"start: {pending['claims']} claims were waiting: {pending['allocated']} allocated,"
             f" all decided {pending['seconds']:.1f} s later"
@@ -66,14 +66,14 @@ class Measurement:
 
     def idle(self, count: int) -> None:
         """Measure single claims."""
-        found = self._do("idle", count=count)[0]
+        found = self._done("idle", count=count)
         self.equal("idle claims allocated", found["count"], count)
         print(f"idle: {count} claims: median {found['p50']:.1f} ms, p99 {found['p99']:.1f} ms")
 
     def events(self, kind: str, events: int) -> None:
         """Measure a burst of changes of `kind`: claims or slices."""
         before = self._operator.cpu()
-        found = self._do(kind, events=events)[0]
+        found = self._done(kind, events=events)
         cpu = self._operator.cpu() - before
         print(
             f"events: {events} of {kind}: {events / found['seconds']:,.0f} a second,"
@@ -84,9 +84,14 @@ class Measurement:
         """Let claims come and go."""
         points: list[tuple[int, float]] = []
         cpu = self._operator.cpu()
-        answers = self._do("cycles", count=count, at_once=at_once, rate=rate, report=report, show=points)
-        last = answers[-1]
+        last: Mapping[str, Any] = {"gone": 0}
+        for last in self._answers("cycles", count=count, at_once=at_once, rate=rate, report=report):
+            resident = self._operator.resident()
+            points.append((last["gone"], resident))
+            print(f"cycles: {last['gone']:>7} gone after {last['seconds']:5.0f} s: {resident:.1f} MiB")
         self.equal("claims gone", last["gone"], count)
+        if not points:
+            return
         used = self._operator.cpu() - cpu
         print(
             f"cycles: {last['gone']} claims, {last['allocated']} allocated and {last['hopeless']} told why not, in"
@@ -118,22 +123,18 @@ class Measurement:
         if found != expected:
             self.wrong.append(f"{what}: {found:g}, and not {expected:g}")
 
-    def _do(
-        self, job: str, show: list[tuple[int, float]] | None = None, **parameters: Any
-    ) -> Sequence[Mapping[str, Any]]:
-        answers = []
+    def _done(self, job: str, **parameters: Any) -> Mapping[str, Any]:
+        """Have a job of one answer done."""
+        (answer,) = self._answers(job, **parameters)
+        return answer
+
+    def _answers(self, job: str, **parameters: Any) -> Iterator[Mapping[str, Any]]:
+        """Have a job done and yield its answers as they come; note what was wrong."""
         for answer in self._server.do(job, **parameters):
             if answer.get("done"):
                 self.wrong += answer["wrong"]
-                return answers
-            answers.append(answer)
-            if show is not None:
-                resident = self._operator.resident()
-                show.append((answer["gone"], resident))
-                print(
-                    f"cycles: {answer['gone']:>7} gone after {answer['seconds']:5.0f} s: {resident:.1f} MiB"
-                )
-        return answers
+            else:
+                yield answer
 
 
 def slope(points: Sequence[tuple[int, float]]) -> float:

@@ -7,12 +7,13 @@ managedFields that a real API server adds. The same numbers give the same cluste
 from collections.abc import Iterator
 from typing import Any
 
+from dra_operator.api.names import FINALIZER
+
 Body = dict[str, Any]
 
 API_VERSION = "resource.k8s.io/v1"
 DRIVER = "gpu.example.com"
 NAMESPACE = "default"
-FINALIZER = "resource.kubernetes.io/delete-protection"
 DEVICES = 8
 _CREATED = "2026-11-01T08:00:00Z"
 

@@ -13,11 +13,12 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cli.sequential import percentile
 from dra_operator.sim.server import ApiServer
 from scaling import cluster
@@ -25,7 +26,6 @@ from scaling import cluster
 Body = dict[str, Any]
 
 CLAIM = "ResourceClaim"
-ANNOTATION = "dra-operator.io/pending"
 PATIENCE_SECONDS = 120.0
 """How long anything may take before it counts as never."""
 OWN_SELECTOR, HOPELESS = 7, 11
@@ -42,7 +42,7 @@ def devices_of(claim: Body) -> tuple[tuple[str, str, str], ...]:
 
 def is_told(claim: Body) -> bool:
     """Tell whether a claim says why it waits."""
-    return ANNOTATION in (claim["metadata"].get("annotations") or {})
+    return PENDING_ANNOTATION in (claim["metadata"].get("annotations") or {})
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class Cluster:
 
     async def do(self, job: Body) -> AsyncIterator[Body]:
         """Do a job and yield its answers. Raises ValueError for one that is not known."""
-        jobs = {
+        jobs: Mapping[str, Callable[..., AsyncIterator[Body]]] = {
             "pending": self._pending,
             "idle": self._idle,
             "claims": self._claim_events,
@@ -139,7 +139,7 @@ class Cluster:
         ]
         began = time.monotonic()
         for number in range(events):
-            self._label(CLAIM, names[number % len(names)], cluster.NAMESPACE, number)
+            self._label(names[number % len(names)], number)
             await self._breathe(number)
         name = self._new()
         self._server.put(cluster.claim(name))
@@ -236,6 +236,7 @@ class Cluster:
             await asyncio.sleep(pause)
 
     async def _finish(self, name: str, events: int, began: float) -> Body:
+        """Wait until the claim that was made last has its device, and tell how long all events took."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not devices_of(self._claim(name)):
             if time.monotonic() > deadline:
@@ -245,13 +246,15 @@ class Cluster:
         self._judge.take(name, devices_of(self._claim(name)))
         return {"events": events, "seconds": time.monotonic() - began}
 
-    def _label(self, kind: str, name: str, namespace: str, number: int) -> None:
+    def _label(self, name: str, number: int) -> None:
+        """Change a label of a claim."""
+
         def change(body: Body) -> Body:
             metadata = body["metadata"]
             labels = {**(metadata.get("labels") or {}), "touched": str(number)}
             return {**body, "metadata": {**metadata, "labels": labels}}
 
-        self._server.touch(kind, name, namespace, change)
+        self._server.touch(CLAIM, name, cluster.NAMESPACE, change)
 
     def _delete(self, name: str) -> None:
         """Delete a claim as the API server does: at once, or when its last finalizer has gone."""
