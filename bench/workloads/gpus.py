@@ -41,6 +41,16 @@ def _model(random: Random) -> str:
     return "h100" if random.random() < 0.7 else "a100"
 
 
+def _claims(size: int) -> int:
+    """Return how many claims are asked for in a nearly full cluster."""
+    return min(MOST_CLAIMS, size * 6 // 10)
+
+
+def _of_model(_number: int, model: str) -> str:
+    """Return the selector that all claims for a model have."""
+    return f"{is_model(model)} && {has_memory({'h100': 80000, 'a100': 40000}[model])}"
+
+
 def _constraints(count: int) -> list[Wire]:
     """Return what so many GPUs have to have in common."""
     match count:
@@ -65,12 +75,7 @@ def _ask_for_gpus(scenario: Scenario, claims: int, expression: Callable[[int, st
 def cluster(scenario: Scenario, size: int) -> None:
     """Fill a nearly full cluster further; all claims share two selectors."""
     add_gpu_cluster(scenario, size)
-    memory = {"h100": 80000, "a100": 40000}
-    _ask_for_gpus(
-        scenario,
-        min(MOST_CLAIMS, size * 6 // 10),
-        lambda _, model: f"{is_model(model)} && {has_memory(memory[model])}",
-    )
+    _ask_for_gpus(scenario, _claims(size), _of_model)
 
 
 def threshold(scenario: Scenario, size: int) -> None:
@@ -79,7 +84,7 @@ def threshold(scenario: Scenario, size: int) -> None:
     memory = {"h100": 70000, "a100": 30000}
     _ask_for_gpus(
         scenario,
-        min(MOST_CLAIMS, size * 6 // 10),
+        _claims(size),
         lambda number, model: f"{is_model(model)} && {has_memory(memory[model] + number)}",
     )
 
@@ -89,7 +94,7 @@ def selector(scenario: Scenario, size: int) -> None:
     add_gpu_cluster(scenario, size)
     _ask_for_gpus(
         scenario,
-        min(MOST_CLAIMS, size * 6 // 10),
+        _claims(size),
         lambda number, model: (
             f'device.attributes["{GPU}"].uuid != "GPU-broken-{number}" && {is_model(model)}'
         ),
@@ -112,7 +117,7 @@ def first_available(scenario: Scenario, size: int) -> None:
 def admin(scenario: Scenario, size: int) -> None:
     """Fill a nearly full cluster while others watch it: admin access to all devices of a node, or to one, by turns."""
     add_gpu_cluster(scenario, size)
-    for number in range(min(MOST_CLAIMS, size * 6 // 10)):
+    for number in range(_claims(size)):
         asked = request("gpus", "gpu", 1, is_model(_model(scenario.random)))
         if number % 3:
             asked["exactly"]["adminAccess"] = True
@@ -133,9 +138,4 @@ def wide_pool(scenario: Scenario, size: int) -> None:
     for claim in scenario.allocated:
         for result in claim["status"]["allocation"]["devices"]["results"]:
             result.update(pool="cluster", device=f"{result['pool']}-{result['device']}")
-    memory = {"h100": 80000, "a100": 40000}
-    _ask_for_gpus(
-        scenario,
-        max(6, min(30, size * 3 // 10)),
-        lambda _, model: f"{is_model(model)} && {has_memory(memory[model])}",
-    )
+    _ask_for_gpus(scenario, max(6, min(30, size * 3 // 10)), _of_model)
