@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator.kinds import Kinds
-from dra_operator.allocator.reads import Part, Reads
+from dra_operator.allocator.kinds import Kind, Kinds
+from dra_operator.allocator.reads import Reads
 from dra_operator.api.read import read_object
 from dra_operator.cel import CelError, compile_selector
 from dra_operator.inventory import Slice
@@ -30,14 +30,14 @@ def model(value: Any, **fields: Any) -> dict[str, Any]:
     return {"attributes": {"model": value, "index": {"int": id(value) % 100}}, **fields}
 
 
-def part(content: Slice, reads: Reads = READS) -> Part:
-    """Return what is read of a slice."""
-    return reads.part(content)
+def kinds_of(content: Slice, reads: Reads = READS, kinds: Kinds | None = None) -> tuple[Kind, ...]:
+    """Return the kinds of devices of a slice."""
+    return (kinds or Kinds()).of(reads, content, reads.key(content))
 
 
 def sets(content: Slice) -> list[int]:
     """Return the sets of devices of each kind."""
-    return [those for _, those in Kinds().of(part(content))]
+    return [those for _, those in kinds_of(content)]
 
 
 def test_devices_equal_in_what_is_read_are_one_kind() -> None:
@@ -66,9 +66,19 @@ def test_devices_of_slices_that_are_alike_are_made_ready_once() -> None:
     """As far as they are read."""
     kinds = Kinds()
     contents = [slice_with({"attributes": {"model": {"string": "a"}, "index": {"int": i}}}) for i in (1, 2)]
-    (first, _), (second, _) = (kinds.of(part(content))[0] for content in contents)
+    (first, _), (second, _) = (kinds_of(content, kinds=kinds)[0] for content in contents)
 
     assert first is second
+
+
+def test_a_column_under_another_name_is_another_kind() -> None:
+    """Attributes with equal values share a column, and a selector reads one of them by its name."""
+    kinds = Kinds()
+    content = slice_with({"attributes": {"model": {"string": "a"}, "brand": {"string": "a"}}})
+    for name in ("model", "brand"):
+        reads = Reads.of(compile_selector(f'device.attributes["d.example"].{name} == "a"'))
+        ((device, _),) = kinds_of(content, reads, kinds)
+        assert list(device.attributes) == [f"d.example/{name}"]
 
 
 def test_a_bare_name_is_of_the_domain_of_its_driver() -> None:
@@ -76,8 +86,8 @@ def test_a_bare_name_is_of_the_domain_of_its_driver() -> None:
     kinds = Kinds()
     device = {"attributes": {"model": {"string": "a"}}}
     other = Reads.of(compile_selector('device.attributes["other.example"].model == "a"'))
-    ((ours, _),) = kinds.of(part(slice_with(device)))
-    ((theirs, _),) = kinds.of(part(slice_with(device, driver="other.example"), other))
+    ((ours, _),) = kinds_of(slice_with(device), kinds=kinds)
+    ((theirs, _),) = kinds_of(slice_with(device, driver="other.example"), other, kinds)
 
     assert MODEL.match(ours)
     with pytest.raises(CelError):
@@ -90,7 +100,7 @@ def test_a_device_that_cannot_be_read_fails_whatever_is_read() -> None:
     broken = slice_with(
         model({"string": "a"}), {"attributes": {"model": {"string": "a"}, "index": {"version": "one"}}}
     )
-    found = Kinds().of(part(broken))
+    found = kinds_of(broken)
 
     assert sets(content) == [0b11]
     assert sorted(those for _, those in found) == [0b01, 0b10]
@@ -102,9 +112,9 @@ def test_too_many_kinds_are_forgotten() -> None:
     """What is asked for again is made again, and is the same."""
     kinds = Kinds(maximum=1)
     contents = [slice_with(model({"string": text}), model({"string": text + "x"})) for text in "abc"]
-    first = [those for _, those in kinds.of(part(contents[0]))]
+    first = [those for _, those in kinds_of(contents[0], kinds=kinds)]
     for content in contents:
-        kinds.of(part(content))
+        kinds_of(content, kinds=kinds)
 
-    assert [those for _, those in kinds.of(part(contents[0]))] == first
-    assert len(kinds._of_part) <= 2
+    assert [those for _, those in kinds_of(contents[0], kinds=kinds)] == first
+    assert len(kinds._known) <= 2

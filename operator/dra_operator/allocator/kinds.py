@@ -5,12 +5,11 @@ selectors take to answer, and claims that each bring a selector of their own rea
 kept by what is read, whichever selector reads it.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dra_operator.allocator.reads import Part
+from dra_operator.allocator.reads import Reads
 from dra_operator.cel import PreparedDevice, prepare_device
-from dra_operator.inventory import bits
+from dra_operator.inventory import Slice, bits
 
 _MAX_KINDS = 32_768
 
@@ -20,32 +19,33 @@ Kind = tuple[PreparedDevice, int]
 
 @dataclass(slots=True)
 class Kinds:
-    """The kinds of devices of parts of slices. When there are too many, all are forgotten."""
+    """The kinds of devices of slices, by what is read of them. When there are too many, all are forgotten."""
 
     maximum: int = _MAX_KINDS
-    _of_part: dict[object, tuple[Kind, ...]] = field(default_factory=dict)
+    _known: dict[object, tuple[Kind, ...]] = field(default_factory=dict)
     _count: int = 0
 
-    def of(self, part: Part) -> tuple[Kind, ...]:
-        """Return the kinds of devices of a part."""
-        found = self._of_part.get(part.key)
+    def of(self, reads: Reads, content: Slice, key: object) -> tuple[Kind, ...]:
+        """Return the kinds of devices of a slice, as far as they are read; `key` is that of the reads for the slice."""
+        found = self._known.get((reads, key))
         if found is None:
             if self._count > self.maximum:
-                self._of_part.clear()
+                self._known.clear()
                 self._count = 0
-            found = self._of_part[part.key] = tuple(self._find(part))
+            found = self._known[reads, key] = tuple(_kinds(reads, content))
             self._count += len(found)
         return found
 
-    def _find(self, part: Part) -> Iterator[Kind]:
-        content = part.content
-        unreadable, shareable = content.unreadable, content.shareable
-        for index in bits.each(unreadable):
-            # Each selector fails on it, whatever it reads.
-            yield prepare_device(content.driver, content.device(index)), 1 << index
-        for those in part.sets():
-            readable = those & ~unreadable
-            shared = readable & shareable
-            for alike in (readable ^ shared, shared):
-                if alike:
-                    yield part.device(bits.lowest(alike)), alike
+
+def _kinds(reads: Reads, content: Slice) -> list[Kind]:
+    unreadable, shareable = content.unreadable, content.shareable
+    # Each selector fails on these, whatever it reads.
+    found = [
+        (prepare_device(content.driver, content.device(index)), 1 << index) for index in bits.each(unreadable)
+    ]
+    part = reads.part(content)
+    for those in part.sets():
+        readable = those & ~unreadable
+        shared = readable & shareable
+        found += [(part.device(bits.lowest(alike)), alike) for alike in (readable ^ shared, shared) if alike]
+    return found

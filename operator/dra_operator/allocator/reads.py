@@ -5,7 +5,7 @@ shown to it with those attributes and amounts alone: of a dozen attributes it re
 ready for an evaluation takes longer than the evaluation.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -17,7 +17,7 @@ from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.columns import Column, Schema
 
 _MAX_SCHEMAS = 1024
-_Named = tuple[tuple[str, Column[Any]], ...]
+_Named = Sequence[tuple[str, Column[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,11 @@ class _Name:
 
 @sealed
 class Part:
-    """A part of a slice: some of its columns, and a key that is equal for equal parts."""
+    """A part of a slice: some of its columns."""
 
     content: Slice
     attributes: _Named
     capacity: _Named
-    key: object
 
     def sets(self) -> list[int]:
         """Return the sets of devices that are equal in what is read."""
@@ -83,14 +82,17 @@ class _Projection:
     pick: Callable[[tuple[int, ...]], object]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Reads:
-    """What a selector reads: these attributes and amounts, or with `whole` all of them."""
+    """What a selector reads: these attributes and amounts, or with `whole` all of them.
+
+    What is found out about slices is kept by the object, so selectors that read the same should have the same one.
+    """
 
     whole: bool
     attributes: tuple[_Name, ...] = ()
     capacity: tuple[_Name, ...] = ()
-    _projections: dict[Schema, _Projection] = field(default_factory=dict, compare=False)
+    _projections: dict[Schema, _Projection] = field(default_factory=dict)
 
     @classmethod
     def of(cls, program: Selector) -> "Reads":
@@ -106,21 +108,20 @@ class Reads:
     def key(self, content: Slice) -> object:
         """Return something equal for slices that no selector with these reads can tell apart, device by device."""
         schema = content.schema
-        projection = self._projections.get(schema)
-        if projection is None:
-            projection = self._project(schema)
-        return (schema, projection.pick(content.serials))
+        return (schema, self._projection(schema).pick(content.serials))
 
     def part(self, content: Slice) -> Part:
         """Return the part of a slice that is read."""
-        key = self.key(content)
-        projection = self._projections[content.schema]
+        projection = self._projection(content.schema)
         return Part(
             content,
-            tuple([(name, content.attributes[name]) for name in projection.attributes]),
-            tuple([(name, content.capacity[name]) for name in projection.capacity]),
-            (projection.attributes, projection.capacity, key),
+            [(name, content.attributes[name]) for name in projection.attributes],
+            [(name, content.capacity[name]) for name in projection.capacity],
         )
+
+    def _projection(self, schema: Schema) -> _Projection:
+        found = self._projections.get(schema)
+        return self._project(schema) if found is None else found
 
     def _project(self, schema: Schema) -> _Projection:
         if len(self._projections) >= _MAX_SCHEMAS:

@@ -6,11 +6,12 @@ An error is an answer too; it is raised by whoever reaches the device, not here.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.kinds import Kinds
-from dra_operator.allocator.reads import Part, Reads
+from dra_operator.allocator.kinds import Kind, Kinds
+from dra_operator.allocator.reads import Reads
 from dra_operator.cel import CelError, Environment, Selector, compile_selector, prepare_device
 from dra_operator.inventory import Slice, bits
 
@@ -49,9 +50,11 @@ class SelectorAnswers:
         """
         if self.program is None:
             return 0, wanted
-        answer = self._answer(self.reads.key(content))
+        key = self.reads.key(content)
+        answer = self._answer(key)
         if missing := wanted & ~answer.known:
-            self._evaluate(self.program, self.reads.part(content), missing, answer=answer, budget=budget)
+            kinds = self.kinds.of(self.reads, content, key)
+            _evaluate(self.program, kinds, missing, answer=answer, budget=budget)
         return answer.selected & wanted, answer.failed & wanted
 
     def errors(self, content: Slice, failed: int) -> Counter[str]:
@@ -83,21 +86,6 @@ class SelectorAnswers:
                 self._by_columns.clear()
             answer = self._by_columns[key] = _SliceAnswer()
         return answer
-
-    def _evaluate(
-        self, program: Selector, part: Part, missing: int, *, answer: _SliceAnswer, budget: Budget
-    ) -> None:
-        for number, (device, those) in enumerate(self.kinds.of(part), 1):
-            if not those & missing:
-                continue
-            if number % _EVALUATIONS_PER_LOOK == 0:
-                budget.look()
-            try:
-                if program.match(device):
-                    answer.selected |= those
-            except CelError:
-                answer.failed |= those
-            answer.known |= those
 
 
 @dataclass(slots=True)
@@ -135,3 +123,19 @@ class SelectorCache:
                 self._reads.clear()
             found = self._reads[program.reads] = Reads.of(program)
         return found
+
+
+def _evaluate(
+    program: Selector, kinds: Iterable[Kind], missing: int, *, answer: _SliceAnswer, budget: Budget
+) -> None:
+    for number, (device, those) in enumerate(kinds, 1):
+        if not those & missing:
+            continue
+        if number % _EVALUATIONS_PER_LOOK == 0:
+            budget.look()
+        try:
+            if program.match(device):
+                answer.selected |= those
+        except CelError:
+            answer.failed |= those
+        answer.known |= those

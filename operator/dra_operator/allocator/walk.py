@@ -31,16 +31,17 @@ class Problems:
     def get(self, signature: object) -> Problem:
         """Return the problem with this signature, caught up with what came back since it was last asked about."""
         log = self.availability.log
+        end = log.end
         problem = self._known.get(signature)
         if problem is None:
             if len(self._known) >= self.maximum:
                 for old in list(self._known)[: self.maximum // 2]:
                     del self._known[old]
-            problem = self._known[signature] = Problem(log.era, log.end, -1)
-            return problem
-        came_back = log.since(problem.position) if problem.era == log.era else None
-        problem.maybe = -1 if came_back is None else problem.maybe | came_back
-        problem.era, problem.position = log.era, log.end
+            problem = self._known[signature] = Problem(log.era, end, -1)
+        elif problem.position != end or problem.era != log.era:
+            came_back = log.since(problem.position) if problem.era == log.era else None
+            problem.maybe = -1 if came_back is None else problem.maybe | came_back
+            problem.era, problem.position = log.era, end
         return problem
 
     def clear(self) -> None:

@@ -81,15 +81,16 @@ class Availability:
     def refresh(self) -> ViewChanges | None:
         """Take in what changed in inventory and ledger; return the change of the views, or None."""
         changes = self.views.refresh()
-        touched, self._touched.devices = self._touched.devices, {}
-        if changes is not None:
-            self._take_views(changes)
+        touched = self._touched.devices
         opened = closed = 0
         if changes is not None:
+            self._take_views(changes)
             closed = bits.first(len(self.views.order)) if changes.renumbered else changes.nodes
+        elif not touched:
+            return None
         if touched:
-            opened_by_use, closed_by_use = self._touch(touched)
-            opened |= opened_by_use
+            self._touched.devices = {}
+            opened, closed_by_use = self._touch(touched)
             closed |= closed_by_use
         # A view can look open until the last of its devices is up to date, so what may be closed is counted last.
         self.nonempty |= opened
