@@ -150,6 +150,14 @@ def test_a_selector_that_guards_what_no_device_has(gpus: Any, ask: Any, expressi
     )
 
 
+def test_a_name_that_only_devices_of_others_have_is_not_offered(gpus: Any, ask: Any) -> None:
+    """They do not belong to the class."""
+    guarded = ask("g", 1, 'device.attributes["other"].?typo.orValue("") == "x"')
+    found = gpus.explain(gpus.claim(guarded))
+
+    assert found.message.endswith("0 match selector #0 (no other/typo on 4)")
+
+
 def test_a_selector_that_reads_what_some_device_has_gets_no_hint(gpus: Any, ask: Any) -> None:
     """The name is right, if only for other devices."""
     found = gpus.explain(gpus.claim(ask("g", 1, f'device.attributes["{DRIVER}"].?serial.orValue("") == "x"')))

@@ -228,7 +228,7 @@ def test_a_refusal_names_a_requested_capacity_first() -> None:
     of = {"a": capacity("1", default="2"), "b": capacity("1")}
 
     assert refusal({"b": parse_quantity("2")}, of, fractional=True) == "b 1 < 2"
-    assert refusal({"c": parse_quantity("2")}, of, fractional=True) == "no capacity c"
+    assert refusal({"c": parse_quantity("2")}, of, fractional=True) == "no capacity c, only a and b"
 
 
 def test_shares_fill_a_device_exactly() -> None:

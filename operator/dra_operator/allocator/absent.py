@@ -59,19 +59,26 @@ def tell_absent(
     return having, f'{text}; did you mean "{near}"?' if near else text
 
 
-def published_names(inventory: Inventory) -> set[str]:
-    """Return what devices publish, as `attributes/domain/id` and `capacity/domain/id`."""
-    return {
-        f"{table}/{name}" if "/" in name else f"{table}/{content.driver}/{name}"
-        for pool in inventory.pools.values()
-        for content in pool.newest()
-        for table, columns in (("attributes", content.attributes), ("capacity", content.capacity))
-        for name in columns
-    }
+def names_on(
+    expressions: Sequence[str], inventory: Inventory, candidates: Candidates, budget: Budget
+) -> frozenset[str]:
+    """Return what devices that some selectors select publish, as `attributes/domain/id` and `capacity/domain/id`.
+
+    Devices are those of the newest generation of each pool. Raises AbortedError if the time is used up.
+    """
+    found: set[str] = set()
+    for pool in inventory.pools.values():
+        for content in pool.newest():
+            if _passed(content, expressions, candidates, budget):
+                tables = (("attributes", content.attributes), ("capacity", content.capacity))
+                for table, columns in tables:
+                    bare = f"{table}/{content.driver}"
+                    found.update(f"{table}/{name}" if "/" in name else f"{bare}/{name}" for name in columns)
+    return frozenset(found)
 
 
-def tell_unknown(reads: Iterable[str], published: set[str]) -> str:
-    """Return a clause about each attribute or capacity that no device has, where another was probably meant."""
+def tell_unknown(reads: Iterable[str], published: frozenset[str]) -> str:
+    """Return a clause about each attribute or capacity that is not published, where another was probably meant."""
     texts: list[str] = []
     for path in sorted(set(reads) - published):
         table, _, name = path.partition("/")
@@ -87,11 +94,15 @@ def selected_devices(
     """Return the devices of a slice that belong to the class of an alternative, and that its selectors select."""
     found = 0
     for item in alternatives:
-        selected = bits.first(len(content.names))
-        for expression in item.key.expressions:
-            selected, _ = candidates.selectors.get(expression).ask(content, selected, budget)
-        found |= selected
+        found |= _passed(content, item.key.expressions, candidates, budget)
     return found
+
+
+def _passed(content: Slice, expressions: Sequence[str], candidates: Candidates, budget: Budget) -> int:
+    selected = bits.first(len(content.names))
+    for expression in expressions:
+        selected, _ = candidates.selectors.get(expression).ask(content, selected, budget)
+    return selected
 
 
 def _having(content: Slice, devices: int, attribute: str, counts: dict[object, int]) -> int:

@@ -63,7 +63,11 @@ def refusal(
     """
     for name in (*sorted(requests), *sorted(capacity.keys() - requests.keys())):
         if name not in capacity:
-            return f"no capacity {name}"
+            return (
+                f"no capacity {name}, only {' and '.join(sorted(capacity)[:3])}"
+                if capacity
+                else f"no capacity {name}"
+            )
         of, request = capacity[name], requests.get(name)
         amount = _possible(name, requests, capacity, fractional=fractional)
         if amount.quantity > of.value:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from dra_operator.allocator.absent import published_names, tell_absent, tell_unknown
+from dra_operator.allocator.absent import names_on, tell_absent, tell_unknown
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.disagreement import Bound, tell_disagreement
@@ -58,7 +58,7 @@ class Explainer:
     fits: Fits
     _known: dict[object, Explanation] = field(default_factory=dict)
     _absent: dict[object, tuple[int, str]] = field(default_factory=dict)
-    _published: set[str] | None = None
+    _names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     _versions: tuple[int, int] = (-1, -1)
 
     def explain(self, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
@@ -85,7 +85,7 @@ class Explainer:
             if versions[0] != self._versions[0]:
                 # What is published changes less often than what is in use.
                 self._absent.clear()
-                self._published = None
+                self._names.clear()
             self._versions = versions
 
     def _explain(self, plans: Sequence[ClaimPlan], plan: ClaimPlan, budget: Budget) -> Explanation:
@@ -267,14 +267,16 @@ class Explainer:
             self._absent[key] = found
         return found
 
-    def _tell_unknown(self, expression: str) -> str:
-        """Return which attributes a selector reads that no device has, where others were probably meant."""
+    def _tell_unknown(self, expression: str, before: tuple[str, ...], budget: Budget) -> str:
+        """Return what a selector reads that none of the devices has which those before it leave, where it is close."""
         program = self.tallies.candidates.selectors.get(expression).program
         if program is None or program.reads is None:
             return ""
-        if self._published is None:
-            self._published = published_names(self.inventory)
-        return tell_unknown(program.reads, self._published)
+        if (names := self._names.get(before)) is None:
+            if len(self._names) >= _MAX_ABSENT:
+                self._names.clear()
+            names = self._names[before] = names_on(before, self.inventory, self.tallies.candidates, budget)
+        return tell_unknown(program.reads, names)
 
     def _tell_failure(self, plan: ClaimPlan, item: Alternative, tally: Tally) -> Explanation | None:
         """Return the failure of a selector that leaves no device because of it, if there is one."""
@@ -299,13 +301,15 @@ class Explainer:
         """Return why a plan of one alternative does not fit, which no constraint keeps from it."""
         alternative = plan.requests[0].alternatives[0]
         class_name = alternative.device_class.metadata.name
+        class_selectors = alternative.key.content.class_selectors
+        request_selectors = alternative.key.content.request_selectors
         if not tally.published:
             return Reason.NO_DEVICES, "no devices are published"
         text = f"{_devices(tally.published)} published, {tally.in_class} in class {class_name}"
         if not tally.in_class or tally.class_details.failure:
             text += tally.class_details.detail()
         if not tally.in_class:
-            text += "".join(map(self._tell_unknown, alternative.key.content.class_selectors))
+            text += "".join(self._tell_unknown(each, (), budget) for each in class_selectors)
             return Reason.CLASS_MATCHES_NO_DEVICE, text
         left = tally.in_class
         for number, obstacle in enumerate(tally.selectors):
@@ -314,7 +318,8 @@ class Explainer:
             if not left or obstacle.failure:
                 text += obstacle.detail()
             if not left:
-                text += self._tell_unknown(alternative.key.content.request_selectors[number])
+                before = (*class_selectors, *request_selectors[:number])
+                text += self._tell_unknown(request_selectors[number], before, budget)
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
         obstacles = sorted(tally.obstacles.values(), key=lambda item: _ORDER.index(item.reason))
         for obstacle in obstacles:
