@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Reason, census, tally
+from dra_operator.allocator import Reason, census, explain, tally
 from dra_operator.allocator.census import Group
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.parts import Part, Parts, Refused
@@ -120,13 +120,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def explain_own(unlike: Any, ask: Any) -> Callable[[int], str]:
     """Return why a claim waits that has a selector of its own; `==` refuses all devices, `!=` none."""
 
-    def explain(number: int) -> str:
+    def told(number: int) -> str:
         operator = ("!=", "==")[number % 2]
         claim = unlike.claim(ask("r", 1, SERIAL.format(operator, f"x{number}")), name=f"claim-{number}")
         message: str = unlike.explain(claim).message
         return message
 
-    return explain
+    return told
 
 
 def maker(scene: Any) -> TallyMaker:
@@ -186,6 +186,17 @@ def test_claims_with_selectors_of_their_own_do_not_make_it_grow(
     unlike.hold("other", "0a", "n9")
 
     assert [explain_own(number) for number in range(2)] == first
+
+
+def test_explanations_do_not_heap_up_while_nothing_changes(
+    unlike: Any, explain_own: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claims that fit nowhere come and go, each with a selector of its own, and change nothing that is in use."""
+    monkeypatch.setattr(explain, "_MAX_KNOWN", 4)
+    told = [explain_own(number) for number in range(10)]
+
+    assert len(unlike.allocator._explainer._known) <= 4
+    assert [explain_own(number) for number in range(10)] == told
 
 
 def test_what_was_counted_before_the_time_was_up_is_kept(

@@ -32,6 +32,7 @@ from dra_operator.inventory import Inventory
 Fits = Callable[[Sequence[ClaimPlan], Budget], str | None]
 """Finds the node on which some claims fit together, or None. Raises FatalError and AbortedError."""
 
+_MAX_KNOWN = 4096
 _MAX_ABSENT = 1024
 
 _OBSTACLES = {
@@ -75,6 +76,8 @@ class Explainer:
         except AbortedError as error:
             text = f"it fits on no node; what keeps it from them was not found, as {error}"
             return Explanation(Reason.SEARCH_ABORTED, text)
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
         self._known[key] = found
         return found
 
