@@ -225,9 +225,19 @@ class Explainer:
         if not plan.constraints[number].matching or len(bound) < 2:
             return ""
         attribute = plan.constraints[number].attribute
-        candidates = self.tallies.candidates
-        text = tell_disagreement(attribute, bound, self.inventory, candidates, budget)
-        return f"; {text}" if text else ""
+        looks = [(each.name, _look(each.alternatives, attribute)) for each in bound]
+        key = ("disagreement", attribute, *looks)
+        if (found := self._absent.get(key)) is None:
+            candidates = self.tallies.candidates
+            text = tell_disagreement(attribute, bound, self.inventory, candidates, budget)
+            found = self._remember(key, (0, f"; {text}" if text else ""))
+        return found[1]
+
+    def _remember(self, key: object, found: tuple[int, str]) -> tuple[int, str]:
+        if len(self._absent) >= _MAX_ABSENT:
+            self._absent.clear()
+        self._absent[key] = found
+        return found
 
     def _tell_constraint(self, whole: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
         """Return what keeps a request from devices that are free: a constraint, and who lacks its attribute."""
@@ -261,13 +271,11 @@ class Explainer:
             if any(number in item.constraints for item in request.alternatives)
             and not any(item in bound or attribute in item.derived for item in request.alternatives)
         ]
-        key = (attribute, *(_look(items, attribute) for items in (bound, *beside)))
+        key = ("absence", attribute, *(_look(items, attribute) for items in (bound, *beside)))
         if (found := self._absent.get(key)) is None:
             candidates = self.tallies.candidates
             found = tell_absent(attribute, bound, self.inventory, candidates, budget, beside=beside)
-            if len(self._absent) >= _MAX_ABSENT:
-                self._absent.clear()
-            self._absent[key] = found
+            self._remember(key, found)
         return found
 
     def _tell_unknown(self, expression: str, before: tuple[str, ...], budget: Budget) -> str:
