@@ -46,3 +46,15 @@ def test_the_rules_that_set_a_taint_are_named(scene: Any, ask: Any) -> None:
     found = scene.explain(scene.claim(ask()))
 
     assert found.message.endswith("2 tainted (drain:NoSchedule on 2; set by DeviceTaintRule one, two)")
+
+
+def test_a_rule_that_sets_the_same_taint_elsewhere_is_not_named(scene: Any, ask: Any) -> None:
+    """The driver itself publishes it here; and so it stays when such a rule comes."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "taints": [taint("drain")]})
+    claim = scene.claim(ask())
+    before = scene.explain(claim)
+    scene.put("DeviceTaintRule", "rule", spec={"deviceSelector": {"device": "b"}, "taint": taint("drain")})
+
+    assert before.message.endswith("1 tainted (drain:NoSchedule on 1)")
+    assert scene.explain(claim) == before

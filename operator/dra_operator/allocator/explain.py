@@ -334,7 +334,8 @@ class Explainer:
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
         obstacles = sorted(tally.obstacles.values(), key=lambda item: _ORDER.index(item.reason))
         for obstacle in obstacles:
-            text += f", {obstacle.count} {_OBSTACLES[obstacle.reason]}{self._detail(alternative, obstacle, tally)}"
+            detail = self._detail(alternative, obstacle, tally, budget)
+            text += f", {obstacle.count} {_OBSTACLES[obstacle.reason]}{detail}"
         if not tally.left or (alternative.count is None and obstacles):
             rest = f", {tally.left} left, all requested" if alternative.count is None and tally.left else ""
             return obstacles[-1].reason, text + rest
@@ -352,13 +353,13 @@ class Explainer:
                 text += f", but only {most} of them together{f' {_RIVALS}' if tally.rivals else ''}"
         return Reason.NOT_ENOUGH_DEVICES, f"{text}, {alternative.count} requested"
 
-    def _detail(self, alternative: Alternative, obstacle: Obstacle, tally: Tally) -> str:
+    def _detail(self, alternative: Alternative, obstacle: Obstacle, tally: Tally, budget: Budget) -> str:
         if obstacle.reason is Reason.DEVICE_IN_USE:
             return f" by {len(tally.claims)} claim{'s' if len(tally.claims) != 1 else ''}"
         if obstacle.reason is Reason.DEVICE_TAINTED:
-            rules = [self.inventory.rules[name] for name in sorted(self.inventory.rules)]
-            tolerated = tell_tolerations(obstacle.details.keys(), alternative.tolerations)
-            return obstacle.detail(tolerated + tell_rules(obstacle.details.keys(), rules))
+            taints = obstacle.details.keys()
+            rules = tell_rules(taints, alternative, self.inventory, self.tallies.candidates, budget)
+            return obstacle.detail(tell_tolerations(taints, alternative.tolerations) + rules)
         return obstacle.detail()
 
 

@@ -8,7 +8,13 @@ Source: docs/dra-semantics 5.1.
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
+from dra_operator.allocator.absent import selected_devices
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.plan import Alternative
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
+from dra_operator.inventory import Inventory, Slice, bits
+from dra_operator.inventory.taints import names_device, touches
 
 _MOST = 3
 _NEAR = 0.7
@@ -19,10 +25,33 @@ def taint_text(taint: DeviceTaint) -> str:
     return _text(taint.key, taint.value, taint.effect)
 
 
-def tell_rules(taints: Collection[str], rules: Iterable[DeviceTaintRule]) -> str:
-    """Return a clause that names the rules, sorted by name, that set some of these taints, or nothing."""
-    names = [rule.metadata.name for rule in rules if taint_text(rule.spec.taint) in taints]
+def tell_rules(
+    taints: Collection[str],
+    alternative: Alternative,
+    inventory: Inventory,
+    candidates: Candidates,
+    budget: Budget,
+) -> str:
+    """Return a clause that names the rules that set some of these taints on devices which an alternative selects.
+
+    It is empty where there are none. Raises AbortedError if the time is used up.
+    """
+    names = [
+        name
+        for name, rule in sorted(inventory.rules.items())
+        if taint_text(rule.spec.taint) in taints
+        and any(
+            _names_any(rule, content, selected_devices(content, (alternative,), candidates, budget))
+            for pool in inventory.pools.values()
+            if touches(rule, *pool.key)
+            for content in pool.newest()
+        )
+    ]
     return f"; set by DeviceTaintRule {_listed(names)}" if names else ""
+
+
+def _names_any(rule: DeviceTaintRule, content: Slice, devices: int) -> bool:
+    return any(names_device(rule, content.names[index]) for index in bits.each(devices))
 
 
 def tell_tolerations(taints: Collection[str], tolerations: Iterable[DeviceToleration]) -> str:

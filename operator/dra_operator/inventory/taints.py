@@ -24,11 +24,12 @@ def in_force(content: Slice, rules: Sequence[DeviceTaintRule]) -> tuple[tuple[De
     if not matching:
         return published
     return tuple(
-        taints + tuple(rule.spec.taint for rule in matching if _names_device(rule, name))
+        taints + tuple(rule.spec.taint for rule in matching if names_device(rule, name))
         for name, taints in zip(content.names, published, strict=True)
     )
 
 
-def _names_device(rule: DeviceTaintRule, device: str) -> bool:
+def names_device(rule: DeviceTaintRule, device: str) -> bool:
+    """True if the rule, which touches the pool of a device, matches the device."""
     selector = rule.spec.device_selector
     return selector is not None and selector.device in (None, device)
