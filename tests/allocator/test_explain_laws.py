@@ -145,9 +145,10 @@ def _explain(world: World, wanted: list[dict[str, Any]], bound: Any = ()) -> Exp
 NUMBERS = re.compile(
     r"(?P<published>\d+) devices? published, (?P<in_class>\d+) in class c"
     r"(?P<selectors>(?:, \d+ match selector #\d)*)"
-    r"(?P<obstacles>(?:, \d+ (?!left)[a-z][^,(]*(?:\([^)]*\))?)*)"
+    r"(?P<obstacles>(?:, \d+ (?!left|requested)[a-z][^,(]*(?:\([^)]*\))?)*)"
     r"(?:, (?P<left>\d+) left)?(?:, at most (?P<most>\d+) on one node)?"
     r"(?:, but only (?P<together>\d+) of them together[^,]*)?(?:, (?P<requested>\d+) requested)?"
+    r"(?:, at most (?P<free>\d+) on one node if none were in use)?"
 )
 
 
@@ -173,8 +174,8 @@ def test_the_numbers_add_up(world: World, wanted: dict[str, Any]) -> None:
     for text, count in re.findall(r"(\d+) [a-z ]+\(([^)]*)\)", match["obstacles"]):
         assert sum(map(int, re.findall(r" on (\d+)(?:,|$)", count))) == int(text)
     if match["requested"]:
-        assert int(match["together"] or match["most"]) < int(match["requested"]) == wanted["count"]
-        assert int(match["together"] or 0) < int(match["most"]) <= left
+        assert int(match["together"] or match["most"] or 0) < int(match["requested"]) == wanted["count"]
+        assert int(match["together"] or -1) < int(match["most"] or 0) <= left
 
 
 @settings(max_examples=150)
@@ -185,6 +186,12 @@ def test_what_is_blamed_once_removed_changes_the_answer(world: World, wanted: di
     assume(found is not None)
     assert found is not None
     free = world._replace(used=0)
+    if (
+        found.reason is Reason.DEVICE_IN_USE
+        and wanted["count"]
+        and not any(device["cores"] for pool in world.pools.values() for device in pool)
+    ):
+        assert _explain(free, [wanted]) is None or "tainted" in found.message or "nodes that" in found.message
     removed: dict[Reason, tuple[World, dict[str, Any]]] = {
         Reason.CLASS_MATCHES_NO_DEVICE: (world._replace(class_selectors=()), wanted),
         Reason.DEVICE_TAINTED: (world, {**wanted, "tolerates": True}),
@@ -202,6 +209,11 @@ def test_what_is_blamed_once_removed_changes_the_answer(world: World, wanted: di
         removed[found.reason] = (world, {**wanted, "selectors": fewer})
     if found.reason is Reason.NOT_ENOUGH_DEVICES:
         assume(wanted["count"] is not None)
+        if free_of_all := re.search(r"at most (\d+) on one node if none were in use", found.message):
+            assert int(free_of_all[1]) < wanted["count"]
+            assert _explain(free, [wanted]) is not None
+        if " left, " not in found.message:
+            return
         fits = int(
             (re.findall(r"only (\d+) of", found.message) or re.findall(r"most (\d+) on", found.message))[0]
         )

@@ -336,22 +336,30 @@ class Explainer:
         for obstacle in obstacles:
             detail = self._detail(alternative, obstacle, tally, budget)
             text += f", {obstacle.count} {_OBSTACLES[obstacle.reason]}{detail}"
-        if not tally.left or (alternative.count is None and obstacles):
-            rest = f", {tally.left} left, all requested" if alternative.count is None and tally.left else ""
-            return obstacles[-1].reason, text + rest
-        if alternative.count is None:
-            rest = (
-                f"but not all of a node together, {_RIVALS}"
-                if tally.rivals
-                else "but not all of them on one node"
-            )
-            return Reason.NOT_ENOUGH_DEVICES, f"{text}, {tally.left} left, {rest}"
-        text += f", {tally.left} left, at most {tally.most_on_a_node} on one node"
-        if tally.rivals or tally.most_on_a_node >= alternative.count:
-            most = most_that_fit(plan, self._fit(budget))
-            if most is not None and most < tally.most_on_a_node:
-                text += f", but only {most} of them together{f' {_RIVALS}' if tally.rivals else ''}"
-        return Reason.NOT_ENOUGH_DEVICES, f"{text}, {alternative.count} requested"
+        reason, rest = self._tell_left(plan, tally, obstacles[-1].reason if obstacles else None, budget)
+        return reason, text + rest
+
+    def _tell_left(
+        self, plan: ClaimPlan, tally: Tally, last: Reason | None, budget: Budget
+    ) -> tuple[Reason, str]:
+        """Return why what is left is too little, and what it is, where `last` is the last obstacle, if there is one."""
+        count = plan.requests[0].alternatives[0].count
+        if count is None:
+            return _tell_left_of_all(tally, last)
+        text = ""
+        if tally.left:
+            text = f", {tally.left} left, at most {tally.most_on_a_node} on one node"
+            if tally.rivals or tally.most_on_a_node >= count:
+                most = most_that_fit(plan, self._fit(budget))
+                if most is not None and most < tally.most_on_a_node:
+                    text += f", but only {most} of them together{f' {_RIVALS}' if tally.rivals else ''}"
+        elif last is not None and not 0 < tally.most_if_free < count:
+            return last, ""
+        text += f", {count} requested"
+        if tally.most_on_a_node < tally.most_if_free < count:
+            # Whoever waits for those in use would wait in vain.
+            text += f", at most {tally.most_if_free} on one node if none were in use"
+        return Reason.NOT_ENOUGH_DEVICES, text
 
     def _detail(self, alternative: Alternative, obstacle: Obstacle, tally: Tally, budget: Budget) -> str:
         if obstacle.reason is Reason.DEVICE_IN_USE:
@@ -365,6 +373,15 @@ class Explainer:
 
 _ORDER = list(_OBSTACLES)
 _RIVALS = "as they draw on the same counters"
+
+
+def _tell_left_of_all(tally: Tally, last: Reason | None) -> tuple[Reason, str]:
+    """Return why a request for all devices does not get what is left, and what it is."""
+    if last is not None:
+        return last, f", {tally.left} left, all requested" if tally.left else ""
+    together = f"but not all of a node together, {_RIVALS}"
+    rest = together if tally.rivals else "but not all of them on one node"
+    return Reason.NOT_ENOUGH_DEVICES, f", {tally.left} left, {rest}"
 
 
 def _devices(count: int) -> str:

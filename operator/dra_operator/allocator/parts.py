@@ -47,7 +47,8 @@ class Part(NamedTuple):
     """What one pool of a group adds to a tally.
 
     `obstacles` stand in the order in which they were met. `kept` holds the devices that uses keep away, a set for each
-    place; `left_on` the number of those left, for each slot. `texts` says how many details there are.
+    place; `left_on` the number of those left, for each slot, and `free_on` what that would be if no device were in use.
+    `texts` says how many details there are.
     """
 
     published: int
@@ -59,6 +60,7 @@ class Part(NamedTuple):
     obstacles: tuple[Refused, ...]
     kept: tuple[int, ...]
     left_on: tuple[int, ...]
+    free_on: tuple[int, ...]
     texts: int
 
 

@@ -69,7 +69,8 @@ class Tally:
 
     `selectors` holds, for each request selector by number, the devices that it was the first to refuse. `left` counts
     the devices that are left by node, those usable on several nodes by each; `rivals` are those of them that draw on
-    counters, so that one may leave too little for the next. `claims` are those that hold devices in use.
+    counters, so that one may leave too little for the next. `most_on_a_node` are left on one node, and `most_if_free`
+    would be if no device were in use. `claims` are those that hold devices in use.
     """
 
     published: int = 0
@@ -80,6 +81,7 @@ class Tally:
     left: int = 0
     rivals: int = 0
     most_on_a_node: int = 0
+    most_if_free: int = 0
     claims: set[tuple[str, str]] = field(default_factory=set)
 
     @property
@@ -121,14 +123,13 @@ class TallyMaker:
             _add(total, part, group)
             if any(part.kept):
                 total.claims |= group.owners(self.availability, part.kept)
+        shapes = grouping.shapes(self.availability.views)
         if total.left:
-            total.most_on_a_node = max(
-                (
-                    sum(parts[group].left_on[slot] for group, slot in shape)
-                    for shape in grouping.shapes(self.availability.views)
-                ),
-                default=0,
-            )
+            each = (sum([parts[group].left_on[slot] for group, slot in shape]) for shape in shapes)
+            total.most_on_a_node = total.most_if_free = max(each, default=0)
+        if not _FREED.isdisjoint(total.obstacles):
+            each = (sum([parts[group].free_on[slot] for group, slot in shape]) for shape in shapes)
+            total.most_if_free = max(each, default=0)
         return total
 
     def _projection(self, alternative: Alternative) -> Projection:
@@ -171,14 +172,16 @@ class TallyMaker:
         ]
         kept: list[int] = []
         left = [0] * len(record.slots)
+        free = [0] * len(record.slots)
         for number, place in enumerate(record.places):
             selected = self._select(tally, alternative, number, place.content, budget)
-            remaining, in_use = self._obstruct(tally, alternative, record, place, selected)
+            remaining, freed, in_use = self._obstruct(tally, alternative, record, place, selected)
             kept.append(in_use)
             tally.left += remaining.bit_count()
             tally.rivals += (remaining & place.content.counted).bit_count()
             for slot, visible in place.slots:
                 left[slot] += (remaining & visible).bit_count()
+                free[slot] += ((remaining | freed) & visible).bit_count()
         obstacles = (tally.class_details, *tally.selectors, *tally.obstacles.values())
         return Part(
             published=tally.published,
@@ -190,6 +193,7 @@ class TallyMaker:
             obstacles=tuple([item.refused() for item in tally.obstacles.values()]),
             kept=tuple(kept),
             left_on=tuple(left),
+            free_on=tuple(free),
             texts=sum([len(item.details) for item in obstacles]),
         )
 
@@ -258,9 +262,12 @@ class TallyMaker:
 
     def _obstruct(
         self, tally: Tally, alternative: Alternative, record: PoolRecord, place: Place, devices: int
-    ) -> tuple[int, int]:
-        """Count what keeps the selected devices of a place away; return those left, and those that uses keep."""
-        in_use = 0
+    ) -> tuple[int, int, int]:
+        """Count what keeps the selected devices of a place away.
+
+        Returns those left, those that would be left as well if no device were in use, and those that uses keep.
+        """
+        freed = in_use = 0
         steps = (self._pool, self._amounts, self._taints, self._nodes, self._operations, self._uses)
         for step in (*steps, self._counters, self._shares):
             if not devices:
@@ -272,8 +279,10 @@ class TallyMaker:
                     obstacle.details[detail] += refused.bit_count()
                 if reason in _USES:
                     in_use |= refused
+                if reason in _FREED:
+                    freed |= refused
                 devices &= ~refused
-        return devices, in_use
+        return devices, freed, in_use
 
     def _pool(self, _: Alternative, record: PoolRecord, _place: Place, devices: int) -> Iterator[Refusal]:
         judgement = record.judgement
@@ -391,6 +400,7 @@ def _join(total: Obstacle, part: Refused, group: Group) -> None:
 
 
 _USES = frozenset((Reason.DEVICE_IN_USE, Reason.CAPACITY_EXHAUSTED))
+_FREED = _USES | {Reason.COUNTERS_EXHAUSTED, Reason.GROUP_INCOMPATIBLE}
 
 
 def _short(counter: tuple[str, str], left: int, wanted: int) -> str:
