@@ -248,6 +248,28 @@ class TestObserve:
 
         assert watching.changes == ["+a", "+b", "-a"]
 
+    async def test_watch_that_is_late_does_not_bring_back_an_earlier_object(self, script, mirror):
+        """What an answer told of an object holds, though the watch has those before it of its name still to tell."""
+        known, between, last = (thing("a", 1), thing("a", 102, "between"), thing("a", 104, "last"))
+        story = [
+            event("DELETED", {"metadata": known["metadata"] | {"resourceVersion": "101"}}),
+            event("ADDED", between),
+            event("DELETED", {"metadata": between["metadata"] | {"resourceVersion": "103"}}),
+            event("ADDED", last),
+        ]
+        watching = None
+
+        def watch(request):
+            assert watching.reflector.observe(thing("a", 105, "last", labels={"told": "by an answer"}))
+            return lines(*story, then="stall")(request)
+
+        script.then(*GOOD, watch)
+        watching = mirror()
+        await watching.until(lambda: watching.reflector.counters.dropped == 4)
+
+        assert watching.changes == ["+a", "+b", "-a", "+a"]
+        assert watching.deltas[-1].body["metadata"]["uid"] == "last"
+
     async def test_answer_during_a_list_outlives_it(self, script, mirror):
         """What was written while a list ran is newer than the list, also if the list does not know it."""
         watching = None

@@ -308,7 +308,9 @@ class Reflector:
         """Take in an object that was added or changed; return False if it is not newer than what is known."""
         self.counters.events += 1
         seen, known = _seen(body), self._seen.get(_key(body))
-        stale = known is not None and known.uid == seen.uid and not _newer(seen, known)
+        # Of an earlier object of this name, too: an answer may have told of the one that took its place. Versions
+        # of one kind are of one series, whichever object they are of.
+        stale = known is not None and not _newer(seen, known)
         if stale or seen.uid in self._gone:
             self.counters.dropped += 1
             return False
