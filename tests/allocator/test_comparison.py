@@ -54,6 +54,11 @@ def content() -> Slice:
         ('device.capacity["gpu.io"].memory == quantity("64Gi")', "memory 40Gi != 64Gi"),
         ('device.capacity["gpu.io"]["memory"] == quantity("64Gi")', "memory 40Gi != 64Gi"),
         ('device.driver in ["nic.io", "fpga.io"]', 'driver gpu.io not in ["nic.io", "fpga.io"]'),
+        (
+            'device.attributes["gpu.io"].model in ["b",\n "c", "d","e", "f"]',
+            'model a100 not in ["b", "c", "d", "e", 1 more]',
+        ),
+        ('device.attributes["gpu.io"].model in ["b",\n "c"]', 'model a100 not in ["b", "c"]'),
         ('"h100" == device.attributes["gpu.io"].model', "model a100 != h100"),
         ('4 < device.attributes["gpu.io"].index', "index 3 <= 4"),
         ('((device.attributes["gpu.io"].model) == "h100")', None),

@@ -75,6 +75,28 @@ def test_devices_that_draw_on_the_same_counters(scene: Any, ask: Any) -> None:
     assert every.message.endswith("3 left, but not all of a node together, as they draw on the same counters")
 
 
+def test_devices_of_groups_that_exclude_each_other(scene: Any, ask: Any) -> None:
+    """There is enough of the counter, so that alone is not blamed."""
+    scene.nodes("n1")
+    counters = [{"name": "set", "counters": {"memory": {"value": "40Gi"}}}]
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters)
+    uses = [
+        {"counterSet": "set", "counters": {"memory": {"value": "1Gi"}}, "compatibilityGroups": [group]}
+        for group in "xy"
+    ]
+    scene.slice(
+        "s",
+        *({"name": f"d{n}", "consumesCounters": [use]} for n, use in enumerate(uses)),
+        nodeName="n1",
+        count=2,
+    )
+    found = scene.explain(scene.claim(ask("r", 2)))
+
+    assert found.message.endswith(
+        "but only 1 of them together as they draw on the same counters or have no group in common, 2 requested"
+    )
+
+
 def test_of_many_requests_those_that_are_stuck_are_named(scene: Any, ask: Any) -> None:
     """The others have nothing to do with it."""
     scene.nodes("n1", "n2")

@@ -308,6 +308,7 @@ def _kind(place: Place) -> tuple[object, ...]:
         tuple([column.serial for column in content.capacity.values()]),
         content.taints,
         content.counted,
+        content.has_groups,
         place.slots,
         tuple(place.unreachable.items()) if place.unreachable else (),
         place.operations,

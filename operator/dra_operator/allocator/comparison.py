@@ -25,6 +25,7 @@ _VERSION = r"semver\([\"']([^\"']+)[\"']\)"
 _LITERAL = r"(\"[^\"]*\"|'[^']*'|-?\d+|true|false)"
 _LIST = r"(\[[^\]]*\])"
 _MOST_READ = 3
+_MOST_LISTED = 4
 
 _DRIVER = re.compile(rf"device\.driver{_OPERATOR}{_LITERAL}")
 _SCALAR = re.compile(rf"{_ATTRIBUTE}{_OPERATOR}{_LITERAL}")
@@ -191,13 +192,12 @@ def _read(part: str) -> Comparison | None:
     if match := _DRIVER.fullmatch(part):
         return Comparison("driver", "", "", f"{_OPPOSITE[match[1]]} {_bare(match[2])}")
     if match := _DRIVERS.fullmatch(part):
-        return Comparison("driver", "", "", f"not in {match[1]}")
+        return Comparison("driver", "", "", f"not in {_list(match[1])}")
     if match := _SCALAR.fullmatch(part):
         return _scalar(match, f"{_OPPOSITE[match[4]]} ", match[5])
     if match := _MEMBER.fullmatch(part):
-        return _about(
-            "attributes", match, f"not in {match[4]}", _kind(match[4][1:].lstrip()), f"not in {match[4]}"
-        )
+        kind = _kind(match[4][1:].lstrip())
+        return _about("attributes", match, f"not in {_list(match[4])}", kind, f"not in {_list(match[4])}")
     if match := _FLAG.fullmatch(part):
         return _scalar(match, "!= ", "false" if match["not"] else "true")
     if match := _COMPARE_TO.fullmatch(part):
@@ -240,6 +240,14 @@ def _kind(literal: str) -> str:
     if literal.startswith(("true", "false")):
         return "bool"
     return "int" if literal.lstrip("-")[:1].isdigit() else ""
+
+
+def _list(literal: str) -> str:
+    """Return a list as it is written, in one line, cut where it is long."""
+    items = [" ".join(item.split()) for item in literal[1:-1].split(",")]
+    if len(items) <= _MOST_LISTED:
+        return " ".join(literal.split())
+    return f"[{', '.join(items[:_MOST_LISTED])}, {len(items) - _MOST_LISTED} more]"
 
 
 def _columns(content: Slice, table: str, domain: str, name: str) -> tuple[Column[Any] | None, ...]:

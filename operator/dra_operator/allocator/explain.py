@@ -196,7 +196,8 @@ class Explainer:
         if len(plan.requests) > 2:
             stuck = stuck_requests(unconstrained(plan), self._fit(budget))
             if len(stuck) < len(plan.requests):
-                text += f", not even for {' and '.join(request.name for request in stuck)}"
+                *most, last = [request.name for request in stuck]
+                text += f", not even for {', '.join(most)} and {last}"
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
 
     def _fit(self, budget: Budget) -> Callable[[ClaimPlan], bool]:
@@ -352,7 +353,9 @@ class Explainer:
             if tally.rivals or tally.most_on_a_node >= count:
                 most = most_that_fit(plan, self._fit(budget))
                 if most is not None and most < tally.most_on_a_node:
-                    text += f", but only {most} of them together{f' {_RIVALS}' if tally.rivals else ''}"
+                    text += (
+                        f", but only {most} of them together{f' {_rivals(tally)}' if tally.rivals else ''}"
+                    )
         elif last is not None and not 0 < tally.most_if_free < count:
             return last, ""
         text += f", {count} requested"
@@ -372,14 +375,18 @@ class Explainer:
 
 
 _ORDER = list(_OBSTACLES)
-_RIVALS = "as they draw on the same counters"
+
+
+def _rivals(tally: Tally) -> str:
+    """Return why devices that are left are not left together."""
+    return f"as they draw on the same counters{' or have no group in common' if tally.grouped else ''}"
 
 
 def _tell_left_of_all(tally: Tally, last: Reason | None) -> tuple[Reason, str]:
     """Return why a request for all devices does not get what is left, and what it is."""
     if last is not None:
         return last, f", {tally.left} left, all requested" if tally.left else ""
-    together = f"but not all of a node together, {_RIVALS}"
+    together = f"but not all of a node together, {_rivals(tally)}"
     rest = together if tally.rivals else "but not all of them on one node"
     return Reason.NOT_ENOUGH_DEVICES, f", {tally.left} left, {rest}"
 

@@ -55,6 +55,7 @@ class Part(NamedTuple):
     in_class: int
     left: int
     rivals: int
+    grouped: int
     class_details: Refused
     selectors: tuple[Refused, ...]
     obstacles: tuple[Refused, ...]

@@ -69,7 +69,8 @@ class Tally:
 
     `selectors` holds, for each request selector by number, the devices that it was the first to refuse. `left` counts
     the devices that are left by node, those usable on several nodes by each; `rivals` are those of them that draw on
-    counters, so that one may leave too little for the next. `most_on_a_node` are left on one node, and `most_if_free`
+    counters, so that one may leave too little for the next, and `grouped` those of them whose slice has compatibility
+    groups. `most_on_a_node` are left on one node, and `most_if_free`
     would be if no device were in use. `claims` are those that hold devices in use.
     """
 
@@ -80,6 +81,7 @@ class Tally:
     obstacles: dict[Reason, Obstacle] = field(default_factory=dict)
     left: int = 0
     rivals: int = 0
+    grouped: int = 0
     most_on_a_node: int = 0
     most_if_free: int = 0
     claims: set[tuple[str, str]] = field(default_factory=set)
@@ -178,7 +180,9 @@ class TallyMaker:
             remaining, freed, in_use = self._obstruct(tally, alternative, record, place, selected)
             kept.append(in_use)
             tally.left += remaining.bit_count()
-            tally.rivals += (remaining & place.content.counted).bit_count()
+            rivals = (remaining & place.content.counted).bit_count()
+            tally.rivals += rivals
+            tally.grouped += rivals if place.content.has_groups else 0
             for slot, visible in place.slots:
                 left[slot] += (remaining & visible).bit_count()
                 free[slot] += ((remaining | freed) & visible).bit_count()
@@ -188,6 +192,7 @@ class TallyMaker:
             in_class=tally.in_class,
             left=tally.left,
             rivals=tally.rivals,
+            grouped=tally.grouped,
             class_details=tally.class_details.refused(),
             selectors=tuple([item.refused() for item in tally.selectors]),
             obstacles=tuple([item.refused() for item in tally.obstacles.values()]),
@@ -376,6 +381,7 @@ def _add(total: Tally, part: Part, group: Group) -> None:
     total.in_class += part.in_class * times
     total.left += part.left * times
     total.rivals += part.rivals * times
+    total.grouped += part.grouped * times
     _join(total.class_details, part.class_details, group)
     for mine, other in zip(total.selectors, part.selectors, strict=True):
         _join(mine, other, group)
