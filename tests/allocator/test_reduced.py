@@ -152,6 +152,17 @@ def test_devices_that_never_agree(scene: Any, ask: Any, left: Any, right: Any, t
     assert found.message == (f"{name}; no value of it is on devices of each: {told}" if told else name)
 
 
+def test_values_of_different_types_are_told(scene: Any, ask: Any) -> None:
+    """They look the same to whoever looks at the devices."""
+    scene.nodes("n1")
+    scene.slice("s", device("a", side=1), device("b", side="1"))
+    found = scene.explain(scene.claim(ask("x", 2), constraints=[match("side")]))
+
+    assert found.message.endswith(
+        'at most 1 together, 2 requested; its values are of different types, as int 1 and string "1"'
+    )
+
+
 def test_an_explanation_that_takes_too_long_is_no_search_given_up(ticking: Any, ask: Any) -> None:
     """The search has said no; only why is open."""
     scene = ticking(Limits(seconds=0))

@@ -33,22 +33,32 @@ def tell_disagreement(
 ) -> str:
     """Return a clause that says what each request's devices have of an attribute, if no value is common to all.
 
-    Devices are those that a request selects, of the newest generation of each pool. The clause is empty where some
-    value is common, or where an alternative derives the attribute. Raises AbortedError if the time is used up.
+    Of one request alone it says what types there are, if there are several, as no two of these agree. Devices are those
+    that a request selects, of the newest generation of each pool. The clause is empty where some value is common, or
+    where an alternative derives the attribute. Raises AbortedError if the time is used up.
     """
     if any(attribute in item.derived for request in requests for item in request.alternatives):
         return ""
     values = [_values(attribute, request, inventory, candidates, budget) for request in requests]
+    if len(values) == 1:
+        return _tell_types(values[0])
     if not all(values) or set.intersection(*map(set, values)):
         return ""
-    shown = {value for found in values for value in found}
     # Types are told only where they may be what keeps the values apart.
-    several = len({value.type for value in shown}) > 1
+    several = len({value.type for found in values for value in found}) > 1
     texts = [
         f"{request.name} has {_listed(found, with_types=several)}"
         for request, found in zip(requests, values, strict=True)
     ]
     return f"no value of it is on devices of each: {', '.join(texts)}"
+
+
+def _tell_types(values: set[AttributeValue]) -> str:
+    """Return a clause that names a value of each type, if there are several."""
+    examples = {value.type: value for value in sorted(values, key=str, reverse=True)}
+    if len(examples) < 2:
+        return ""
+    return f"its values are of different types, as {_listed(set(examples.values()), with_types=True)}"
 
 
 def _values(

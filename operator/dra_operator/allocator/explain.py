@@ -223,7 +223,7 @@ class Explainer:
             for request in plan.requests
             if all(number in item.constraints for item in request.alternatives)
         ]
-        if not plan.constraints[number].matching or len(bound) < 2:
+        if not plan.constraints[number].matching or not bound:
             return ""
         attribute = plan.constraints[number].attribute
         looks = [(each.name, _look(each.alternatives, attribute)) for each in bound]
@@ -256,6 +256,8 @@ class Explainer:
             together = together and having > 0
         most = most_that_fit(plan, self._fit(budget)) if together else None
         told = "".join(f"; {text}" for text in absent.values())
+        if together and number is not None:
+            told += self._tell_disagreement(plan, number, budget)
         if most:
             told = f", at most {most} together, {request.alternatives[0].count} requested{told}"
         none = "none together satisfy" if together and most != 0 else "none satisfies"
