@@ -265,7 +265,7 @@ def test_requests_that_are_named_are_stuck(world: World, wanted: list[dict[str, 
     if found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER:
         named = re.search(r"not even for (.*)", found.message)
         every = list(range(len(wanted)))
-        stuck = [int(name[1:]) for name in named[1].split(" and ")] if named else every
+        stuck = list(map(int, re.findall(r"r(\d)", named[1]))) if named else every
         assert _explain(world, [wanted[number] for number in stuck]) is not None
         for left_out in stuck:
             assert _explain(world, [wanted[number] for number in stuck if number != left_out]) is None

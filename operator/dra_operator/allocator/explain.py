@@ -213,7 +213,7 @@ class Explainer:
     def _name_constraints(self, plan: ClaimPlan, number: int | None, budget: Budget) -> str:
         """Return the constraint that is in the way, and those beside which it is."""
         name = _constraint_name(plan, number)
-        others = [] if number is None else companions(plan, number, self._fit(budget))
+        others = () if number is None else companions(plan, number, self._fit(budget))
         return " beside ".join([name, *(_constraint_name(plan, other) for other in others)])
 
     def _tell_disagreement(self, plan: ClaimPlan, number: int, budget: Budget) -> str:

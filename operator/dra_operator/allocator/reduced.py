@@ -8,10 +8,12 @@ nothing is told of it.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from dra_operator.allocator.decision import AbortedError, FatalError
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan, with_requests
 
+_Item = TypeVar("_Item")
 Fit = Callable[[ClaimPlan], bool]
 """Whether a plan fits on some node. Raises FatalError and AbortedError."""
 
@@ -37,25 +39,31 @@ def without(plan: ClaimPlan, number: int) -> ClaimPlan:
     return _bound_by(plan, [other for other in range(len(plan.constraints)) if other != number])
 
 
-def companions(plan: ClaimPlan, number: int, fit: Fit) -> list[int]:
-    """Return other constraints without which one would not be in the way, as few as leaving out one by one finds.
+def companions(plan: ClaimPlan, number: int, fit: Fit) -> tuple[int, ...]:
+    """Return other constraints beside which one is in the way: none of them can be left out.
 
-    None are, where that one alone is in the way.
+    There are none where that one alone is in the way.
     """
-    kept = [other for other in range(len(plan.constraints)) if other != number]
-    for other in tuple(kept):
-        fewer = [each for each in kept if each != other]
-        if _answer(fit, _bound_by(plan, [number, *fewer])) is False:
-            kept = fewer
-    return kept
+    others = [other for other in range(len(plan.constraints)) if other != number]
+    return _stuck(others, lambda some: _answer(fit, _bound_by(plan, [number, *some])))
 
 
 def stuck_requests(plan: ClaimPlan, fit: Fit) -> tuple[RequestPlan, ...]:
-    """Return requests of a plan that do not fit together, as few as leaving out one by one finds."""
-    kept = plan.requests
-    for request in plan.requests:
-        fewer = tuple([other for other in kept if other is not request])
-        if fewer and _answer(fit, only(plan, fewer)) is False:
+    """Return requests of a plan, each of which fits alone, that do not fit together: none of them can be left out."""
+    return _stuck(plan.requests, lambda some: not some or _answer(fit, only(plan, some)))
+
+
+def _stuck(items: Sequence[_Item], answer: Callable[[Sequence[_Item]], bool | None]) -> tuple[_Item, ...]:
+    """Return the first of some items that do not fit together, as few as leaving out one by one finds.
+
+    To learn that something does not fit takes a look at every node, and that it does often one at the first. So the
+    items are added one by one until they do not fit, and only of these some are left out again.
+    """
+    size = next((size for size in range(len(items)) if answer(items[:size]) is False), len(items))
+    kept = tuple(items[:size])
+    for item in kept[:-1]:
+        fewer = tuple([other for other in kept if other is not item])
+        if answer(fewer) is False:
             kept = fewer
     return kept
 
