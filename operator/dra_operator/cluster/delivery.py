@@ -48,9 +48,9 @@ FIELD_MANAGER: Final = "dra-operator"
 ATTEMPTS: Final = 6
 """How often one patch is sent while reading back says that it was not stored; then the claim is decided
 anew."""
-DOUBT: Final = 2.0
-"""How long a patch without an answer may still be stored after we have given it up, in limits for one request: one
-that a proxy may hold it for, and one that the API server may take."""
+DOUBT_SECONDS: Final = 120.0
+"""How long a patch without an answer may still be stored after we have given it up: a minute that a proxy may hold it
+for, and one that the API server may take (`--request-timeout`, 60 s), however short our own limit is."""
 PARAMS: Mapping[str, str] = {"fieldManager": FIELD_MANAGER}
 
 
@@ -119,7 +119,7 @@ class Delivery:
                 # It may still be on its way, and be stored after we have read the claim: only an answer to
                 # the same patch, which can succeed but once, ends this.
                 uncertain = True
-                doubtful_until = self.clock() + DOUBT * self.timeout
+                doubtful_until = self.clock() + DOUBT_SECONDS
             if attempt > 1 or not isinstance(answer, ApiError) or answer.status not in (409, 422):
                 await self.pause(self._delay(attempt, answer), _reason_to_wait(answer, attempt))
             current = await self._look(write)
