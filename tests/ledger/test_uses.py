@@ -82,7 +82,7 @@ def test_a_confirmed_assumption_is_no_change(ledger: Ledger, holding: Any) -> No
     touched, version = ledger.subscribe(), ledger.version
     ledger.put(holding("a", "1"))
 
-    assert touched.devices == {}
+    assert touched.pools == {}
     assert ledger.version == version
     assert ledger.owners("gpu", "pool", "1") == (("team", "a"),)
 
@@ -126,7 +126,7 @@ def test_changes_say_what_came_back(ledger: Ledger, holding: Any) -> None:
     ledger.put(holding("b", "2"))
     ledger.remove("team", "a")
 
-    assert touched.devices == {("gpu", "pool", "2"): False, ("gpu", "pool", "1"): True}
+    assert touched.pools == {POOL: {"2": False, "1": True}}
 
 
 def test_whoever_is_gone_is_told_nothing(ledger: Ledger, holding: Any) -> None:
@@ -138,4 +138,4 @@ def test_whoever_is_gone_is_told_nothing(ledger: Ledger, holding: Any) -> None:
     ledger.put(holding("a", "1"))
 
     assert len(ledger._subscribers) == 2
-    assert kept.devices == last.devices == {("gpu", "pool", "1"): False}
+    assert kept.pools == last.pools == {POOL: {"1": False}}

@@ -15,7 +15,7 @@ from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.capacity import CapacityError, Consumed, consume
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.failures import in_class, in_request, selector_failure
-from dra_operator.allocator.selectors import SelectorCache
+from dra_operator.allocator.selectors import SelectorAnswers, SelectorCache
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import DeviceTaint, DeviceToleration
@@ -60,13 +60,17 @@ class _Amounts:
 
 @dataclass(slots=True, eq=False)
 class CandidateKey:
-    """A key and its answers by serial number of the view. Its own number is never given to another."""
+    """A key and its answers by serial number of the view. Its own number is never given to another.
+
+    `selectors` are those of the expressions, from when they are first asked.
+    """
 
     serial: int
     content: KeyContent
     expressions: tuple[str, ...]
     requests: Mapping[str, Quantity]
     answers: dict[int, Answers] = field(default_factory=dict)
+    selectors: tuple[SelectorAnswers, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -195,11 +199,13 @@ class Candidates:
         if not self.features.device_binding_and_status:
             selected &= ~content.binding
         failed = 0
-        for expression in key.expressions:
+        if key.selectors is None:
+            key.selectors = tuple([self.selectors.get(expression) for expression in key.expressions])
+        for selector in key.selectors:
+            selected, failing = selector.ask(content, selected, budget)
+            failed |= failing
             if not selected:
                 break
-            selected, failing = self.selectors.get(expression).ask(content, selected, budget)
-            failed |= failing
         return selected, failed
 
     def _fit(self, key: CandidateKey, content: Slice, devices: int) -> tuple[int, int]:

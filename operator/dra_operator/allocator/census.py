@@ -212,9 +212,8 @@ class Census:
         for key, pool in self.inventory.pools.items() if nodes else ():
             if pool.shared or not nodes.isdisjoint(pool.local):
                 yield key
-        touched, self._touched.devices = self._touched.devices, {}
-        for driver, name, _ in touched:
-            yield (driver, name)
+        touched, self._touched.pools = self._touched.pools, {}
+        yield from touched
 
     # --- one pool
 

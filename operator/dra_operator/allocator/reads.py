@@ -86,10 +86,13 @@ class _Projection:
 class Reads:
     """What a selector reads: these attributes and amounts, or with `whole` all of them.
 
+    With `nothing` it reads none of them, as most selectors of classes do: they ask for the driver.
+
     What is found out about slices is kept by the object, so selectors that read the same should have the same one.
     """
 
     whole: bool
+    nothing: bool = False
     attributes: tuple[_Name, ...] = ()
     capacity: tuple[_Name, ...] = ()
     _projections: dict[Schema, _Projection] = field(default_factory=dict)
@@ -99,29 +102,30 @@ class Reads:
         """Return what a selector reads."""
         if program.reads is None:
             return cls(whole=True)
+        attributes = _named("attributes/", program.reads)
+        capacity = _named("capacity/", program.reads)
         return cls(
-            whole=False,
-            attributes=_named("attributes/", program.reads),
-            capacity=_named("capacity/", program.reads),
+            whole=False, nothing=not attributes and not capacity, attributes=attributes, capacity=capacity
         )
 
     def key(self, content: Slice) -> object:
         """Return something equal for slices that no selector with these reads can tell apart, device by device."""
         schema = content.schema
-        return (schema, self._projection(schema).pick(content.serials))
+        if self.nothing:
+            return schema
+        projection = self._projections.get(schema)
+        if projection is None:
+            projection = self._project(schema)
+        return (schema, projection.pick(content.serials))
 
     def part(self, content: Slice) -> Part:
         """Return the part of a slice that is read."""
-        projection = self._projection(content.schema)
+        projection = self._projections.get(content.schema) or self._project(content.schema)
         return Part(
             content,
             [(name, content.attributes[name]) for name in projection.attributes],
             [(name, content.capacity[name]) for name in projection.capacity],
         )
-
-    def _projection(self, schema: Schema) -> _Projection:
-        found = self._projections.get(schema)
-        return self._project(schema) if found is None else found
 
     def _project(self, schema: Schema) -> _Projection:
         if len(self._projections) >= _MAX_SCHEMAS:

@@ -51,7 +51,9 @@ class SelectorAnswers:
         if self.program is None:
             return 0, wanted
         key = self.reads.key(content)
-        answer = self._answer(key)
+        answer = self._by_columns.get(key)
+        if answer is None:
+            answer = self._enter(key)
         if missing := wanted & ~answer.known:
             kinds = self.kinds.of(self.reads, content, key)
             _evaluate(self.program, kinds, missing, answer=answer, budget=budget)
@@ -61,7 +63,8 @@ class SelectorAnswers:
         """Return the errors of the devices on which the selector fails, each with their number."""
         if self.program is None:
             return Counter({str(self.error): failed.bit_count()})
-        answer = self._answer(self.reads.key(content))
+        key = self.reads.key(content)
+        answer = self._by_columns.get(key) or self._enter(key)
         if answer.told is None or answer.told[0] != failed:
             texts = Counter(str(self.failure(content, index)) for index in bits.each(failed))
             answer.told = (failed, texts)
@@ -78,13 +81,11 @@ class SelectorAnswers:
             return error
         raise AssertionError("the selector does not fail on this device")
 
-    def _answer(self, key: object) -> _SliceAnswer:
-        """Return what is kept about slices that look the same to the selector."""
-        answer = self._by_columns.get(key)
-        if answer is None:
-            if len(self._by_columns) >= _MAX_ANSWERS:
-                self._by_columns.clear()
-            answer = self._by_columns[key] = _SliceAnswer()
+    def _enter(self, key: object) -> _SliceAnswer:
+        """Return a place for what will be known about slices that look the same to the selector."""
+        if len(self._by_columns) >= _MAX_ANSWERS:
+            self._by_columns.clear()
+        answer = self._by_columns[key] = _SliceAnswer()
         return answer
 
 

@@ -93,12 +93,12 @@ class Intake:
             changes.wide |= self._ledger.version != used
             return
         before = self._book.put(claim)
-        touched = self._touched.devices
+        touched = self._touched.pools
         touched.clear()
         self._ledger.put(claim)
         # A device came back: one the claim held, or one we had assumed for it and another writer did not take.
         # That somebody else took a device helps nobody.
-        changes.wide |= any(touched.values())
+        changes.wide |= any(True in devices.values() for devices in touched.values())
         if before is None or _decides(before) != _decides(claim):
             changes.dirty.add(key)
 

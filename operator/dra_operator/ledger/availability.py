@@ -7,15 +7,18 @@ last stopped.
 Source: docs/engine sections 3 to 5.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 from dra_operator.inventory import PoolKey, PoolView, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
-from dra_operator.ledger.uses import DeviceKey, Ledger, Touched
+from dra_operator.ledger.uses import Ledger, Touched
 from dra_operator.ledger.view_index import ViewIndex
 
+_NO_VIEWS: Final[Mapping[object, PoolView]] = MappingProxyType({})
 _LOG_LENGTH = 4096
 _VIEWS_WORTH_AN_INDEX = 2
 
@@ -81,7 +84,7 @@ class Availability:
     def refresh(self) -> ViewChanges | None:
         """Take in what changed in inventory and ledger; return the change of the views, or None."""
         changes = self.views.refresh()
-        touched = self._touched.devices
+        touched = self._touched.pools
         opened = closed = 0
         if changes is not None:
             self._take_views(changes)
@@ -89,7 +92,7 @@ class Availability:
         elif not touched:
             return None
         if touched:
-            self._touched.devices = {}
+            self._touched.pools = {}
             opened, closed_by_use = self._touch(touched)
             closed |= closed_by_use
         # A view can look open until the last of its devices is up to date, so what may be closed is counted last.
@@ -154,40 +157,40 @@ class Availability:
                 for view in views:
                     index.enter(view)
 
-    def _touch(self, touched: Mapping[DeviceKey, bool]) -> tuple[int, int]:
+    def _touch(self, touched: Mapping[PoolKey, Mapping[str, bool]]) -> tuple[int, int]:
         """Bring devices up to date; return the nodes of views that gained, and of those that lost their last one."""
         opened = closed = helped = 0
-        for (driver, name, device), came_back in touched.items():
-            pool = (driver, name)
-            holders = self.ledger.used(pool).get(device)
-            for view in self._views_with(pool, device):
-                position = view.position(device)
-                if position is None:
-                    continue
-                bit = 1 << position
-                view.free = view.free | bit if holders is None or not holders.exclusive else view.free & ~bit
-                view.charged = (
-                    view.charged & ~bit if holders is None or not holders.consume else view.charged | bit
-                )
-                if came_back:
-                    helped |= view.nodes
-                if view.free:
-                    opened |= view.nodes
-                else:
-                    closed |= view.nodes
-            if pool in self._layouts:
-                helped |= self._touch_counters(pool, device, used=holders is not None, came_back=came_back)
+        for pool, devices in touched.items():
+            used = self.ledger.used(pool)
+            index = self._by_device.get(pool)
+            views = () if index is not None else self.views.of_pool.get(pool, _NO_VIEWS).values()
+            counted = pool in self._layouts
+            for device, came_back in devices.items():
+                holders = used.get(device)
+                taken = holders is not None and holders.exclusive
+                for view in views if index is None else index.of(device):
+                    position = view.position(device)
+                    if position is None:
+                        continue
+                    bit = 1 << position
+                    view.free = view.free & ~bit if taken else view.free | bit
+                    if holders is not None and holders.consume:
+                        view.charged |= bit
+                    elif view.charged:
+                        view.charged &= ~bit
+                    if came_back:
+                        helped |= view.nodes
+                    if view.free:
+                        opened |= view.nodes
+                    else:
+                        closed |= view.nodes
+                if counted:
+                    helped |= self._touch_counters(
+                        pool, device, used=holders is not None, came_back=came_back
+                    )
         if helped:
             self.log.append(helped)
         return opened, closed
-
-    def _views_with(self, pool: PoolKey, device: str) -> Iterable[PoolView]:
-        """Return the views that can have a device."""
-        index = self._by_device.get(pool)
-        if index is not None:
-            return index.of(device)
-        views = self.views.of_pool.get(pool)
-        return () if views is None else views.values()
 
     def _touch_counters(self, pool: PoolKey, device: str, *, used: bool, came_back: bool) -> int:
         """Bring the counters up to date; return the nodes that this may help.

@@ -9,7 +9,7 @@ Source: docs/dra-semantics 4.1.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import ref
 
 from dra_operator.api.types import AllocationResult, ResourceClaim
@@ -22,15 +22,11 @@ ClaimKey = tuple[str, str]
 _NO_AMOUNTS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
-class Use(NamedTuple):
-    """A device, or a share of it with the amounts it consumes, in nano-units by capacity name.
+_Use = tuple[PoolKey, str, bool, tuple[tuple[str, int], ...]]
+"""A device by pool and name, whether it is a share alone, and the nano-units consumed by capacity name.
 
-    One is made for each device of each claim, so it is a tuple: a frozen dataclass takes four times as long to make.
-    """
-
-    device: DeviceKey
-    share: bool
-    amounts: tuple[tuple[str, int], ...]
+One is made for each device of each claim, so it is a plain tuple.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +63,17 @@ _NOBODY: Final[Mapping[str, Holders]] = MappingProxyType({})
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Touched:
-    """Devices whose use changed since the owner of this looked; the value says whether something came back."""
+    """Devices whose use changed since the owner of this looked, by pool; true if something came back."""
 
-    devices: dict[DeviceKey, bool] = field(default_factory=dict)
+    pools: dict[PoolKey, dict[str, bool]] = field(default_factory=dict)
+
+    def add(self, uses: Iterable["_Use"], *, came_back: bool) -> None:
+        """Take note of devices."""
+        pools = self.pools
+        for pool, device, _, _ in uses:
+            if (devices := pools.get(pool)) is None:
+                devices = pools[pool] = {}
+            devices[device] = came_back or devices.get(device, False)
 
 
 @dataclass(slots=True)
@@ -81,8 +85,8 @@ class Ledger:
 
     shares: bool = True
     version: int = 0
-    _written: dict[ClaimKey, tuple[Use, ...]] = field(default_factory=dict)
-    _assumed: dict[ClaimKey, tuple[Use, ...]] = field(default_factory=dict)
+    _written: dict[ClaimKey, tuple[_Use, ...]] = field(default_factory=dict)
+    _assumed: dict[ClaimKey, tuple[_Use, ...]] = field(default_factory=dict)
     _held: dict[PoolKey, dict[str, Holders]] = field(default_factory=dict)
     _contested: set[DeviceKey] = field(default_factory=set)
     """The devices with more than one exclusive use; nearly always none."""
@@ -183,12 +187,13 @@ class Ledger:
         holders = self._held.get(pool, {}).get(device)
         return _NO_AMOUNTS if holders is None or holders.shares is None else holders.shares.amounts
 
-    def _uses(self, allocation: AllocationResult) -> tuple[Use, ...]:
+    def _uses(self, allocation: AllocationResult) -> tuple[_Use, ...]:
         shares = self.shares
         return tuple(
             [
-                Use(
-                    (result.driver, result.pool, result.device),
+                (
+                    (result.driver, result.pool),
+                    result.device,
                     shares and bool(result.share_id),
                     tuple([(name, amount.nano) for name, amount in result.consumed_capacity.items()])
                     if result.consumed_capacity
@@ -200,7 +205,7 @@ class Ledger:
         )
 
     def _replace(
-        self, table: dict[ClaimKey, tuple[Use, ...]], claim: ClaimKey, uses: tuple[Use, ...]
+        self, table: dict[ClaimKey, tuple[_Use, ...]], claim: ClaimKey, uses: tuple[_Use, ...]
     ) -> None:
         old = table.pop(claim, ())
         if uses:
@@ -208,43 +213,40 @@ class Ledger:
         if old == uses:
             return
         self.version += 1
-        for use in uses:
-            self._take(claim, use)
+        self._take(claim, uses)
         for use in old:
             self._give_back(claim, use)
         for subscriber in self._subscribers:
             if (touched := subscriber()) is not None:
-                devices = touched.devices
-                for use in uses:
-                    devices.setdefault(use.device, False)
-                for use in old:
-                    devices[use.device] = True
+                touched.add(uses, came_back=False)
+                if old:
+                    touched.add(old, came_back=True)
 
-    def _take(self, claim: ClaimKey, use: Use) -> None:
-        driver, pool, device = use.device
-        if (devices := self._held.get((driver, pool))) is None:
-            devices = self._held[driver, pool] = {}
-        if (holders := devices.get(device)) is None:
-            holders = devices[device] = Holders()
-        if not use.share:
-            holders.exclusive = (*holders.exclusive, claim)
-            if len(holders.exclusive) > 1:
-                self._contested.add(use.device)
-            return
-        if (shares := holders.shares) is None:
-            shares = holders.shares = _Shares()
-        shares.claims.append(claim)
-        for name, amount in use.amounts:
-            shares.amounts[name] = shares.amounts.get(name, 0) + amount
+    def _take(self, claim: ClaimKey, uses: Iterable[_Use]) -> None:
+        for pool, device, share, amounts in uses:
+            if (devices := self._held.get(pool)) is None:
+                devices = self._held[pool] = {}
+            if (holders := devices.get(device)) is None:
+                holders = devices[device] = Holders()
+            if not share:
+                holders.exclusive += (claim,)
+                if len(holders.exclusive) > 1:
+                    self._contested.add((*pool, device))
+                continue
+            if (shares := holders.shares) is None:
+                shares = holders.shares = _Shares()
+            shares.claims.append(claim)
+            for name, amount in amounts:
+                shares.amounts[name] = shares.amounts.get(name, 0) + amount
 
-    def _give_back(self, claim: ClaimKey, use: Use) -> None:
-        driver, pool, device = use.device
-        devices = self._held[driver, pool]
+    def _give_back(self, claim: ClaimKey, use: _Use) -> None:
+        pool, device, share, amounts = use
+        devices = self._held[pool]
         holders = devices[device]
-        if use.share:
+        if share:
             assert holders.shares is not None
             holders.shares.claims.remove(claim)
-            for name, amount in use.amounts:
+            for name, amount in amounts:
                 holders.shares.amounts[name] -= amount
             if not holders.shares.claims:
                 holders.shares = None
@@ -252,8 +254,8 @@ class Ledger:
             position = holders.exclusive.index(claim)
             holders.exclusive = holders.exclusive[:position] + holders.exclusive[position + 1 :]
             if len(holders.exclusive) < 2:
-                self._contested.discard(use.device)
+                self._contested.discard((*pool, device))
         if not holders.exclusive and holders.shares is None:
             del devices[device]
             if not devices:
-                del self._held[driver, pool]
+                del self._held[pool]
