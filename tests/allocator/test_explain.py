@@ -276,7 +276,9 @@ def test_devices_whose_group_differs_from_those_in_use(scene: Any, ask: Any) -> 
     found = scene.explain(scene.claim(ask()))
 
     assert found.reason is Reason.GROUP_INCOMPATIBLE
-    assert found.message.endswith("1 in use by 1 claim, 1 incompatible with devices in use")
+    assert found.message.endswith(
+        "1 in use by 1 claim, 1 incompatible with devices in use (group y beside group x on 1)"
+    )
 
 
 def test_devices_whose_nodes_cannot_skip_operations(scene: Any, ask: Any) -> None:

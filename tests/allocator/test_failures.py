@@ -27,3 +27,12 @@ def test_types_that_do_not_fit_are_told(scene: Any, ask: Any, expression: str, t
 
     assert found.reason is Reason.SELECTOR_FAILED
     assert found.message.endswith(f"no such overload; here {types}")
+
+
+def test_a_selector_that_is_no_condition_tells_what_it_is(scene: Any, ask: Any) -> None:
+    """It names an attribute, and compares it with nothing."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "attributes": {"model": {"string": "x"}}})
+    found = scene.explain(scene.claim(ask("r", 1, f'device.attributes["{DRIVER}"].model')))
+
+    assert found.message.endswith('type string could not be converted to bool; here model is string "x"')

@@ -15,7 +15,7 @@ from dra_operator.cel import prepare_device
 from dra_operator.cel.diagnostics import describe
 from dra_operator.inventory import Slice
 
-_WRONG_TYPES: Final = "no such overload"
+_WRONG_TYPES: Final = ("no such overload", "CEL result of type ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def failing(answers: SelectorAnswers, number: int, content: Slice, index: int) -
     device = prepare_device(content.driver, content.device(index))
     error = answers.failure(content, index)
     text = describe(answers.expression, error, device)
-    if error.message == _WRONG_TYPES and answers.program is not None:
+    if error.message.startswith(_WRONG_TYPES) and answers.program is not None:
         # Which operator or function has it is not known any more; what it was given is.
         types = types_of(answers.program.reads, content, index)
         text += f"; here {types}" if types else ""

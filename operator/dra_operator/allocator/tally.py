@@ -346,8 +346,16 @@ class TallyMaker:
         for index in bits.each(devices & content.counted & ~(content.shareable & place.sharing)):
             draw = layout.draw(content, index)
             placed = state.placed()
-            if any((there := placed[number]) and not there.admits(groups) for number, groups in draw.groups):
-                yield Reason.GROUP_INCOMPATIBLE, 1 << index, ""
+            apart = next(
+                (
+                    f"{_groups(groups)} beside {_groups(there.shared)}"
+                    for number, groups in draw.groups
+                    if (there := placed[number]) and not there.admits(groups)
+                ),
+                None,
+            )
+            if apart is not None:
+                yield Reason.GROUP_INCOMPATIBLE, 1 << index, apart
                 continue
             short = next(((at, amount) for at, amount in draw.amounts if state.left[at] < amount), None)
             if short is not None:
@@ -407,6 +415,11 @@ def _join(total: Obstacle, part: Refused, group: Group) -> None:
 
 _USES = frozenset((Reason.DEVICE_IN_USE, Reason.CAPACITY_EXHAUSTED))
 _FREED = _USES | {Reason.COUNTERS_EXHAUSTED, Reason.GROUP_INCOMPATIBLE}
+
+
+def _groups(names: frozenset[str]) -> str:
+    """Return the compatibility groups of a device, or those that the devices in use share."""
+    return f"group{'s' if len(names) > 1 else ''} {', '.join(sorted(names))}" if names else "no group"
 
 
 def _short(counter: tuple[str, str], left: int, wanted: int) -> str:
