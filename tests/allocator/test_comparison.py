@@ -15,10 +15,10 @@ from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.slices import Slice, read_slice
 
 
-def slice_of(device: dict[str, Any]) -> Slice:
-    """Return a slice with one device."""
+def slice_of(*devices: dict[str, Any]) -> Slice:
+    """Return a slice with these devices."""
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
-    spec: dict[str, Any] = {"driver": "gpu.io", "pool": pool, "allNodes": True, "devices": [device]}
+    spec: dict[str, Any] = {"driver": "gpu.io", "pool": pool, "allNodes": True, "devices": [*devices]}
     return read_slice(read_object({"metadata": {"name": "s"}, "spec": spec}, "ResourceSlice"), Columns())
 
 
@@ -87,7 +87,7 @@ def test_plain_comparisons_are_told(content: Slice, expression: str, told: str |
     """With the device's own value; anything else is not guessed at."""
     found = comparison.read(expression)
 
-    assert (None if found is None else found.tell(content, 0)) == told
+    assert (None if found is None else found.tell(content, 0b1)) == (told and {told: 1})
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_of_anything_else_what_it_reads_is_told(content: Slice, expression: str,
     """Unless it reads nothing, or what it reads is computed."""
     found = comparison.reading(compile_selector(expression).reads)
 
-    assert (None if found is None else found.tell(content, 0)) == told
+    assert (None if found is None else found.tell(content, 0b1)) == (told and {told: 1})
 
 
 def test_only_so_much_of_what_is_read_is_told(content: Slice) -> None:
@@ -133,7 +133,27 @@ def test_only_so_much_of_what_is_read_is_told(content: Slice) -> None:
     found = comparison.reading(frozenset(f"attributes/gpu.io/{name}" for name in "abcd"))
 
     assert found is not None
-    assert found.tell(content, 0) == "no gpu.io/a and no gpu.io/b and no gpu.io/c and more"
+    assert found.tell(content, 0b1) == {"no gpu.io/a and no gpu.io/b and no gpu.io/c and more": 1}
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ('device.attributes["gpu.io"].model == "h100"', {"model a100 != h100": 2, "model b200 != h100": 1}),
+        ('device.driver == "nic"', {"driver gpu.io != nic": 3}),
+        ('device.attributes["gpu.io"].model.startsWith("h")', {"model is a100": 2, "model is b200": 1}),
+    ],
+)
+def test_devices_of_which_the_same_is_told_are_counted(expression: str, told: dict[str, int]) -> None:
+    """Those that are asked about, and no others."""
+    models = ("a100", "h100", "b200", "a100")
+    devices = [
+        {"name": f"d{at}", "attributes": {"model": {"string": each}}} for at, each in enumerate(models)
+    ]
+    found = comparison.read(expression) or comparison.reading(compile_selector(expression).reads)
+
+    assert found is not None
+    assert found.tell(slice_of(*devices), 0b1101) == told
 
 
 VALUES = st.one_of(st.integers(0, 2), st.sampled_from(["0", "1", "true", "false"]), st.booleans())
@@ -157,7 +177,8 @@ def test_what_is_told_is_true_of_the_device(
     found = comparison.read(expression)
 
     assert found is not None
-    words = found.tell(content, 0).split()
+    (text,) = found.tell(content, 0b1)
+    words = text.split()
     if type(value) is type(literal):
         shown = value if kind == "int" else str(value).lower()
         name, left, sign, right = words

@@ -5,13 +5,14 @@ literal are told, alone or joined by `&&`; of anything else, what the device has
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.types import DeviceCapacity
-from dra_operator.inventory import Slice
+from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.columns import Column
 
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -102,11 +103,14 @@ class Comparison:
         """Return the columns of a slice that the text depends on."""
         return _columns(content, self.table, self.domain, self.name)
 
-    def tell(self, content: Slice, index: int) -> str:
-        """Return what was compared for a device."""
+    def tell(self, content: Slice, devices: int) -> Counter[str]:
+        """Return what was compared for a set of devices, each text with the number of devices that it is about."""
         if self.table == "driver":
-            return f"driver {content.driver} {self.rest}"
-        value = _value(self.columns(content), index)
+            return Counter({f"driver {content.driver} {self.rest}": devices.bit_count()})
+        columns = self.columns(content)
+        return Counter([self._tell(_value(columns, index)) for index in bits.each(devices)])
+
+    def _tell(self, value: AttributeValue | DeviceCapacity | None) -> str:
         if value is None and self.optional:
             return f"no {self.domain}/{self.name}"
         if self.kind and isinstance(value, AttributeValue) and value.type != self.kind:
@@ -128,8 +132,11 @@ class Reading:
             found += _columns(content, table, *full.split("/", 1)) if full else ()
         return tuple(found)
 
-    def tell(self, content: Slice, index: int) -> str:
-        """Return what a device has of them."""
+    def tell(self, content: Slice, devices: int) -> Counter[str]:
+        """Return what a set of devices has of them, each text with the number of devices that it is about."""
+        return Counter([self._tell_all(content, index) for index in bits.each(devices)])
+
+    def _tell_all(self, content: Slice, index: int) -> str:
         texts = [self._tell(part, content, index) for part in self.parts[:_MOST_READ]]
         return " and ".join([*texts, *(["more"] if len(self.parts) > _MOST_READ else [])])
 
@@ -259,8 +266,11 @@ def _columns(content: Slice, table: str, domain: str, name: str) -> tuple[Column
 
 
 def _value(columns: tuple[Column[Any] | None, ...], index: int) -> AttributeValue | DeviceCapacity | None:
-    values = (column.values[index] for column in columns if column is not None)
-    return next((value for value in values if value is not None), None)
+    for column in columns:
+        if column is not None and (value := column.values[index]) is not None:
+            found: AttributeValue | DeviceCapacity = value
+            return found
+    return None
 
 
 def typed(value: AttributeValue) -> str:

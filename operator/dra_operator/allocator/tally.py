@@ -259,7 +259,7 @@ class TallyMaker:
             if self._texts > _MAX_TOLD:
                 self.told.clear()
                 self._texts = 0
-            found = self.told[key] = Counter(compared.tell(content, index) for index in bits.each(devices))
+            found = self.told[key] = compared.tell(content, devices)
             self._texts += len(found)
         return found
 
