@@ -248,6 +248,11 @@ def test_a_constraint_that_is_blamed_is_in_the_way(
     assert _explain(world, wanted, conflict) is not None
     for number in range(len(conflict)):
         assert _explain(world, wanted, conflict[:number] + conflict[number + 1 :]) is None
+    if vain := re.search(r"at most (\d) if none were in use", found.message):
+        assert int(vain[1]) < wanted[0]["count"]
+        assert (
+            _explain(world._replace(used=0), [{**wanted[0], "count": int(vain[1]) + 1}], conflict) is not None
+        )
     if together := re.search(r"at most (\d) together, (\d) requested", found.message):
         most = int(together[1])
         assert int(together[2]) == wanted[0]["count"]

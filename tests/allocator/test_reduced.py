@@ -57,6 +57,25 @@ def test_how_many_would_satisfy_a_constraint(grid: Any, ask: Any) -> None:
     assert grid.picks(grid.claim(ask("g", 2), constraints=[match("row")])) == ["g=d0", "g=d1"]
 
 
+@pytest.mark.parametrize(
+    ("constraint", "count", "most"),
+    [("matchAttribute", 3, 2), ("distinctAttribute", 3, 2), ("matchAttribute", 2, None)],
+)
+def test_whether_it_would_help_if_no_device_were_in_use(
+    scene: Any, ask: Any, constraint: str, count: int, *, most: int | None
+) -> None:
+    """Two devices of one row are there on each node, and two rows; whoever wants three of either waits in vain."""
+    scene.nodes("n1", "n2")
+    for node in ("n1", "n2"):
+        scene.slice(node, *(device(f"d{n}", row=n // 2) for n in range(4)), nodeName=node)
+        for name in ("d0",) if count == 3 else ("d0", "d2"):
+            scene.hold(f"{node}-{name}", name, node)
+    found = scene.explain(scene.claim(ask("g", count), constraints=[{constraint: f"{DRIVER}/row"}]))
+
+    vain = "" if most is None else f", at most {most} if none were in use"
+    assert found.message.endswith(f" together, {count} requested{vain}")
+
+
 def test_devices_that_draw_on_the_same_counters(scene: Any, ask: Any) -> None:
     """They are left one by one, but not together."""
     scene.nodes("n1")

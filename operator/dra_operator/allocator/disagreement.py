@@ -6,6 +6,7 @@ values alone. Where some devices do agree, nothing is said.
 Source: docs/dra-semantics 3.7: values of lists agree if they have a member in common.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from dra_operator.allocator.absent import selected_devices
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.comparison import typed
-from dra_operator.allocator.plan import Alternative
+from dra_operator.allocator.plan import Alternative, ConstraintPlan
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.inventory import Inventory, bits
 
@@ -51,6 +52,45 @@ def tell_disagreement(
         for request, found in zip(requests, values, strict=True)
     ]
     return f"no value of it is on devices of each: {', '.join(texts)}"
+
+
+def most_that_agree(
+    constraint: ConstraintPlan,
+    item: Alternative,
+    inventory: Inventory,
+    candidates: Candidates,
+    budget: Budget,
+) -> int | None:
+    """Return how many devices of one node a constraint admits at the most for an alternative, whoever uses them.
+
+    None where that is not plain: devices are there for several nodes, values are lists, or the alternative derives the
+    attribute. Raises AbortedError if the time is used up.
+    """
+    attribute = constraint.attribute
+    if attribute in item.derived:
+        return None
+    on_node: dict[str, Counter[AttributeValue]] = {}
+    known: dict[object, Counter[AttributeValue]] = {}
+    # Of all generations, as some nodes may still see an old one: that only makes for more.
+    for content in [content for pool in inventory.pools.values() for content in pool.slices.values()]:
+        selected = selected_devices(content, (item,), candidates, budget)
+        if not selected:
+            continue
+        if content.per_device_nodes or content.nodes.node_name is None:
+            return None
+        columns = content.attribute_columns(attribute)
+        key = (*(column and column.serial for column in columns), selected)
+        if (found := known.get(key)) is None:
+            values = (content.attribute(index, attribute) for index in bits.each(selected))
+            found = known[key] = Counter(filter(None, values))
+        on_node.setdefault(content.nodes.node_name, Counter()).update(found)
+    if any(isinstance(value.value, tuple) for values in on_node.values() for value in values):
+        return None
+    return max([_most(values, constraint) for values in on_node.values()], default=0)
+
+
+def _most(values: Counter[AttributeValue], constraint: ConstraintPlan) -> int:
+    return max(values.values(), default=0) if constraint.matching else len(values)
 
 
 def _tell_types(values: set[AttributeValue]) -> str:

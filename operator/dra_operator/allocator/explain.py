@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from dra_operator.allocator.absent import names_on, tell_absent, tell_unknown
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
-from dra_operator.allocator.disagreement import Bound, tell_disagreement
+from dra_operator.allocator.disagreement import Bound, most_that_agree, tell_disagreement
 from dra_operator.allocator.failures import Source, failing, in_class, in_request, invalid
-from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
+from dra_operator.allocator.plan import Alternative, ClaimPlan, ConstraintPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.reduced import (
     companions,
@@ -234,6 +234,15 @@ class Explainer:
             found = self._remember(key, (0, f"; {text}" if text else ""))
         return found[1]
 
+    def _tell_in_vain(self, constraint: ConstraintPlan, item: Alternative, budget: Budget) -> str:
+        """Return how many devices a constraint would admit if none were in use, if those are too few as well."""
+        key = ("in vain", constraint, item.count, _look((item,), constraint.attribute))
+        if (found := self._absent.get(key)) is None:
+            most = most_that_agree(constraint, item, self.inventory, self.tallies.candidates, budget)
+            vain = most is not None and item.count is not None and most < item.count
+            found = self._remember(key, (0, f", at most {most} if none were in use" if vain else ""))
+        return found[1]
+
     def _remember(self, key: object, found: tuple[int, str]) -> tuple[int, str]:
         if len(self._absent) >= _MAX_ABSENT:
             self._absent.clear()
@@ -259,7 +268,10 @@ class Explainer:
         if together and number is not None:
             told += self._tell_disagreement(plan, number, budget)
         if most:
-            told = f", at most {most} together, {request.alternatives[0].count} requested{told}"
+            vain = ""
+            if number is not None and not request.alternatives[0].admin_access:
+                vain = self._tell_in_vain(plan.constraints[number], request.alternatives[0], budget)
+            told = f", at most {most} together, {request.alternatives[0].count} requested{vain}{told}"
         none = "none together satisfy" if together and most != 0 else "none satisfies"
         return f"devices are free, but {none} {self._name_constraints(plan, number, budget)}{told}"
 
