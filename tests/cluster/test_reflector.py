@@ -285,3 +285,31 @@ class TestObserve:
 
         assert watching.changes == ["+a", "+b", "+a", "+made"]
         assert watching.reflector.counters.repaired == 0
+
+    async def test_late_answer_during_a_list_does_not_outlive_it(self, script, mirror):
+        """An answer that was on its way since before the list hides neither a change, a deletion nor a new object."""
+        watching = None
+
+        def page(request):
+            assert watching.reflector.observe(thing("a", 110))
+            assert watching.reflector.observe(thing("b", 111))
+            assert watching.reflector.observe(thing("c", 112))
+            return listed(thing("a", 115), thing("c", 116, uid="anew"), version="120")(request)
+
+        first = listed(thing("a", 1), thing("b", 2), thing("c", 3))
+        script.then(first, status(410), listed(version="120", proceed="p2"), page, QUIET)
+        watching = mirror()
+        await watching.until(lambda: watching.reflector.counters.lists == 2)
+
+        assert watching.changes[3:] == ["+a", "+b", "+c", "+a", "-c", "+c", "-b"]
+        assert watching.deltas[-2].body["metadata"]["uid"] == "anew"
+
+    async def test_answer_does_not_revive_what_was_never_known(self, script, mirror):
+        """An object that came and went between two lists stays gone, whatever a late answer tells of it."""
+        script.then(*GOOD, status(410), listed(thing("b", 2), version="120"), QUIET)
+        watching = mirror()
+        await watching.until(lambda: watching.reflector.counters.lists == 2)
+
+        assert not watching.reflector.observe(thing("a", 118, "between"))
+
+        assert watching.changes == ["+a", "+b", "-a"]

@@ -104,6 +104,7 @@ async def test_mirror_equals_the_server(server, session, seed):
         lambda: faults.lose_answer(verb="list"),
         lambda: faults.cut_watch_after(chance.randrange(4)),
     ]
+    late = []
     for _ in range(120):
         for _ in range(chance.randrange(4)):
             name = f"c{chance.randrange(12)}"
@@ -117,12 +118,17 @@ async def test_mirror_equals_the_server(server, session, seed):
             chance.choice(storms)()
         answer = server.get("ResourceClaim", f"c{chance.randrange(12)}", "default")
         if answer is not None and chance.random() < 0.3:
-            reflector.observe(answer)
+            late.append(answer)
+        if late and chance.random() < 0.3:
+            reflector.observe(late.pop(chance.randrange(len(late))))
         await asyncio.sleep(chance.choice([0, 0, 0.002, 0.01]))
     faults.clear()
 
     await until(lambda: versions(mirror.values()) == versions(server.list("ResourceClaim")))
+    for answer in late:
+        reflector.observe(answer)
 
+    assert versions(mirror.values()) == versions(server.list("ResourceClaim"))
     assert reflector.counters.consumer_errors == 0
     assert not task.done()
     assert len(reflector) == len(mirror)

@@ -156,7 +156,7 @@ class Reflector:
         It is not if the watch was faster, or if the object is gone by now: a late answer must not revive it.
         What is news is delivered as a Delta, so that there is one way into the state.
         """
-        if body.get("metadata", {}).get("uid") in self._gone:
+        if body.get("metadata", {}).get("uid") in self._gone or self._came_and_went(body):
             self.counters.dropped += 1
             return False
         if self._observed is not None:
@@ -213,12 +213,19 @@ class Reflector:
             self._drop(key)
         self.synced.set()
 
+    def _came_and_went(self, body: dict[str, Any]) -> bool:
+        """Return whether an object that is not known must be gone: what has been told goes beyond its version.
+
+        It may have been made and deleted between two lists, so that no watch ever told of it.
+        """
+        return _key(body) not in self._seen and not _beyond(_seen(body), self._resume or "")
+
     async def _list(self) -> None:
         """Take in all objects, page by page, and deliver what differs from what is known."""
         present: set[Key] = set()
         params = {"limit": str(self._chunk)}
-        # What is observed while the list runs is newer than the list, whose version is that of its first
-        # page.
+        # What is observed while the list runs may be newer than the list, whose version is that of its first
+        # page; an answer that was long on its way is older.
         self._observed = set()
         try:
             while True:
@@ -227,31 +234,37 @@ class Reflector:
                 metadata = page.get("metadata") or {}
                 for item in page.get("items") or ():
                     present.add(_key(item))
-                    self._reconcile(item)
+                    self._reconcile(item, str(metadata.get("resourceVersion") or ""))
                 del page
                 await self._room()
                 if not metadata.get("continue"):
                     break
                 params = {"limit": str(self._chunk), "continue": metadata["continue"]}
-            for key in [key for key in self._seen if key not in present and key not in self._observed]:
+            version = str(metadata.get("resourceVersion") or "")
+            for key in [key for key in self._seen if key not in present and not self._outlives(key, version)]:
                 self._repair()
                 self._drop(key)
         finally:
             self._observed = None
         self.counters.lists += 1
-        self._resume = str(metadata.get("resourceVersion") or "")
+        self._resume = version
         self._fruitless = 0
         self.forbidden = None
         self.trouble = None
         self.synced.set()
 
-    def _reconcile(self, item: dict[str, Any]) -> None:
-        """Take in an object of a list, also an older one than is known: etcd may have been restored."""
+    def _reconcile(self, item: dict[str, Any], version: str) -> None:
+        """Take in an object of a list of that version, also an older one than is known: etcd may have been restored."""
         key = _key(item)
-        if self._seen.get(key) == _seen(item) or (self._observed is not None and key in self._observed):
+        if self._seen.get(key) == _seen(item) or self._outlives(key, version):
             return
         self._repair()
         self._take(item)
+
+    def _outlives(self, key: Key, version: str) -> bool:
+        """Return whether an answer told more of an object than the list of that version, which runs now."""
+        known = self._seen.get(key)
+        return known is not None and key in (self._observed or ()) and _beyond(known, version)
 
     async def _watch(self, version: str) -> None:
         """Follow the events from `version` on, until the server ends the watch."""
@@ -409,3 +422,9 @@ def _newer(seen: _Seen, known: _Seen) -> bool:
     if seen.version is None or known.version is None:
         return True
     return seen.version > known.version
+
+
+def _beyond(seen: _Seen, version: str) -> bool:
+    """Return whether an object is newer than a list or a watch of that version; so counts what cannot be compared."""
+    told = _integer(version)
+    return seen.version is None or told is None or seen.version > told
