@@ -1,4 +1,4 @@
-"""How the failure of a selector is told."""
+"""How what fails on every node is told: selectors, and names of classes."""
 
 from typing import Any
 
@@ -36,3 +36,23 @@ def test_a_selector_that_is_no_condition_tells_what_it_is(scene: Any, ask: Any) 
     found = scene.explain(scene.claim(ask("r", 1, f'device.attributes["{DRIVER}"].model')))
 
     assert found.message.endswith('type string could not be converted to bool; here model is string "x"')
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        pytest.param("GPU", '; did you mean "gpu"?', id="another case"),
+        pytest.param("gpus", '; did you mean "gpu"?', id="a letter more"),
+        pytest.param("tpu-slice", "", id="nothing like it"),
+    ],
+)
+def test_a_class_that_does_not_exist_is_told_with_a_close_one(
+    scene: Any, ask: Any, name: str, hint: str
+) -> None:
+    """Most often the name is written wrongly; where no class is like it, none is offered."""
+    request = ask("r")
+    request["exactly"]["deviceClassName"] = name
+    found = scene.explain(scene.claim(request))
+
+    assert found.reason is Reason.CLASS_NOT_FOUND
+    assert found.message == f"request r: device class {name} does not exist{hint}"

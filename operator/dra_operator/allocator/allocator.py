@@ -135,13 +135,13 @@ class Allocator:
         if isinstance(decision, Allocated):
             return ()
         if isinstance(decision, Failed):
-            return tuple(explain_failure(decision) for _ in claims)
+            return tuple(explain_failure(decision, self.inventory.classes) for _ in claims)
         self.refresh()
         budget = Budget(self.limits, self.clock)
         try:
             plans = [self.plan(claim) for claim in claims]
         except FatalError as error:
-            return tuple(explain_failure(error.failed()) for _ in claims)
+            return tuple(explain_failure(error.failed(), self.inventory.classes) for _ in claims)
         if self._explainer is None:
             # It refers back to this allocator. One that never explains is free of cycles, so that it goes at once with
             # all it holds, when many are made, and does not wait for the collector.

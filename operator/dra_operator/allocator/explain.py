@@ -6,7 +6,7 @@ the same walk that decides, so an explanation cannot disagree with a decision.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dra_operator.allocator.absent import names_on, tell_absent, tell_unknown
@@ -27,6 +27,7 @@ from dra_operator.allocator.reduced import (
 )
 from dra_operator.allocator.tainted import tell_rules, tell_tolerations
 from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker
+from dra_operator.cel.wording import meant
 from dra_operator.inventory import Inventory
 
 Fits = Callable[[Sequence[ClaimPlan], Budget], str | None]
@@ -72,7 +73,7 @@ class Explainer:
         try:
             found = self._explain(plans, plan, budget)
         except FatalError as error:
-            return explain_failure(error.failed())
+            return explain_failure(error.failed(), self.inventory.classes)
         except AbortedError as error:
             text = f"it fits on no node; what keeps it from them was not found, as {error}"
             return Explanation(Reason.SEARCH_ABORTED, text)
@@ -438,6 +439,13 @@ def _selectors(plan: ClaimPlan, item: Alternative) -> tuple[tuple[Source, tuple[
     )
 
 
-def explain_failure(failed: Failed) -> Explanation:
-    """Return the explanation of an attempt that ended with an error: the error says it, here in one line."""
-    return Explanation(failed.reason, " ".join(failed.message.split()), failed.request)
+def explain_failure(failed: Failed, classes: Iterable[str]) -> Explanation:
+    """Return the explanation of an attempt that ended with an error: the error says it, here in one line.
+
+    `classes` are the names of those that exist: one may have been meant.
+    """
+    message = " ".join(failed.message.split())
+    if failed.reason is Reason.CLASS_NOT_FOUND and failed.subject is not None:
+        hint = meant(failed.subject[1], sorted(classes))
+        message = f"{message}; {hint}" if hint else message
+    return Explanation(failed.reason, message, failed.request)
