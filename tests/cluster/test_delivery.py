@@ -30,6 +30,7 @@ REFUSALS = {
     "not taken": (status(400, "cannot take this"), Refused),
 }
 """Answers that say no, and what they mean by themselves."""
+WEBHOOK = 'Internal error occurred: failed calling webhook "policy.example.com": connection refused'
 
 
 class TestOutcomes:
@@ -224,18 +225,58 @@ class TestOutcomes:
 
             assert len(patches(script)) == 1
 
-    @pytest.mark.parametrize("code", [500, 503, 504, 408, 429])
-    async def test_errors_for_ever_end(self, script, desk, code):
-        """A patch that gets an error for an answer again and again is given back, to be decided anew."""
-
-        def answer(request):
-            return (status(code) if request.method == "PATCH" else UNCHANGED)(request)
-
-        script.default = answer
+    @pytest.mark.parametrize("error", [status(429), status(500, WEBHOOK)], ids=["429", "webhook"])
+    async def test_errors_for_ever_end(self, script, desk, error):
+        """A patch that is turned away again and again is given back, to be decided anew."""
+        script.default = lambda asked: (error if asked.method == "PATCH" else UNCHANGED)(asked)
 
         assert isinstance(await desk().result(allocate()), Conflict)
 
         assert len(patches(script)) == 6
+
+    @pytest.mark.parametrize("code", [500, 502, 503, 504, 408])
+    async def test_unclear_errors_for_ever_end(self, script, desk, code):
+        """A patch that may be stored after its error is given back when two minutes have passed since the last one."""
+        sent = []
+        writing = desk()
+
+        def answer(asked):
+            if asked.method != "PATCH":
+                return UNCHANGED(asked)
+            sent.append(sum(writing.waits))
+            return status(code)(asked)
+
+        script.default = answer
+
+        assert isinstance(await writing.result(allocate()), Conflict)
+
+        assert 100 <= sent[-1] <= 130
+        assert 120 <= sum(writing.waits) - sent[-1] < 140
+
+    @pytest.mark.parametrize("code", [500, 502, 503, 504, 408])
+    @pytest.mark.parametrize("refusals", [0, 6])
+    async def test_error_does_not_settle_what_a_proxy_still_holds(self, script, desk, code, refusals):
+        """A patch that was answered by an error may be stored much later: then the claim has the devices."""
+        for _ in range(12):
+            script.then(status(code), UNCHANGED)
+        for _ in range(refusals):
+            script.then(status(403, "admission webhook denied the request", "Forbidden"), UNCHANGED)
+        script.then(status(code), DONE)
+
+        assert isinstance(await desk().result(allocate()), Written)
+
+    async def test_what_is_stored_while_no_more_is_sent_counts(self, script, desk):
+        """While the last patch is waited out the claim is read, and what is found there counts."""
+        writing = desk()
+
+        def answer(asked):
+            if asked.method == "PATCH":
+                return status(504)(asked)
+            return (UNCHANGED if sum(writing.waits) < 200 else DONE)(asked)
+
+        script.default = answer
+
+        assert isinstance(await writing.result(allocate()), Written)
 
     async def test_patch_without_answer_is_never_given_up(self, script, desk):
         """A patch that got no answer may still arrive: it is repeated until one settles it."""

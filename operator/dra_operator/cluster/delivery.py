@@ -5,7 +5,8 @@ stored, and a decision that counts as failed although it was stored gives one de
 is concluded from silence: the claim is read back, by a quorum read, and compared with what was to be written.
 The preconditions make this safe in the other direction too: repeating a patch that arrived after all is
 refused. So a patch that got no answer at all is repeated until it gets one, for as long as that takes; one
-that keeps getting an error for an answer is given up after a while.
+that keeps getting an error for an answer is given up after a while, and not before the time is over in which
+it may be stored: a proxy that has answered 504 has not called the patch back.
 
 A refusal is an answer to one patch and says nothing of another that is still on its way, and may meet a server
 or a webhook of another mind. So while an earlier patch may still be stored, a later one that is refused is
@@ -49,8 +50,9 @@ ATTEMPTS: Final = 6
 """How often one patch is sent while reading back says that it was not stored; then the claim is decided
 anew."""
 DOUBT_SECONDS: Final = 120.0
-"""How long a patch without an answer may still be stored after we have given it up: a minute that a proxy may hold it
-for, and one that the API server may take (`--request-timeout`, 60 s), however short our own limit is."""
+"""How long a patch without a clear answer may still be stored after we have given it up: a minute that a proxy may hold
+it for, and one that the API server may take (`--request-timeout`, 60 s), however short our own limit is. For as long
+one that gets nothing but errors is repeated."""
 PARAMS: Mapping[str, str] = {"fieldManager": FIELD_MANAGER}
 
 
@@ -98,10 +100,9 @@ class Delivery:
 
     async def _send(self, write: Write, step: Step, version: str) -> Body | WriteOutcome:
         """Send one patch until its outcome is known. Return the claim if the next patch may follow."""
-        last = steps(write)[-1] == step
         attempt = 0
         invalid = uncertain = False
-        doubtful_until = -math.inf
+        begun, doubtful_until = self.clock(), -math.inf
         while True:
             attempt += 1
             answer = await self._patch(write, step, version)
@@ -119,25 +120,35 @@ class Delivery:
                 # It may still be on its way, and be stored after we have read the claim: only an answer to
                 # the same patch, which can succeed but once, ends this.
                 uncertain = True
+            if doubtful := _may_be_stored(answer):
                 doubtful_until = self.clock() + DOUBT_SECONDS
             if attempt > 1 or not isinstance(answer, ApiError) or answer.status not in (409, 422):
                 await self.pause(self._delay(attempt, answer), _reason_to_wait(answer, attempt))
             current = await self._look(write)
-            if not isinstance(current, dict):
-                return current
-            metadata = current["metadata"]
-            if metadata["uid"] == write.uid and step.holds(current):
-                # Between the patches of a write others may have been at work: what follows is decided anew.
-                return Written(write, current) if last else Conflict(write, current, str(answer))
-            changed = metadata["uid"] != write.uid or metadata["resourceVersion"] != version
-            if changed or _taken(step, current):
-                return Conflict(write, current, str(answer))
+            if outcome := _settled(write, step, version, current, answer):
+                return outcome
             if attempt >= ATTEMPTS and not uncertain:
-                return Conflict(write, current, f"not accepted in {attempt} attempts; {answer}")
+                if self.clock() >= doubtful_until:
+                    return _given_up(write, current, answer)
+                if doubtful and self.clock() >= begun + DOUBT_SECONDS:
+                    return await self._wait_out(write, step, version, doubtful_until, answer)
             if attempt == ATTEMPTS:
                 log.warning(
                     "write without an answer", claim=f"{write.namespace}/{write.name}", why=str(answer)
                 )
+
+    async def _wait_out(
+        self, write: Write, step: Step, version: str, until: float, answer: ApiError | ApiUnreachable
+    ) -> WriteOutcome:
+        """Send the patch no more, and read the claim until none that was sent may be stored any more."""
+        while True:
+            await self.pause(self._delay(ATTEMPTS, answer), Wait.CLAIM)
+            over = self.clock() >= until
+            current = await self._look(write)
+            if outcome := _settled(write, step, version, current, answer):
+                return outcome
+            if over:
+                return _given_up(write, current, answer)
 
     async def _patch(self, write: Write, step: Step, version: str) -> Body | ApiError | ApiUnreachable:
         patch = step.patch()
@@ -171,6 +182,42 @@ class Delivery:
     def _delay(self, attempt: int, error: ApiError | ApiUnreachable) -> float:
         asked = error.retry_after if isinstance(error, ApiError) else None
         return self.backoff.delay(attempt, self.random, asked)
+
+
+def _may_be_stored(answer: ApiError | ApiUnreachable) -> bool:
+    """Return whether a patch with this answer, or none, may have been stored, or may be yet.
+
+    Errors of the server may come from a proxy, or from an API server that gave up waiting for etcd. Only of a webhook
+    that failed it is known that it is called before anything is stored. Source: k8s.io/apiserver, admission webhooks.
+    """
+    if isinstance(answer, ApiUnreachable):
+        return True
+    return answer.status == 408 or (answer.status >= 500 and "failed calling webhook" not in answer.message)
+
+
+def _settled(
+    write: Write,
+    step: Step,
+    version: str,
+    current: Body | WriteOutcome,
+    answer: ApiError | ApiUnreachable,
+) -> WriteOutcome | None:
+    """Return what the claim, read back, says of a patch; None while it is as it was, and the patch may come yet."""
+    if not isinstance(current, dict):
+        return current
+    metadata = current["metadata"]
+    if metadata["uid"] == write.uid and step.holds(current):
+        # Between the patches of a write others may have been at work: what follows is decided anew.
+        last = steps(write)[-1] == step
+        return Written(write, current) if last else Conflict(write, current, str(answer))
+    changed = metadata["uid"] != write.uid or metadata["resourceVersion"] != version
+    return Conflict(write, current, str(answer)) if changed or _taken(step, current) else None
+
+
+def _given_up(write: Write, current: Body | WriteOutcome, answer: ApiError | ApiUnreachable) -> Conflict:
+    """Return what a patch is that was not accepted and cannot be stored any more, of a claim that is as it was."""
+    body = current if isinstance(current, dict) else None
+    return Conflict(write, body, f"not accepted in {ATTEMPTS} attempts or more; {answer}")
 
 
 def _verdict(write: Write, error: ApiError, *, invalid: bool) -> Gone | Forbidden | Refused | None:
