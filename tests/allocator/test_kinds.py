@@ -118,3 +118,16 @@ def test_too_many_kinds_are_forgotten() -> None:
 
     assert [those for _, those in kinds_of(contents[0], kinds=kinds)] == first
     assert len(kinds._known) <= 2
+
+
+def test_kinds_that_hold_more_values_take_more_room() -> None:
+    """A selector that reads all of a device keeps fewer of them than one that reads a single attribute."""
+    contents = [slice_with(model({"string": text})) for text in "abcdefgh"]
+    kept = []
+    for reads in (READS, Reads(whole=True)):
+        kinds = Kinds(maximum=35)
+        for content in contents:
+            kinds_of(content, reads, kinds)
+        kept.append(len(kinds._known))
+
+    assert kept == [8, 2]

@@ -15,6 +15,7 @@ from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.capacity import CapacityError, Consumed, consume
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.failures import in_class, in_request, selector_failure
+from dra_operator.allocator.room import Room
 from dra_operator.allocator.selectors import SelectorAnswers, SelectorCache
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
@@ -22,6 +23,7 @@ from dra_operator.api.types import DeviceTaint, DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
 
 _MAX_AMOUNTS = 16_384
+_MAX_ANSWERS = 262_144
 
 
 class KeyContent(NamedTuple):
@@ -47,6 +49,10 @@ class Answers:
     selectable: int
     mask: int
     errors: int
+
+
+_NO_DEVICES = Answers(0, 0, 0)
+"""What most views have for a claim that fits nowhere: not an object for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ class CandidateKey:
 
 @dataclass(slots=True)
 class Candidates:
-    """All candidate keys in use, and what they share: selectors and amounts."""
+    """All candidate keys in use, and what they share: selectors, amounts, and room for answers."""
 
     features: Features
     selectors: SelectorCache
@@ -83,6 +89,7 @@ class Candidates:
     _serials: Iterator[int] = field(default_factory=count)
     _keys: dict[KeyContent, CandidateKey] = field(default_factory=dict)
     _amounts: dict[object, _Amounts] = field(default_factory=dict)
+    _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
 
     def key(self, content: KeyContent, requests: Mapping[str, Quantity]) -> CandidateKey:
         """Return the key with this content; `requests` are its amounts as quantities."""
@@ -97,15 +104,15 @@ class Candidates:
 
     def forget(self, views: Sequence[PoolView]) -> None:
         """Drop the answers about views that are gone."""
-        for key in self._keys.values():
-            for view in views:
-                key.answers.pop(view.serial, None)
+        self._room.forget([view.serial for view in views])
 
     def ask(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
         """Return the answers of a key about a view. Raises AbortedError if the time is used up."""
         found = key.answers.get(view.serial)
         if found is None:
-            found = key.answers[view.serial] = self._compute(key, view, budget)
+            found = self._compute(key, view, budget)
+            self._room.take(key.answers)
+            key.answers[view.serial] = found
         return found
 
     def consumed(self, key: CandidateKey, content: Slice, index: int) -> Consumed | CapacityError | None:
@@ -191,7 +198,7 @@ class Candidates:
             errors |= impossible << offset
             selectable |= fit << offset
             mask |= (self.tolerated(key, content, fit) if content.tainted else fit) << offset
-        return Answers(selectable, mask, errors)
+        return Answers(selectable, mask, errors) if selectable or errors else _NO_DEVICES
 
     def select(self, key: CandidateKey, content: Slice, budget: Budget) -> tuple[int, int]:
         """Return the devices of a slice that all selectors select, and those on which one of them fails."""

@@ -11,7 +11,9 @@ from dra_operator.allocator.reads import Reads
 from dra_operator.cel import PreparedDevice, prepare_device
 from dra_operator.inventory import Slice, bits
 
-_MAX_KINDS = 32_768
+_MAX_SIZE = 655_360
+_SIZE_OF_KIND = 4
+"""A kind takes about as much room as so many of the values in it."""
 
 Kind = tuple[PreparedDevice, int]
 """A device as selectors see it, and the set of the devices of the slice that look like this."""
@@ -19,21 +21,28 @@ Kind = tuple[PreparedDevice, int]
 
 @dataclass(slots=True)
 class Kinds:
-    """The kinds of devices of slices, by what is read of them. When there are too many, all are forgotten."""
+    """The kinds of devices of slices, by what is read of them. When there are too many, all are forgotten.
 
-    maximum: int = _MAX_KINDS
+    A selector goes through all slices, one after the other, so room for less than all is room for nothing: it is enough
+    for 131,072 kinds with one value, and for 32,768 with sixteen.
+    """
+
+    maximum: int = _MAX_SIZE
     _known: dict[object, tuple[Kind, ...]] = field(default_factory=dict)
-    _count: int = 0
+    _size: int = 0
 
     def of(self, reads: Reads, content: Slice, key: object) -> tuple[Kind, ...]:
         """Return the kinds of devices of a slice, as far as they are read; `key` is that of the reads for the slice."""
         found = self._known.get((reads, key))
         if found is None:
-            if self._count > self.maximum:
+            if self._size > self.maximum:
                 self._known.clear()
-                self._count = 0
+                self._size = 0
             found = self._known[reads, key] = tuple(_kinds(reads, content))
-            self._count += len(found)
+            if found:
+                # They hold about as many values each.
+                device, _ = found[0]
+                self._size += len(found) * (_SIZE_OF_KIND + len(device.attributes) + len(device.capacity))
         return found
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.kinds import Kind, Kinds
 from dra_operator.allocator.reads import Reads
+from dra_operator.allocator.room import Room
 from dra_operator.cel import CelError, Environment, Selector, compile_selector, prepare_device
 from dra_operator.inventory import Slice, bits
 
-_MAX_ANSWERS = 65_536
+_MAX_ANSWERS = 262_144
 _EVALUATIONS_PER_LOOK = 64
 
 
@@ -34,13 +35,17 @@ class _SliceAnswer:
 
 @dataclass(slots=True)
 class SelectorAnswers:
-    """One expression and what it says about slices. `error` tells why it does not compile."""
+    """One expression and what it says about slices. `error` tells why it does not compile.
+
+    `room` is for the answers of all expressions together.
+    """
 
     expression: str
     program: Selector | None
     error: CelError | None
     reads: Reads
     kinds: Kinds
+    room: Room
     _by_columns: dict[object, _SliceAnswer] = field(default_factory=dict)
 
     def ask(self, content: Slice, wanted: int, budget: Budget) -> tuple[int, int]:
@@ -81,10 +86,13 @@ class SelectorAnswers:
             return error
         raise AssertionError("the selector does not fail on this device")
 
+    def forget(self) -> None:
+        """Let go of all answers: the expression is not in use any more."""
+        self.room.leave(self._by_columns)
+
     def _enter(self, key: object) -> _SliceAnswer:
         """Return a place for what will be known about slices that look the same to the selector."""
-        if len(self._by_columns) >= _MAX_ANSWERS:
-            self._by_columns.clear()
+        self.room.take(self._by_columns)
         answer = self._by_columns[key] = _SliceAnswer()
         return answer
 
@@ -96,6 +104,7 @@ class SelectorCache:
     environment: Environment
     maximum: int = 2048
     _kinds: Kinds = field(default_factory=Kinds)
+    _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
     _known: dict[str, SelectorAnswers] = field(default_factory=dict)
     _reads: dict[frozenset[str] | None, Reads] = field(default_factory=dict)
 
@@ -105,14 +114,15 @@ class SelectorCache:
         if found is None:
             if len(self._known) >= self.maximum:
                 for old in list(self._known)[: self.maximum // 2]:
-                    del self._known[old]
+                    self._known.pop(old).forget()
             try:
                 program = compile_selector(expression, self.environment)
             except CelError as error:
                 reads = Reads(whole=True)
-                found = SelectorAnswers(expression, None, error, reads, self._kinds)
+                found = SelectorAnswers(expression, None, error, reads, self._kinds, self._room)
             else:
-                found = SelectorAnswers(expression, program, None, self._reads_of(program), self._kinds)
+                reads = self._reads_of(program)
+                found = SelectorAnswers(expression, program, None, reads, self._kinds, self._room)
             self._known[expression] = found
         return found
 
