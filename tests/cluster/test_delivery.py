@@ -340,13 +340,22 @@ class TestOutcomes:
         assert isinstance(await desk().result(allocate()), Written)
 
     async def test_forbidden_reading_is_reported(self, script, desk):
-        """If the claim may not even be read back, that is what is missing."""
-        script.then(status(500), status(403, "no", "Forbidden"))
+        """If the claim may not even be read back, that is what is missing, once no patch is on its way any more."""
+        script.then(status(500))
+        script.default = status(403, "no", "Forbidden")
+        writing = desk()
 
-        outcome = await desk().result(allocate())
+        outcome = await writing.result(allocate())
 
         assert isinstance(outcome, Forbidden)
         assert (outcome.error.verb, outcome.error.resource) == ("get", "resourceclaims")
+        assert sum(writing.waits) >= 120
+
+    async def test_reading_that_is_forbidden_for_a_moment_settles_nothing(self, script, desk):
+        """An API server that was just started permits nobody anything: the claim is read when it does."""
+        script.then(cut, status(403, "no", "Forbidden"), status(403, "no", "Forbidden"), DONE)
+
+        assert isinstance(await desk().result(allocate()), Written)
 
     async def test_ignored_patch_is_refused(self, script, desk):
         """A good status that changed nothing is not taken for a success."""

@@ -174,6 +174,17 @@ async def test_a_list_after_an_outage_does_not_wait_as_long_as_the_outage(script
     assert watching.waits == [0.25, 0.5, 0.25, 0.5]
 
 
+async def test_a_server_that_has_not_read_its_roles_is_asked_again_soon(script, mirror):
+    """An API server that was started anew answers 403 for a moment, which costs short pauses."""
+    away, denied = lines(then="cut"), status(403, "no", "Forbidden")
+    script.then(*GOOD, away, away, denied, denied, QUIET)
+    watching = mirror()
+
+    await watching.until(lambda: len(watching.waits) >= 4)
+
+    assert watching.waits[:4] == [0.25, 0.5, 0.25, 0.5]
+
+
 async def test_event_resets_the_pause(script, mirror):
     """After something useful arrived, the next fault starts with a short pause again."""
     away = status(503)

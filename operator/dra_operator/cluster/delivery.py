@@ -124,7 +124,7 @@ class Delivery:
                 doubtful_until = self.clock() + DOUBT_SECONDS
             if attempt > 1 or not isinstance(answer, ApiError) or answer.status not in (409, 422):
                 await self.pause(self._delay(attempt, answer), _reason_to_wait(answer, attempt))
-            current = await self._look(write)
+            current = await self._look(write, doubtful_until)
             if outcome := _settled(write, step, version, current, answer):
                 return outcome
             if attempt >= ATTEMPTS and not uncertain:
@@ -144,7 +144,7 @@ class Delivery:
         while True:
             await self.pause(self._delay(ATTEMPTS, answer), Wait.CLAIM)
             over = self.clock() >= until
-            current = await self._look(write)
+            current = await self._look(write, until)
             if outcome := _settled(write, step, version, current, answer):
                 return outcome
             if over:
@@ -161,8 +161,12 @@ class Delivery:
         except (ApiError, ApiUnreachable) as error:
             return error
 
-    async def _look(self, write: Write) -> Body | WriteOutcome:
-        """Read the claim back, for as long as it takes: until then nobody knows what it holds."""
+    async def _look(self, write: Write, doubtful_until: float) -> Body | WriteOutcome:
+        """Read the claim back, for as long as it takes: until then nobody knows what it holds.
+
+        That it may not be read is an answer, but not while a patch may still be stored. So says an API server, too,
+        that was just started and has not read its roles yet.
+        """
         path = self.served.path(write.namespace, write.name)
         attempt = 0
         while True:
@@ -172,7 +176,7 @@ class Delivery:
             except ApiError as error:
                 if error.status == 404:
                     return Gone(write)
-                if error.status == 403:
+                if error.status == 403 and self.clock() >= doubtful_until:
                     return Forbidden(write, error)
                 trouble: ApiError | ApiUnreachable = error
             except ApiUnreachable as error:

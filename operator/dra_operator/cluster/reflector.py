@@ -177,6 +177,9 @@ class Reflector:
                 if error.status in (400, 410):  # 400: a resourceVersion that this server cannot read
                     self._begin_anew()
                 self.forbidden = error if error.status == 403 else None
+                if self.forbidden is not None and self._away:
+                    # It answers again, and permits nobody anything until it has read its roles: in a moment.
+                    self._failures, self._away = 0, False
                 await self._pause(str(error), error.retry_after)
             except ApiSilent as error:
                 # A kind that nobody changes has nothing to say, and not even a bookmark where etcd tells no

@@ -35,7 +35,8 @@ CONFLICT = (0.05, 30.0)
 """First and longest wait, in seconds; a conflict waits for the newer version at most."""
 REFUSAL = (10.0, 600.0)
 UNKNOWN = (30.0, 600.0)
-FORBIDDEN = (10.0, 120.0)
+FORBIDDEN = (1.0, 120.0)
+"""An API server that was just started permits nobody anything for a moment, until it has read its roles."""
 
 log = get_logger()
 
