@@ -123,6 +123,67 @@ async def test_refused_credentials_are_not_offered_in_a_hot_loop(shell, refusing
         assert await asyncio.wait_for(task, 2) == 0
 
 
+FIRST_LOOK = {"/api": b'{"versions": []}', "/apis": b'{"groups": []}'}
+"""What Kopf asks for when it starts, and good answers."""
+
+
+class Script(BaseHTTPRequestHandler):
+    """A server that answers the first look at what is served badly once, and then well."""
+
+    bad: bytes
+    asked: list[str]
+
+    def do_GET(self):
+        """Answer, and note what was asked."""
+        first = self.path not in self.asked
+        self.asked.append(self.path)
+        if self.path not in FIRST_LOOK:
+            self.wfile.write(b"HTTP/1.1 503 Away\r\nContent-Length: 0\r\n\r\n")
+        elif first:
+            self.wfile.write(self.bad)
+        else:
+            body = FIRST_LOOK[self.path]
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            self.wfile.write(head.encode() + body)
+        self.close_connection = True
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"vers',
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
+        b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+    ids=["cut", "page", "404", "408"],
+)
+async def test_a_bad_answer_to_the_first_look_does_not_end_the_operator(shell, monkeypatch, bad):
+    """What a proxy or a server that dies says to Kopf's first look is asked again, and the process lives."""
+    monkeypatch.setattr(EndlessBackoff, "seconds", staticmethod(lambda: itertools.repeat(0.01)))
+    asked = []
+    handler = type("Handler", (Script,), {"bad": bad, "asked": asked})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            async with shell(f"http://127.0.0.1:{server.server_address[1]}") as (task, _, stop):
+                async with asyncio.timeout(5):
+                    while not task.done() and min(map(asked.count, FIRST_LOOK)) < 2:  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+                await asyncio.sleep(0.1)
+                assert not task.done()
+                stop.set()
+
+                assert await asyncio.wait_for(task, 5) == 0
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 def test_logins_keep_a_pace(clock):
     """The first is at once, those that follow each other wait longer each time, and one after a good while does not."""
     pace = LoginPace(clock)

@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import aiohttp
 import kopf
+import orjson
 
 from dra_operator._version import __version__
 from dra_operator.allocator.rehearsal import RehearsalError, rehearse
@@ -82,6 +84,45 @@ class LoginPace:
         return pause
 
 
+async def in_one_piece(
+    request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Read an answer to Kopf to its end, and take what Kopf could not live with for no answer at all.
+
+    Kopf tries again when it cannot connect, and after a 403, 429 or 5xx. An answer that is cut in its middle, a proxy's
+    page or a 404 of its own would end Kopf, and the process with it. A middleware of aiohttp's; raises
+    ClientConnectionError.
+    """
+    answer = await ask(request)
+    try:
+        content = await answer.read()
+        if answer.ok:
+            orjson.loads(content)
+    except (aiohttp.ClientPayloadError, orjson.JSONDecodeError) as error:
+        raise aiohttp.ClientConnectionError(f"the answer is not whole: {error}") from error
+    # A version of a group may be gone since the groups were listed, which Kopf knows.
+    is_version_gone = answer.status == 404 and request.url.path not in ("/api", "/apis")
+    if 400 <= answer.status < 500 and answer.status not in (401, 403, 429) and not is_version_gone:
+        raise aiohttp.ClientConnectionError(f"{answer.status} {answer.reason}")
+    return answer
+
+
+def session_for(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
+    """Return the access `info` as a session of Kopf's that reads each answer to its end. Kopf closes it."""
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+        headers=info.as_http_headers(),
+        proxy=info.proxy_url,
+        middlewares=(in_one_piece,),
+    )
+    return kopf.AiohttpSession(
+        aiohttp_session=session,
+        server=info.server,
+        default_namespace=info.default_namespace,
+        expiration=info.expiration,
+    )
+
+
 def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff) -> None:
     """Set Kopf up as a shell only. Source: docs/kopf.md, 1.7."""
     settings.peering.standalone = True
@@ -124,9 +165,9 @@ def build_registry(
         stopped()
 
     @kopf.on.login(registry=registry, id="access")
-    async def login(**_: Any) -> kopf.ConnectionInfo:
+    async def login(**_: Any) -> kopf.AiohttpSession:
         await asyncio.sleep(pace.pause())
-        return await asyncio.to_thread(access.connection_info)
+        return session_for(await asyncio.to_thread(access.connection_info))
 
     @kopf.on.probe(registry=registry, id="runtime")
     async def probe(**_: Any) -> dict[str, Any]:
