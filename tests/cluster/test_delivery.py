@@ -312,6 +312,14 @@ class TestOutcomes:
 
         assert isinstance(await desk().result(allocate()), Gone)
 
+    @pytest.mark.parametrize("before", [(), (cut, UNCHANGED)], ids=["first", "after a cut"])
+    async def test_proxy_that_finds_no_server_does_not_say_that_the_claim_is_gone(self, script, desk, before):
+        """A 404 that is not the API server's says nothing of the claim, neither to a patch nor to reading it."""
+        page = lambda _: web.Response(status=404, text="default backend - 404")  # noqa: E731
+        script.then(*before, page, page, page, UNCHANGED, page, DONE)
+
+        assert isinstance(await desk().result(allocate()), Written)
+
     async def test_server_that_never_answers_is_read_back(self, script, desk):
         """A patch that runs into the time limit is read back."""
         script.then(lines(then="stall"), DONE)

@@ -174,7 +174,7 @@ class Delivery:
             try:
                 return await self.session.request("GET", path, timeout=self.timeout)
             except ApiError as error:
-                if error.status == 404:
+                if error.status == 404 and error.is_status:
                     return Gone(write)
                 if error.status == 403 and self.clock() >= doubtful_until:
                     return Forbidden(write, error)
@@ -232,7 +232,8 @@ def _verdict(write: Write, error: ApiError, *, invalid: bool) -> Gone | Forbidde
     if error.is_missing_right:
         return Forbidden(write, error)
     if error.status == 404:
-        return Gone(write)
+        # A proxy that does not find the API server says 404, too; whether the claim exists it does not know.
+        return Gone(write) if error.is_status else None
     if error.status == 422 and (missing := _missing_permission(error)):
         return Forbidden(write, missing)
     if error.status == 422 and invalid:

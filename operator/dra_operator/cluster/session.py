@@ -37,7 +37,8 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 class ApiError(Exception):
     """The API server refused a request. `retry_after` is in seconds, None if it gave none.
 
-    `verb` and `resource` are those of RBAC: `patch`, `resourceclaims/status`.
+    `verb` and `resource` are those of RBAC: `patch`, `resourceclaims/status`. `is_status` says that the answer was a
+    Status, as every refusal of the API server for an object is, and not a page of a proxy.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class ApiError(Exception):
         retry_after: float | None = None,
         verb: str = "",
         resource: str = "",
+        is_status: bool = True,
     ) -> None:
         super().__init__(f"{verb} {resource}: {status} {reason}: {message}")
         self.status = status
@@ -57,6 +59,7 @@ class ApiError(Exception):
         self.retry_after = retry_after
         self.verb = verb
         self.resource = resource
+        self.is_status = is_status
 
     @property
     def is_missing_right(self) -> bool:
@@ -282,6 +285,7 @@ def _refusal(
         retry_after=_retry_after(response, details if isinstance(details, dict) else {}),
         verb=verb,
         resource=resource,
+        is_status=status.get("kind") == "Status",
     )
 
 
