@@ -54,6 +54,14 @@ async def test_unserved_kinds_are_absent(session, offer):
     assert await served(session, KINDS) == {"Node": Served(NODE, "v1")}
 
 
+async def test_who_does_not_serve_the_core_is_no_api_server(script, session):
+    """A 404 for the core is an error to wait out: nothing may be decided as if there were no Nodes and Pods."""
+    script.default = status(404)
+
+    with pytest.raises(ApiError):
+        await served(session, KINDS)
+
+
 async def test_each_group_version_is_asked_once(script, session, offer):
     """Nine kinds cost a handful of requests."""
     offer(v1=["resourceclaims"])

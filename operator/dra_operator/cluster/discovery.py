@@ -57,7 +57,9 @@ async def _plurals(session: ApiSession, group: str, version: str) -> frozenset[s
     try:
         answer: dict[str, Any] = await session.request("GET", path)
     except ApiError as error:
-        if error.status == 404:
+        # Every API server serves the core; without it, it is not one that answers. Decisions would be made without
+        # Nodes and Pods.
+        if error.status == 404 and group:
             return frozenset()
         raise
     return frozenset(resource["name"] for resource in answer.get("resources") or ())
