@@ -63,7 +63,7 @@ def test_an_unknown_outcome_keeps_its_device(bench, write, clock, outcome):
     bench.run(outcome(write))
     assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
 
-    clock.now += 31
+    clock.now += 121
     bench.run()
     assert bench.allocator.asked == ["claim", "claim"]
 
@@ -182,7 +182,7 @@ def test_an_unknown_outcome_for_a_claim_that_a_pod_took_ends_with_its_wait(bench
     bench.run(Unknown(write), bench.delta(claim("other")))
     bench.run(PodUse("default", "pod", frozenset({"claim"})))
     assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
-    clock.now += 31
+    clock.now += 121
     bench.run()
 
     assert bench.ledger.owners("d", "p", "gpu-0") == ()

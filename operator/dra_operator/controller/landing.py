@@ -8,6 +8,7 @@ here, later, or much later. Source: docs/kopf.md, 2.2.
 
 from dataclasses import replace
 
+from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writer import (
     AllocateWrite,
@@ -34,7 +35,8 @@ from dra_operator.controller.telling import Waiting, one_line, subject_of
 CONFLICT = (0.05, 30.0)
 """First and longest wait, in seconds; a conflict waits for the newer version at most."""
 REFUSAL = (10.0, 600.0)
-UNKNOWN = (30.0, 600.0)
+UNKNOWN = (DOUBT_SECONDS, 600.0)
+"""The assumption stands as long as the write may land."""
 FORBIDDEN = (1.0, 120.0)
 """An API server that was just started permits nobody anything for a moment, until it has read its roles."""
 
