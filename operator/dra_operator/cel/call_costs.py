@@ -129,13 +129,15 @@ def _inner_cost(value: Any, known: dict[int, int]) -> int:
     if cost is None:
         parts = value if type(value) is tuple else [part for entry in value.items() for part in entry]
         if _OF_SIZE_ONE.issuperset(map(type, parts)):
-            return len(parts)
-        cost = known[id(value)] = sum(
-            _inner_cost(part, known)
-            if type(part) is tuple or isinstance(part, CelMap)
-            else traversal_cost(part)
-            for part in parts
-        )
+            cost = len(parts)
+        else:
+            cost = sum(
+                _inner_cost(part, known)
+                if type(part) is tuple or isinstance(part, CelMap)
+                else traversal_cost(part)
+                for part in parts
+            )
+        known[id(value)] = cost
     return cost
 
 
