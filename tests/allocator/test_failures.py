@@ -56,3 +56,32 @@ def test_a_class_that_does_not_exist_is_told_with_a_close_one(
 
     assert found.reason is Reason.CLASS_NOT_FOUND
     assert found.message == f"request r: device class {name} does not exist{hint}"
+
+
+def test_evaluations_leave_nothing_in_the_error_of_a_broken_device(scene: Any, ask: Any) -> None:
+    """It is one error for all selectors, and would keep the frames of each that raised it."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "attributes": {"driverVersion": {"version": "one"}}}, nodeName="n1")
+    for number in range(5):
+        scene.decide(scene.claim(ask("r", 1, f'device.driver == "d{number}"')))
+    kinds = scene.allocator.candidates.selectors._kinds._known.values()
+    broken = [device.broken for found in kinds for device, _ in found if device.broken is not None]
+
+    assert broken
+    assert [error.__traceback__ for error in broken] == [None] * len(broken)
+
+
+def test_errors_of_devices_that_cannot_be_read_are_those_of_their_slice(scene: Any) -> None:
+    """What cannot be read need not be what the selector reads, so slices that are alike to it may differ in it."""
+    scene.nodes("n1", "n2")
+    for node, version in (("n1", "1.x.0"), ("n2", "1.y.0")):
+        scene.slice(node, {"name": node, "attributes": {"v": {"version": version}}}, nodeName=node)
+    answers = scene.allocator.candidates.selectors.get('device.driver == "x"')
+    told = [
+        str(answers.errors(content, 1))
+        for pool in scene.inventory.pools.values()
+        for content in pool.newest()
+    ]
+
+    assert ['number "x"' in text for text in told] == [True, False]
+    assert ['number "y"' in text for text in told] == [False, True]

@@ -57,6 +57,17 @@ def test_the_oldest_forget_until_half_is_left() -> None:
     assert [len(answers) for answers in keepers] == [0, 0, 2, 2, 2]
 
 
+def test_there_is_room_for_so_many_who_keep_answers() -> None:
+    """Those who were dropped and used once more keep a few answers each, and are as many as claims come and go."""
+    room = Room(1000, keepers=8)
+    keepers: list[dict[int, str]] = [{} for _ in range(9)]
+    for answers in keepers:
+        room.take(answers)
+        answers[0] = "answer"
+
+    assert [len(answers) for answers in keepers] == [0, 0, 0, 0, 1, 1, 1, 1, 1]
+
+
 # --- where it is used
 
 
@@ -151,3 +162,14 @@ def test_a_selector_that_is_dropped_leaves_its_room(unlike: Any, own: Callable[.
 
     assert taken == 8
     assert cache._room._taken == 0
+
+
+def test_a_key_that_is_dropped_leaves_its_room(unlike: Any, own: Callable[..., Any]) -> None:
+    """A change of the inventory looks at what is in use, however many claims came and went."""
+    keys = unlike.allocator.candidates
+    keys.maximum = 2
+    keys._room.maximum = 1000
+    for number in range(6):
+        unlike.decide(own(number))
+
+    assert len(keys._room._kept) <= 2

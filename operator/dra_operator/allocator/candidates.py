@@ -97,14 +97,15 @@ class Candidates:
         if found is None:
             if len(self._keys) >= self.maximum:
                 for old in list(self._keys)[: self.maximum // 2]:
-                    del self._keys[old]
+                    self._room.leave(self._keys.pop(old).answers)
             expressions = content.class_selectors + content.request_selectors
             found = self._keys[content] = CandidateKey(next(self._serials), content, expressions, requests)
         return found
 
     def forget(self, views: Sequence[PoolView]) -> None:
         """Drop the answers about views that are gone."""
-        self._room.forget([view.serial for view in views])
+        if views:
+            self._room.forget([view.serial for view in views])
 
     def ask(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
         """Return the answers of a key about a view. Raises AbortedError if the time is used up."""

@@ -39,10 +39,8 @@ class Kinds:
                 self._known.clear()
                 self._size = 0
             found = self._known[reads, key] = tuple(_kinds(reads, content))
-            if found:
-                # They hold about as many values each.
-                device, _ = found[0]
-                self._size += len(found) * (_SIZE_OF_KIND + len(device.attributes) + len(device.capacity))
+            for device, _ in found:
+                self._size += _SIZE_OF_KIND + len(device.attributes) + len(device.capacity)
         return found
 
 

@@ -6,22 +6,29 @@ there are claims. So they share one, and those that began to keep some first for
 asked about again is computed again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
+
+_MAX_KEEPERS = 8192
+"""Whoever drops one who keeps answers lets it leave; these are for those that somebody still used after that."""
 
 
 @dataclass(slots=True)
 class Room:
-    """Room for so many answers. Who keeps answers has them in a dict, and changes it by what is said here alone."""
+    """Room for so many answers, and for so many who keep some.
+
+    Who keeps answers has them in a dict, and changes it by what is said here alone.
+    """
 
     maximum: int
+    keepers: int = _MAX_KEEPERS
     _taken: int = 0
     _kept: dict[int, dict[Any, Any]] = field(default_factory=dict)
 
     def take(self, answers: dict[Any, Any]) -> None:
         """Take room for one more answer, which is to be entered next."""
-        if self._taken >= self.maximum:
+        if self._taken >= self.maximum or (not answers and len(self._kept) >= self.keepers):
             self._forget_oldest()
         self._taken += 1
         if not answers:
@@ -33,7 +40,7 @@ class Room:
             self._taken -= len(answers)
             answers.clear()
 
-    def forget(self, keys: Iterable[object]) -> None:
+    def forget(self, keys: Collection[object]) -> None:
         """Forget the answers that stand under these keys, whoever keeps them."""
         for answers in tuple(self._kept.values()):
             before = len(answers)
@@ -45,6 +52,6 @@ class Room:
 
     def _forget_oldest(self) -> None:
         for answers in tuple(self._kept.values()):
-            if self._taken <= self.maximum // 2:
+            if self._taken <= self.maximum // 2 and len(self._kept) <= self.keepers // 2:
                 break
             self.leave(answers)

@@ -24,13 +24,14 @@ _EVALUATIONS_PER_LOOK = 64
 class _SliceAnswer:
     """Answers for the devices of a slice: those known, those selected, those on which the selector fails.
 
-    `told` counts the errors of a set of devices, for those who asked.
+    `told` counts the errors of a set of devices, for those who asked. Of devices that cannot be read it depends on what
+    is not read, so it holds for one slice.
     """
 
     known: int = 0
     selected: int = 0
     failed: int = 0
-    told: tuple[int, Counter[str]] | None = None
+    told: tuple[object, Counter[str]] | None = None
 
 
 @dataclass(slots=True)
@@ -70,9 +71,10 @@ class SelectorAnswers:
             return Counter({str(self.error): failed.bit_count()})
         key = self.reads.key(content)
         answer = self._by_columns.get(key) or self._enter(key)
-        if answer.told is None or answer.told[0] != failed:
+        asked = (failed, content.serial if failed & content.unreadable else None)
+        if answer.told is None or answer.told[0] != asked:
             texts = Counter(str(self.failure(content, index)) for index in bits.each(failed))
-            answer.told = (failed, texts)
+            answer.told = (asked, texts)
         return answer.told[1]
 
     def failure(self, content: Slice, index: int) -> CelError:
@@ -145,7 +147,10 @@ def _evaluate(
         if number % _EVALUATIONS_PER_LOOK == 0:
             budget.look()
         try:
-            if program.match(device):
+            # Each selector fails on a broken device. Raised again and again, its error would keep the frames of all.
+            if device.broken is not None:
+                answer.failed |= those
+            elif program.match(device):
                 answer.selected |= those
         except CelError:
             answer.failed |= those

@@ -32,9 +32,8 @@ class PoolView:
 
     Positions: `offsets[i]` is the first position of `slices[i]`, `size` their number; only a complete pool has any.
     Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively) and `charged` (shares
-    consume capacity), both kept by the ledger, `shareable`, `counted`, `unusable` (no search may take them, as a node
-    selector of their own cannot be parsed; the texts are in `selector_errors`). `nodes` is the set of the nodes that
-    see it.
+    consume capacity), both kept by the ledger, `shareable`, `counted`. `selector_errors` holds, by position, why a node
+    selector of a device cannot be parsed: no search may take it. `nodes` is the set of the nodes that see it.
     """
 
     serial: int
