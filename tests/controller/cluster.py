@@ -153,6 +153,13 @@ class Cluster:
         """Return the reasons of the Events about an object."""
         return [event["reason"] for event in self.events(name, kind)]
 
+    def reserve(self, name: str = "claim", namespace: str = "default") -> None:
+        """Reserve a claim for a pod, as kube-scheduler does."""
+        consumer = {"resource": "pods", "name": "pod", "uid": "1"}
+        self.change(
+            "ResourceClaim", name, lambda body: body["status"].update(reservedFor=[consumer]), namespace
+        )
+
     async def delete(self, name: str = "claim", namespace: str = "default") -> None:
         """Delete a claim as kubectl does: its finalizers hold it."""
         await self.session.request("DELETE", f"/apis/{V1}/namespaces/{namespace}/resourceclaims/{name}")

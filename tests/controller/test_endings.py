@@ -27,10 +27,7 @@ async def test_a_reserved_allocation_is_never_cleared(cluster, operator, gpu):
     """A deleted claim that a pod still uses keeps its devices until the pod has ended."""
     cluster.put(claim())
     await cluster.allocated()
-    consumer = {"resource": "pods", "name": "pod", "uid": "1"}
-    cluster.change(
-        "ResourceClaim", "claim", lambda body: body["status"].update(reservedFor=[consumer]), "default"
-    )
+    cluster.reserve()
     await cluster.delete()
 
     await cluster.stays(lambda: cluster.devices() == ["gpu-0"])

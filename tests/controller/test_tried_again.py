@@ -195,10 +195,7 @@ async def test_a_claim_released_by_its_last_pod_is_allocated_again(cluster, oper
     """kube-controller-manager clears allocation, reservation and finalizer; then the claim is pending again."""
     cluster.put(claim())
     await cluster.allocated()
-    consumer = {"resource": "pods", "name": "pod", "uid": "1"}
-    cluster.change(
-        "ResourceClaim", "claim", lambda body: body["status"].update(reservedFor=[consumer]), "default"
-    )
+    cluster.reserve()
     await operator.settled()
 
     def release(body):

@@ -16,9 +16,8 @@ from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.comparison import typed
 from dra_operator.allocator.plan import Alternative, ConstraintPlan
 from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.shortened import shortened
 from dra_operator.inventory import Inventory, bits
-
-_MOST_VALUES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,5 +127,4 @@ def _members(value: AttributeValue) -> Sequence[AttributeValue]:
 
 def _listed(values: set[AttributeValue], *, with_types: bool) -> str:
     texts = sorted(typed(value) if with_types else str(value.value) for value in values)
-    more = [f"{len(texts) - _MOST_VALUES} more"] if len(texts) > _MOST_VALUES else []
-    return " and ".join([*texts[:_MOST_VALUES], *more])
+    return " and ".join(shortened(texts))

@@ -12,11 +12,11 @@ from dra_operator.allocator.absent import selected_devices
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
+from dra_operator.api.shortened import shortened
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
 from dra_operator.inventory import Inventory, Slice, bits
 from dra_operator.inventory.taints import names_device, touches
 
-_MOST = 3
 _NEAR = 0.7
 
 
@@ -74,5 +74,4 @@ def _text(key: str, value: str, effect: str) -> str:
 
 
 def _listed(texts: list[str]) -> str:
-    more = [f"{len(texts) - _MOST} more"] if len(texts) > _MOST else []
-    return ", ".join([*texts[:_MOST], *more])
+    return ", ".join(shortened(texts))

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from dra_operator.api.shortened import shortened
 from dra_operator.api.types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 _NAME_FIELD = "metadata.name"
-_MOST_TOLD = 3
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -59,17 +59,12 @@ def describe(selector: NodeSelector) -> str:
         for term in selector.node_selector_terms
         if term.match_expressions or term.match_fields
     ]
-    return " or ".join(_shortened(terms))
+    return " or ".join(shortened(terms))
 
 
 def _described(requirement: NodeSelectorRequirement) -> str:
-    values = ",".join(_shortened(list(requirement.values)))
+    values = ",".join(shortened(requirement.values))
     return f"{requirement.key} {requirement.operator} {values}".rstrip()
-
-
-def _shortened(texts: list[str]) -> list[str]:
-    more = [f"{len(texts) - _MOST_TOLD} more"] if len(texts) > _MOST_TOLD else []
-    return [*texts[:_MOST_TOLD], *more]
 
 
 @lru_cache(maxsize=4096)
