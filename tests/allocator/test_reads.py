@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator.reads import Part, Reads
+from dra_operator.allocator.reads import Excerpt, Reads
 from dra_operator.api.read import read_object
 from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
 from dra_operator.inventory import Slice
@@ -32,9 +32,9 @@ def reads_of(expression: str) -> Reads:
     return Reads.of(compile_selector(expression))
 
 
-def part_of(expression: str, content: Slice) -> Part:
+def excerpt_of(expression: str, content: Slice) -> Excerpt:
     """Return what a selector reads of a slice."""
-    return reads_of(expression).part(content)
+    return reads_of(expression).excerpt(content)
 
 
 DEVICE = {
@@ -51,7 +51,7 @@ MODEL = 'device.attributes["d.example"].model == "a"'
 
 def test_a_device_is_shown_with_what_is_read() -> None:
     """An attribute of the driver's domain may be written with or without the domain, and both are shown."""
-    shown = part_of(MODEL, slice_with(DEVICE)).device(0)
+    shown = excerpt_of(MODEL, slice_with(DEVICE)).device(0)
 
     assert shown.attributes == {"d.example/model": "a"}
     assert shown.capacity == {}
@@ -59,7 +59,7 @@ def test_a_device_is_shown_with_what_is_read() -> None:
 
 def test_a_bare_name_is_not_of_another_drivers_domain() -> None:
     """It belongs to the driver that publishes it."""
-    shown = part_of(MODEL, slice_with(DEVICE, driver="other.example")).device(0)
+    shown = excerpt_of(MODEL, slice_with(DEVICE, driver="other.example")).device(0)
 
     assert shown.attributes == {"d.example/model": "b"}
 
@@ -67,7 +67,7 @@ def test_a_bare_name_is_not_of_another_drivers_domain() -> None:
 def test_a_selector_that_looks_through_a_map_reads_everything() -> None:
     """Which attributes it meets follows from the device."""
     expression = 'device.attributes["d.example"].exists(name, name == "x")'
-    shown = part_of(expression, slice_with(DEVICE)).device(0)
+    shown = excerpt_of(expression, slice_with(DEVICE)).device(0)
 
     assert set(shown.attributes) == {"d.example/index", "d.example/model", "other.example/model"}
     assert set(shown.capacity) == {"d.example/memory", "d.example/cores"}
@@ -121,7 +121,7 @@ def test_the_part_that_is_read_decides() -> None:
         if content.unreadable:
             continue
         part, whole = (
-            part_of(expression, content).device(0),
+            excerpt_of(expression, content).device(0),
             prepare_device(content.driver, content.device(0)),
         )
         narrowed += part.attributes != whole.attributes

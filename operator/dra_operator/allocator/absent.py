@@ -67,9 +67,13 @@ def names_on(
     Devices are those of the newest generation of each pool. Raises AbortedError if the time is used up.
     """
     found: set[str] = set()
+    selectors = [candidates.selectors.get(expression) for expression in expressions]
     for pool in inventory.pools.values():
         for content in pool.newest():
-            if _passed(content, expressions, candidates, budget):
+            selected = bits.first(len(content.names))
+            for selector in selectors:
+                selected, _ = selector.ask(content, selected, budget)
+            if selected:
                 tables = (("attributes", content.attributes), ("capacity", content.capacity))
                 for table, columns in tables:
                     bare = f"{table}/{content.driver}"
@@ -94,15 +98,8 @@ def selected_devices(
     """Return the devices of a slice that belong to the class of an alternative, and that its selectors select."""
     found = 0
     for item in alternatives:
-        found |= _passed(content, item.key.expressions, candidates, budget)
+        found |= candidates.select(item.key, content, budget)[0]
     return found
-
-
-def _passed(content: Slice, expressions: Sequence[str], candidates: Candidates, budget: Budget) -> int:
-    selected = bits.first(len(content.names))
-    for expression in expressions:
-        selected, _ = candidates.selectors.get(expression).ask(content, selected, budget)
-    return selected
 
 
 def _having(content: Slice, devices: int, attribute: str, counts: dict[object, int]) -> int:

@@ -50,9 +50,11 @@ def _kinds(reads: Reads, content: Slice) -> list[Kind]:
     found = [
         (prepare_device(content.driver, content.device(index)), 1 << index) for index in bits.each(unreadable)
     ]
-    part = reads.part(content)
-    for those in part.sets():
+    excerpt = reads.excerpt(content)
+    for those in excerpt.sets():
         readable = those & ~unreadable
         shared = readable & shareable
-        found += [(part.device(bits.lowest(alike)), alike) for alike in (readable ^ shared, shared) if alike]
+        found += [
+            (excerpt.device(bits.lowest(alike)), alike) for alike in (readable ^ shared, shared) if alike
+        ]
     return found

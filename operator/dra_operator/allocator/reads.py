@@ -38,8 +38,8 @@ class _Name:
 
 
 @sealed
-class Part:
-    """A part of a slice: some of its columns."""
+class Excerpt:
+    """What is read of a slice: some of its columns."""
 
     content: Slice
     attributes: _Named
@@ -118,10 +118,10 @@ class Reads:
             projection = self._project(schema)
         return (schema, projection.pick(content.serials))
 
-    def part(self, content: Slice) -> Part:
+    def excerpt(self, content: Slice) -> Excerpt:
         """Return the part of a slice that is read."""
         projection = self._projections.get(content.schema) or self._project(content.schema)
-        return Part(
+        return Excerpt(
             content,
             [(name, content.attributes[name]) for name in projection.attributes],
             [(name, content.capacity[name]) for name in projection.capacity],
