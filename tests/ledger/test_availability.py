@@ -12,6 +12,8 @@ from dra_operator.inventory import Features, Inventory, PoolView, Views
 from dra_operator.ledger import Availability, Ledger, Log
 
 DEVICES = ("0", "1", "2")
+CONSUMED = {"a": {}, "b": {"memory": "1"}, "c": {"memory": "2"}}
+"""What the share of each claim consumes."""
 
 
 def pool_slice(node: str, devices: tuple[str, ...], *, counters: bool) -> Any:
@@ -41,6 +43,17 @@ def counter_slice(node: str) -> Any:
     return read_object({"metadata": {"name": f"{node}-counters"}, "spec": spec}, "ResourceSlice")
 
 
+def wide_slice(node: str, devices: tuple[str, ...]) -> Any:
+    """Return one node's slice of a pool of two nodes, each of which sees another view of it."""
+    spec = {
+        "driver": "gpu",
+        "pool": {"name": "wide", "generation": 1, "resourceSliceCount": 2},
+        "devices": [{"name": name, "allowMultipleAllocations": name == "2"} for name in devices],
+        "nodeName": node,
+    }
+    return read_object({"metadata": {"name": f"{node}-wide"}, "spec": spec}, "ResourceSlice")
+
+
 def claim(name: str, results: list[tuple[str, str]]) -> Any:
     """Return a claim that holds these devices, the shareable one as a share."""
     listed = [
@@ -48,7 +61,7 @@ def claim(name: str, results: list[tuple[str, str]]) -> Any:
             "driver": "gpu",
             "pool": node,
             "device": device,
-            **({"shareID": f"{name}-{node}"} if device == "2" else {}),
+            **({"shareID": f"{name}-{node}", "consumedCapacity": CONSUMED[name]} if device == "2" else {}),
         }
         for node, device in results
     ]
@@ -60,7 +73,7 @@ EVENT = st.one_of(
     st.tuples(
         st.just("claim"),
         st.sampled_from("abc"),
-        st.lists(st.sampled_from(list(product(("n1", "n2"), DEVICES))), max_size=3, unique=True),
+        st.lists(st.sampled_from(list(product(("n1", "n2", "wide"), DEVICES))), max_size=4, unique=True),
     ),
     st.tuples(st.just("gone"), st.sampled_from("abc"), st.just(None)),
     st.tuples(
@@ -99,11 +112,13 @@ def check(availability: Availability) -> None:
 def check_view(availability: Availability, view: PoolView) -> None:
     """Check what one pool view says is free, and what is left of its counters."""
     ledger = availability.ledger
-    names = [name for content in view.slices for name in content.names]
-    for position, name in enumerate(names):
-        assert bool(view.free >> position & 1) == (not ledger.is_exclusive(view.key, name))
+    published = [name for content in view.slices for name in content.names]
+    for position, name in enumerate(published):
+        assert bool(view.free >> position & 1) == (name not in ledger.held(view.key))
+        assert bool(view.charged >> position & 1) == bool(ledger.consumed(view.key, name))
     if view.counters is not None:
-        used = [draw for name in ledger.used(view.key) for draw in view.counters.draws.get(name, ())]
+        names = {*ledger.held(view.key), *ledger.shared(view.key)}
+        used = [draw for name in names for draw in view.counters.draws.get(name, ())]
         left = list(view.counters.totals)
         for draw in used:
             for position, amount in draw.amounts:
@@ -121,6 +136,8 @@ def test_free_devices_counters_and_nodes_follow_every_event(events: list[tuple[A
     for node in ("n1", "n2"):
         inventory.put(read_object({"metadata": {"name": node}}, "Node"))
         inventory.put(counter_slice(node))
+    inventory.put(wide_slice("n1", ("0", "2")))
+    inventory.put(wide_slice("n2", ("1",)))
     availability = Availability(Views(inventory, Features.all_on()), ledger)
     for (kind, name, content), refresh in events:
         if kind == "claim":

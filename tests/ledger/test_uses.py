@@ -12,7 +12,7 @@ def test_an_allocated_claim_holds_its_devices(ledger: Ledger, holding: Any) -> N
     """The status of a claim is what counts."""
     ledger.put(holding("a", "1", "2"))
 
-    assert ledger.is_exclusive(POOL, "1")
+    assert "1" in ledger.held(POOL)
     assert ledger.owners("gpu", "pool", "2") == (("team", "a"),)
 
 
@@ -21,7 +21,7 @@ def test_a_deallocated_claim_holds_nothing(ledger: Ledger, holding: Any) -> None
     ledger.put(holding("a", "1"))
     ledger.put(holding("a"))
 
-    assert not ledger.is_exclusive(POOL, "1")
+    assert "1" not in ledger.held(POOL)
     assert ledger.owners("gpu", "pool", "1") == ()
 
 
@@ -29,7 +29,7 @@ def test_admin_access_holds_nothing(ledger: Ledger, holding: Any) -> None:
     """It takes nothing away from anybody."""
     ledger.put(holding("a", {"device": "1", "adminAccess": True}))
 
-    assert ledger.used(POOL) == {}
+    assert not ledger.held(POOL)
 
 
 def test_shares_add_up(ledger: Ledger, holding: Any) -> None:
@@ -41,8 +41,8 @@ def test_shares_add_up(ledger: Ledger, holding: Any) -> None:
 
     assert both == {"memory": 3 * 2**30 * 10**9, "cores": 3 * 10**9}
     assert ledger.consumed(POOL, "1")["memory"] == 2**30 * 10**9
-    assert ledger.has_shares(POOL, "1")
-    assert not ledger.is_exclusive(POOL, "1")
+    assert "1" in ledger.shared(POOL)
+    assert "1" not in ledger.held(POOL)
 
 
 def test_without_the_feature_a_share_is_the_whole_device(holding: Any) -> None:
@@ -50,21 +50,21 @@ def test_without_the_feature_a_share_is_the_whole_device(holding: Any) -> None:
     ledger = Ledger(shares=False)
     ledger.put(holding("a", SHARE))
 
-    assert ledger.is_exclusive(POOL, "1")
+    assert "1" in ledger.held(POOL)
 
 
 def test_an_assumption_counts_until_it_is_withdrawn(ledger: Ledger, holding: Any) -> None:
     """What we decided is used before the API server says so."""
     ledger.put(holding("a"))
     ledger.assume("team", "a", holding("a", "1").status.allocation)
-    held = ledger.is_exclusive(POOL, "1")
+    held = "1" in ledger.held(POOL)
     ledger.put(holding("a"))
-    still = ledger.is_exclusive(POOL, "1")
+    still = "1" in ledger.held(POOL)
     ledger.withdraw("team", "a")
 
     assert held
     assert still
-    assert not ledger.is_exclusive(POOL, "1")
+    assert "1" not in ledger.held(POOL)
 
 
 def test_a_written_allocation_supersedes_the_assumption(ledger: Ledger, holding: Any) -> None:
@@ -72,8 +72,8 @@ def test_a_written_allocation_supersedes_the_assumption(ledger: Ledger, holding:
     ledger.assume("team", "a", holding("a", "1").status.allocation)
     ledger.put(holding("a", "2"))
 
-    assert not ledger.is_exclusive(POOL, "1")
-    assert ledger.is_exclusive(POOL, "2")
+    assert "1" not in ledger.held(POOL)
+    assert "2" in ledger.held(POOL)
 
 
 def test_a_confirmed_assumption_is_no_change(ledger: Ledger, holding: Any) -> None:
@@ -92,7 +92,7 @@ def test_a_claim_that_is_gone_takes_its_assumption_with_it(ledger: Ledger, holdi
     ledger.assume("team", "a", holding("a", "1").status.allocation)
     ledger.remove("team", "a")
 
-    assert ledger.used(POOL) == {}
+    assert not ledger.held(POOL)
 
 
 def test_two_exclusive_claims_collide(ledger: Ledger, holding: Any) -> None:

@@ -199,7 +199,7 @@ class NodeState:
         if self._shares.get((pick.pool, pick.position)):
             return True
         view = self.view.pools[pick.pool]
-        return self.availability.ledger.has_shares(view.key, pick.content.names[pick.index])
+        return pick.content.names[pick.index] in self.availability.ledger.shared(view.key)
 
     def _charge(self, pick: Pick) -> bool:
         """Take the device's counters, and a place in its counter sets; False if there is none."""

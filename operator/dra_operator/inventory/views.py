@@ -62,8 +62,9 @@ class PoolView:
         number = bisect_right(self.offsets, position) - 1
         return self.slices[number], position - self.offsets[number]
 
-    def position(self, device: str) -> int | None:
-        """Return the position of a device, or None if the view has not got it."""
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """The positions of the devices by name."""
         positions = self._positions
         if positions is None:
             if len(self.slices) == 1:
@@ -72,7 +73,7 @@ class PoolView:
                 names = (name for content in self.slices for name in content.names)
                 positions = {name: position for position, name in enumerate(names)}
             self._positions = positions
-        return positions.get(device)
+        return positions
 
 
 @dataclass(slots=True, eq=False)

@@ -7,7 +7,7 @@ last stopped.
 Source: docs/engine sections 3 to 5.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -114,16 +114,16 @@ class Availability:
             self.log.restart()
             self.nonempty = 0
         for view in changes.added:
-            used = self.ledger.used(view.key)
+            held, shared = self.ledger.held(view.key), self.ledger.shared(view.key)
             view.free = bits.first(view.size)
-            for device, position in _used_in(view, used):
-                if self.ledger.is_exclusive(view.key, device):
-                    view.free &= ~(1 << position)
-                if self.ledger.consumed(view.key, device):
-                    view.charged |= 1 << position
+            for position in _positions(view, held):
+                view.free &= ~(1 << position)
+            charged = {device for device, shares in shared.items() if shares.amounts}
+            for position in _positions(view, charged):
+                view.charged |= 1 << position
             if view.counters is not None and view.counters not in self._counters:
                 state = self._counters[view.counters] = CounterState(view.counters)
-                state.set_used(used)
+                state.set_used({*held, *shared})
         self._take_indexes(changes)
         if any(view.counters is not None for view in changes.removed):
             alive = {
@@ -161,33 +161,34 @@ class Availability:
         """Bring devices up to date; return the nodes of views that gained, and of those that lost their last one."""
         opened = closed = helped = 0
         for pool, devices in touched.items():
-            used = self.ledger.used(pool)
+            held, shared = self.ledger.held(pool), self.ledger.shared(pool)
             index = self._by_device.get(pool)
-            views = () if index is not None else self.views.of_pool.get(pool, _NO_VIEWS).values()
-            counted = pool in self._layouts
-            for device, came_back in devices.items():
-                holders = used.get(device)
-                taken = holders is not None and holders.exclusive
-                for view in views if index is None else index.of(device):
-                    position = view.position(device)
-                    if position is None:
+            # Without an index the pool has one view or none.
+            seen = self.views.of_pool.get(pool, _NO_VIEWS).values()
+            for view, names in [(view, devices) for view in seen] if index is None else index.of(devices):
+                known = view.positions
+                here = taken = charged = 0
+                for device in names:
+                    if (position := known.get(device)) is None:
                         continue
                     bit = 1 << position
-                    view.free = view.free & ~bit if taken else view.free | bit
-                    if holders is not None and holders.consume:
-                        view.charged |= bit
-                    elif view.charged:
-                        view.charged &= ~bit
-                    if came_back:
+                    here |= bit
+                    if device in held:
+                        taken |= bit
+                    if device in shared and shared[device].amounts:
+                        charged |= bit
+                    if devices[device]:
                         helped |= view.nodes
-                    if view.free:
-                        opened |= view.nodes
-                    else:
-                        closed |= view.nodes
-                if counted:
-                    helped |= self._touch_counters(
-                        pool, device, used=holders is not None, came_back=came_back
-                    )
+                view.free = (view.free | here) & ~taken
+                view.charged = view.charged & ~here | charged
+                if view.free:
+                    opened |= view.nodes
+                else:
+                    closed |= view.nodes
+            if pool in self._layouts:
+                for device, came_back in devices.items():
+                    used = device in held or device in shared
+                    helped |= self._touch_counters(pool, device, used=used, came_back=came_back)
         if helped:
             self.log.append(helped)
         return opened, closed
@@ -219,14 +220,14 @@ class Availability:
         self.nonempty = (self.nonempty & ~nodes) | nonempty
 
 
-def _used_in(view: PoolView, used: Mapping[str, object]) -> Iterator[tuple[str, int]]:
-    """Yield the devices of a view that are in use, with their positions; of a wide pool it has only a few."""
-    if len(used) < view.size:
-        for device in used:
-            if (position := view.position(device)) is not None:
-                yield device, position
+def _positions(view: PoolView, devices: Collection[str]) -> Iterator[int]:
+    """Yield the positions of those of some devices that a view has; of a wide pool it has only a few."""
+    if len(devices) < view.size:
+        for device in devices:
+            if (position := view.positions.get(device)) is not None:
+                yield position
         return
     for content, offset in zip(view.slices, view.offsets, strict=True):
         for index, device in enumerate(content.names):
-            if device in used:
-                yield device, offset + index
+            if device in devices:
+                yield offset + index

@@ -5,7 +5,7 @@ find the few views that show it without asking thousands. Views are kept by slic
 that a hundred nodes see is entered once. It is kept up to date as views come and go, so no claim has to wait for it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dra_operator.inventory import PoolView, Slice
@@ -38,13 +38,17 @@ class ViewIndex:
                 del self._views[content.serial]
                 self._drop_names(content)
 
-    def of(self, device: str) -> Iterable[PoolView]:
-        """Return the views that have a device."""
-        serials = self._slices.get(device, ())
-        if len(serials) == 1:
-            return self._views[serials[0]]
-        # Each view comes once: a pool with two devices of one name in a view is invalid, and its views have none.
-        return [view for serial in serials for view in self._views[serial]]
+    def of(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, Sequence[str]]]:
+        """Return the views that have any of some devices, and which."""
+        found: dict[PoolView, list[str]] = {}
+        for device in devices:
+            for serial in self._slices.get(device, ()):
+                for view in self._views[serial]:
+                    if (names := found.get(view)) is None:
+                        found[view] = [device]
+                    else:
+                        names.append(device)
+        return found.items()
 
     def _enter_names(self, content: Slice) -> None:
         entry = (content.serial,)
