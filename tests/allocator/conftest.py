@@ -68,10 +68,12 @@ class Scene:
         selectors = [{"cel": {"expression": item}} for item in expressions]
         self.put("DeviceClass", name, spec={"selectors": selectors, **spec})
 
-    def claim(self, *requests: dict[str, Any], name: str = "claim", **devices: Any) -> Any:
-        """Return a claim of namespace `team` with these requests; more fields go beside them."""
+    def claim(
+        self, *requests: dict[str, Any], name: str = "claim", namespace: str = "team", **devices: Any
+    ) -> Any:
+        """Return a claim with these requests; more fields go beside them."""
         spec = {"devices": {"requests": list(requests), **devices}}
-        body = {"metadata": {"name": name, "namespace": "team"}, "spec": spec}
+        body = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
         return apply_defaults(read_object(body, "ResourceClaim"))
 
     def decide(self, *claims: Any, nodes: list[str] | None = None) -> Decision:

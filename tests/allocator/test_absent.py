@@ -188,5 +188,5 @@ def test_what_no_device_has_is_told_while_devices_are_in_use(gpus: Any, ask: Any
 
     assert found.reason is Reason.DEVICE_IN_USE
     assert found.message.endswith(
-        f"4 in use by 4 claims; attribute {DRIVER}/typo is on 0 of 4 matching devices"
+        f"4 in use by 4 claims (user-0, user-1, user-2, 1 more); attribute {DRIVER}/typo is on 0 of 4 matching devices"
     )

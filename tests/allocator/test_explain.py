@@ -63,13 +63,13 @@ def test_a_class_that_no_device_belongs_to(gpus: Any, ask: Any) -> None:
 
 
 def test_devices_in_use(gpus: Any, ask: Any) -> None:
-    """By how many claims."""
+    """By how many claims, and which."""
     for name in "ab":
         gpus.use(name, ask("r", 4))
     found = gpus.explain(gpus.claim(ask()))
 
     assert found.reason is Reason.DEVICE_IN_USE
-    assert found.message == "request r: 16 devices published, 8 in class gpu, 8 in use by 2 claims"
+    assert found.message == "request r: 16 devices published, 8 in class gpu, 8 in use by 2 claims (a, b)"
 
 
 def test_not_enough_on_one_node(gpus: Any, ask: Any) -> None:
@@ -79,7 +79,7 @@ def test_not_enough_on_one_node(gpus: Any, ask: Any) -> None:
 
     assert found.reason is Reason.NOT_ENOUGH_DEVICES
     assert found.message == (
-        "request r: 16 devices published, 8 in class gpu, 1 in use by 1 claim, 7 left, at most 4 on one node, "
+        "request r: 16 devices published, 8 in class gpu, 1 in use by 1 claim (a), 7 left, at most 4 on one node, "
         "5 requested"
     )
 
@@ -212,7 +212,9 @@ def test_exhausted_capacity(scene: Any, ask: Any) -> None:
     found = scene.explain(scene.claim(ask("r", 1, **wants)))
 
     assert found.reason is Reason.CAPACITY_EXHAUSTED
-    assert found.message.endswith("1 without enough capacity left (memory 10Gi left < 30Gi on 1)")
+    assert found.message.endswith(
+        "1 without enough capacity left (memory 10Gi left < 30Gi on 1; in use by 1 claim: a)"
+    )
 
 
 def test_exhausted_counters(scene: Any, ask: Any) -> None:
@@ -227,7 +229,8 @@ def test_exhausted_counters(scene: Any, ask: Any) -> None:
 
     assert found.reason is Reason.COUNTERS_EXHAUSTED
     assert found.message.endswith(
-        "1 in use by 1 claim, 1 without enough left of their counters (set/memory 10Gi left < 30Gi on 1)"
+        "1 in use by 1 claim (holder), 1 without enough left of their counters "
+        "(set/memory 10Gi left < 30Gi on 1; in use by 1 claim: holder)"
     )
 
 
@@ -257,27 +260,9 @@ def test_an_alternative_whose_selector_fails_is_told_among_the_others(gpus: Any,
     found = gpus.explain(gpus.claim({"name": "gpu", "firstAvailable": alternatives}))
 
     assert found.reason is Reason.DEVICE_IN_USE
-    assert "8 in use by 2 claims; typo: selector #0 fails on device gpu.example.com/n1/d0" in found.message
-
-
-def test_devices_whose_group_differs_from_those_in_use(scene: Any, ask: Any) -> None:
-    """They cannot be used beside them."""
-    scene.nodes("n1")
-    counters = [{"name": "set", "counters": {"memory": {"value": "80Gi"}}}]
-    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters)
-    uses = [
-        [{"counterSet": "set", "counters": {"memory": {"value": "1Gi"}}, "compatibilityGroups": [group]}]
-        for group in "xy"
-    ]
-    scene.slice(
-        "s", gpu("a", consumesCounters=uses[0]), gpu("b", consumesCounters=uses[1]), nodeName="n1", count=2
-    )
-    scene.use("holder", ask())
-    found = scene.explain(scene.claim(ask()))
-
-    assert found.reason is Reason.GROUP_INCOMPATIBLE
-    assert found.message.endswith(
-        "1 in use by 1 claim, 1 incompatible with devices in use (group y beside group x on 1)"
+    assert (
+        "8 in use by 2 claims (a, b); typo: selector #0 fails on device gpu.example.com/n1/d0"
+        in found.message
     )
 
 
@@ -446,7 +431,7 @@ def test_a_selector_that_fails_on_some_devices_keeps_only_those_away(gpus: Any, 
     found = gpus.explain(gpus.claim(ask("r", 1, 'device.attributes["gpu.example.com"].model == "a"')))
 
     assert found.reason is Reason.DEVICE_IN_USE
-    assert found.message.endswith("1 match selector #0 (no such key: model on 1), 1 in use by 1 claim")
+    assert found.message.endswith("1 match selector #0 (no such key: model on 1), 1 in use by 1 claim (a)")
 
 
 def test_classes_with_equal_selectors_keep_their_names(gpus: Any, ask: Any) -> None:
@@ -474,7 +459,7 @@ def test_an_explanation_follows_the_state(gpus: Any, ask: Any) -> None:
     after = gpus.explain(claim)
 
     assert "8 left" in before.message
-    assert "4 in use by 1 claim, 4 left" in after.message
+    assert "4 in use by 1 claim (a), 4 left" in after.message
 
 
 def test_an_allocation_needs_no_explanation(gpus: Any, ask: Any) -> None:

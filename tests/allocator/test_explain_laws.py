@@ -113,8 +113,12 @@ def _allocator(world: World) -> Allocator:
             [_claim([{"count": 1, "selectors": [], "memory": 0, "tolerates": True}], (), name)]
         )
         if isinstance(decision, Allocated):
-            ledger.assume("ns", name, decision.results[0])
+            ledger.assume(_namespace(name), name, decision.results[0])
     return made
+
+
+def _namespace(user: str) -> str:
+    return "other" if user == "user-1" else "ns"
 
 
 def _claim(wanted: list[dict[str, Any]], bound: Any, name: str = "claim") -> Any:
@@ -164,15 +168,17 @@ def test_the_numbers_add_up(world: World, wanted: dict[str, Any]) -> None:
     stages = [match["published"], match["in_class"], *re.findall(r"(\d+) match", match["selectors"])]
     numbers = list(map(int, stages))
     every = sum(map(len, world.pools.values()))
-    kept = [int(number) for number in re.findall(r", (\d+) [a-z]", match["obstacles"])]
+    kept = [
+        int(number) for number in re.findall(r", (\d+) [a-z]", re.sub(r"\(.*?\)", "", match["obstacles"]))
+    ]
     left = int(match["left"] or 0)
 
     assert numbers == sorted(numbers, reverse=True)
     assert numbers[0] == every
     if numbers[-1]:
         assert sum(kept) + left == numbers[-1]
-    for text, count in re.findall(r"(\d+) [a-z ]+\(([^)]*)\)", match["obstacles"]):
-        assert sum(map(int, re.findall(r" on (\d+)(?:,|$)", count))) == int(text)
+    for text, count in re.findall(r", (\d+) [a-z ]+\(([^)]*)\)", match["obstacles"]):
+        assert sum(map(int, re.findall(r" on (\d+)(?:[,;]|$)", count))) == int(text)
     if match["requested"]:
         assert int(match["together"] or match["most"] or 0) < int(match["requested"]) == wanted["count"]
         assert int(match["together"] or -1) < int(match["most"] or 0) <= left
@@ -281,3 +287,43 @@ def test_requests_that_are_named_are_stuck(world: World, wanted: list[dict[str, 
         alone = _explain(world, [wanted[int(name[1:])]])
         assert alone is not None
         assert alone.reason == reason != found.reason
+
+
+def _holders(text: str) -> tuple[int, set[str]]:
+    """Return how many claims a line says use what is wanted, and the names of those it names."""
+    phrases = re.findall(
+        r"in use by (\d) claims?( of other namespaces| of another namespace)?[ :(]*([^;)]*)\)?", text
+    )
+    named = {name for _, _, names in phrases for name in re.findall(r"user-\d", names)}
+    for number, all_others, names in phrases:
+        others = number if all_others else (re.findall(r"(\d) of (?:an)?other", names) or [0])[0]
+        assert int(number) == int(others) + len(re.findall(r"user-\d", names))
+        assert int(others) <= 1
+    return len(phrases), named
+
+
+@settings(max_examples=150)
+@given(worlds, requests, st.integers(0, 2))
+def test_claims_are_named_that_use_what_is_wanted(world: World, wanted: dict[str, Any], left: int) -> None:
+    """When one of them is gone the line is another one; when another claim is, it is the same."""
+    made = _allocator(world)
+    claim = _claim([wanted], ())
+    decision = made.allocate([claim])
+    (before, *_) = made.explain((claim,), decision) or (None,)
+    user = f"user-{left}"
+    if before is None or not made.ledger.version or " published, " not in before.message:
+        return
+    phrases, named = _holders(before.message)
+    version = made.ledger.version
+    made.ledger.withdraw(_namespace(user), user)
+    if made.ledger.version == version:
+        assert user not in named
+        return
+    (after, *_) = made.explain((claim,), made.allocate([claim])) or (None,)
+
+    assert "user-1" not in before.message
+    if user in named:
+        assert after != before
+    elif user != "user-1" and phrases and "together" not in before.message:
+        # What draws on the same counters as those that are left is not told by name.
+        assert after == before

@@ -18,7 +18,7 @@ SERIAL = 'device.attributes["gpu.example.com"].serial {} "{}"'
 def part(published: int = 8, *details: str) -> Part:
     """Return a part with details."""
     in_class = Refused(Reason.CLASS_MATCHES_NO_DEVICE, len(details), details, (1,) * len(details), None)
-    return Part(published, 8, 0, 0, 0, in_class, (), (), (0,), (0,), (0,), len(details))
+    return Part(published, 8, 0, 0, 0, in_class, (), (), (), (0,), (0,), len(details))
 
 
 def parts_of(*items: Part) -> dict[Group, Part]:
@@ -164,7 +164,9 @@ def test_claims_that_say_the_same_of_all_pools_share_their_parts(
 ) -> None:
     """All devices are in use, on every node, for every one of them."""
     for number in range(0, 20, 2):
-        assert explain_own(number).endswith("12 match selector #0, 12 in use by 12 claims")
+        assert explain_own(number).endswith(
+            "12 match selector #0, 12 in use by 12 claims (holder-0a, holder-0b, holder-1a, 9 more)"
+        )
     parts = [part for kept, _ in maker(unlike)._parts._known.values() for part in kept.values()]
 
     assert len(parts) == 10 * NODES
@@ -233,7 +235,7 @@ def test_owners_of_many_sets_of_devices_are_not_all_kept(
     groups = maker(unlike)._census.grouping(frozenset(["gpu.example.com/serial"])).groups.values()
     memories = [item._owners for group in groups for item in (group, *group.members.values()) if item._owners]
 
-    assert [text.rpartition(", ")[2] for text in told] == [
+    assert [text.rpartition(" (")[0].rpartition(", ")[2] for text in told] == [
         "6 in use by 6 claims",
         "6 in use by 6 claims",
         "12 in use by 12 claims",

@@ -140,7 +140,7 @@ def test_other_requests_that_do_not_fit_are_named_with_their_reason(scene: Any, 
 
     assert (found.reason, found.request) == (Reason.DEVICE_IN_USE, "x")
     assert found.message == (
-        "request x: 1 device published, 1 in class gpu, 1 in use by 1 claim; "
+        "request x: 1 device published, 1 in class gpu, 1 in use by 1 claim (holder); "
         "request z does not fit either (SelectorMatchesNoDevice)"
     )
 

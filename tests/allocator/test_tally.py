@@ -24,7 +24,7 @@ def test_a_claim_that_waits_in_vain_is_told_so(pair: Any, ask: Any) -> None:
 
     assert found.reason is Reason.NOT_ENOUGH_DEVICES
     assert found.message == (
-        "request r: 4 devices published, 4 in class gpu, 4 in use by 4 claims, 3 requested, "
+        "request r: 4 devices published, 4 in class gpu, 4 in use by 4 claims (n1-a, n1-b, n2-a, 1 more), 3 requested, "
         "at most 2 on one node if none were in use"
     )
 
@@ -44,4 +44,4 @@ def test_a_claim_that_would_fit_then_waits_for_devices_in_use(pair: Any, ask: An
     found = pair.explain(pair.claim(ask("r", 2)))
 
     assert found.reason is Reason.DEVICE_IN_USE
-    assert found.message.endswith("4 in use by 4 claims")
+    assert found.message.endswith("4 in use by 4 claims (n1-a, n1-b, n2-a, 1 more)")

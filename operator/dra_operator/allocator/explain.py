@@ -14,6 +14,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.disagreement import Bound, most_that_agree, tell_disagreement
 from dra_operator.allocator.failures import Source, failing, in_class, in_request, invalid
+from dra_operator.allocator.holders import tell_holders
 from dra_operator.allocator.plan import Alternative, ClaimPlan, ConstraintPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.reduced import (
@@ -35,6 +36,7 @@ Fits = Callable[[Sequence[ClaimPlan], Budget], str | None]
 
 _MAX_KNOWN = 4096
 _MAX_ABSENT = 1024
+_MAX_TALLIES = 64
 
 _OBSTACLES = {
     Reason.POOL_INCOMPLETE: "in pools that are being updated",
@@ -61,13 +63,15 @@ class Explainer:
     _known: dict[object, Explanation] = field(default_factory=dict)
     _absent: dict[object, tuple[int, str]] = field(default_factory=dict)
     _names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+    _tallies: dict[object, Tally] = field(default_factory=dict)
     _versions: tuple[int, int] = (-1, -1)
 
     def explain(self, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
         """Return why one of some claims, which fit nowhere together, is not allocated."""
         self._forget_if_changed()
         plan = plans[number]
-        key = (plan.signature, _names(plan), len(plans))
+        # Claims are named to those of their own namespace.
+        key = (plan.signature, _names(plan), len(plans), plan.key[0])
         if (found := self._known.get(key)) is not None:
             return found
         try:
@@ -86,6 +90,7 @@ class Explainer:
         versions = (self.inventory.version, self.tallies.availability.ledger.version)
         if versions != self._versions:
             self._known.clear()
+            self._tallies.clear()
             if versions[0] != self._versions[0]:
                 # What is published changes less often than what is in use.
                 self._absent.clear()
@@ -139,7 +144,7 @@ class Explainer:
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text, request.name)
         told: list[tuple[Reason, str]] = []
         for item in request.alternatives:
-            tally = self.tallies.make(item, budget)
+            tally = self._tally(item, budget)
             failure = self._tell_failure(plan, item, tally)
             if failure is not None and not request.prioritized:
                 return failure
@@ -157,6 +162,15 @@ class Explainer:
         ]
         # The first alternative is what the user wants most; its reason stands for all.
         return Explanation(told[0][0], f"request {request.name}: {'; '.join(texts)}{never}", request.name)
+
+    def _tally(self, item: Alternative, budget: Budget) -> Tally:
+        """Return the tally of an alternative, the same for all claims of any namespace while nothing changes."""
+        key = (item.key.serial, item.admin_access)
+        if (found := self._tallies.get(key)) is None:
+            if len(self._tallies) >= _MAX_TALLIES:
+                self._tallies.clear()
+            found = self._tallies[key] = self.tallies.make(item, budget)
+        return found
 
     def _tell_never(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
         """Return what would keep a request waiting if all devices were free: constraints on what none of them has."""
@@ -350,7 +364,7 @@ class Explainer:
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
         obstacles = sorted(tally.obstacles.values(), key=lambda item: _ORDER.index(item.reason))
         for obstacle in obstacles:
-            detail = self._detail(alternative, obstacle, tally, budget)
+            detail = self._detail(plan, obstacle, tally, budget)
             text += f", {obstacle.count} {_OBSTACLES[obstacle.reason]}{detail}"
         reason, rest = self._tell_left(plan, tally, obstacles[-1].reason if obstacles else None, budget)
         return reason, text + rest
@@ -379,10 +393,14 @@ class Explainer:
             text += f", at most {tally.most_if_free} on one node if none were in use"
         return Reason.NOT_ENOUGH_DEVICES, text
 
-    def _detail(self, alternative: Alternative, obstacle: Obstacle, tally: Tally, budget: Budget) -> str:
-        if obstacle.reason is Reason.DEVICE_IN_USE:
-            return f" by {len(tally.claims)} claim{'s' if len(tally.claims) != 1 else ''}"
+    def _detail(self, plan: ClaimPlan, obstacle: Obstacle, tally: Tally, budget: Budget) -> str:
+        if claims := tally.holders.get(obstacle.reason):
+            count, names = tell_holders(claims, plan.key[0])
+            if obstacle.reason is Reason.DEVICE_IN_USE:
+                return f" {count} ({names})" if names else f" {count}"
+            return obstacle.detail(f"; in use {count}: {names}" if names else f"; in use {count}")
         if obstacle.reason is Reason.DEVICE_TAINTED:
+            alternative = plan.requests[0].alternatives[0]
             taints = obstacle.details.keys()
             rules = tell_rules(taints, alternative, self.inventory, self.tallies.candidates, budget)
             return obstacle.detail(tell_tolerations(taints, alternative.tolerations) + rules)

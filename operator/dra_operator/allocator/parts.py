@@ -46,8 +46,9 @@ class Refused(NamedTuple):
 class Part(NamedTuple):
     """What one pool of a group adds to a tally.
 
-    `obstacles` stand in the order in which they were met. `kept` holds the devices that uses keep away, a set for each
-    place; `left_on` the number of those left, for each slot, and `free_on` what that would be if no device were in use.
+    `obstacles` stand in the order in which they were met. `held` names, for each that is due to uses, the devices whose
+    uses these are, a set for each place; `left_on` the number of those left, for each slot, and `free_on` what that
+    would be if no device were in use.
     `texts` says how many details there are.
     """
 
@@ -59,7 +60,7 @@ class Part(NamedTuple):
     class_details: Refused
     selectors: tuple[Refused, ...]
     obstacles: tuple[Refused, ...]
-    kept: tuple[int, ...]
+    held: tuple[tuple[Reason, tuple[int, ...]], ...]
     left_on: tuple[int, ...]
     free_on: tuple[int, ...]
     texts: int

@@ -6,26 +6,24 @@ of each pool, whichever node they are on.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from operator import or_
 
 from dra_operator.allocator import comparison
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.candidates import Candidates, untolerated
-from dra_operator.allocator.capacity import CapacityError, Consumed, has_room, refusal
-from dra_operator.allocator.census import Census, Group, Grouping, Place, PoolRecord, Projection
+from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.census import Census, Group, Grouping, PoolRecord, Projection
 from dra_operator.allocator.decision import AbortedError
+from dra_operator.allocator.obstacles import USES, Obstacles
 from dra_operator.allocator.parts import Failure, Part, Parts, Refused
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.selectors import SelectorAnswers
-from dra_operator.allocator.tainted import taint_text
-from dra_operator.api.quantity import NANO, Family, family, format_amount
-from dra_operator.inventory import Inventory, Slice, Verdict, bits
-from dra_operator.ledger import Availability
+from dra_operator.inventory import Inventory, Slice, bits
+from dra_operator.ledger import Availability, ClaimKey
 
 _MAX_DETAILS = 3
-_MEBI = 2**20 * NANO
 _MAX_TOLD = 131_072
 """How many texts are kept of what slices lack."""
 
@@ -71,7 +69,7 @@ class Tally:
     the devices that are left by node, those usable on several nodes by each; `rivals` are those of them that draw on
     counters, so that one may leave too little for the next, and `grouped` those of them whose slice has compatibility
     groups. `most_on_a_node` are left on one node, and `most_if_free`
-    would be if no device were in use. `claims` are those that hold devices in use.
+    would be if no device were in use. `holders` are, by obstacle, the claims whose devices it is due to.
     """
 
     published: int = 0
@@ -84,16 +82,12 @@ class Tally:
     grouped: int = 0
     most_on_a_node: int = 0
     most_if_free: int = 0
-    claims: set[tuple[str, str]] = field(default_factory=set)
+    holders: dict[Reason, set[ClaimKey]] = field(default_factory=dict)
 
     @property
     def selected(self) -> int:
         """The devices that all selectors select."""
         return self.in_class - sum(item.count for item in self.selectors)
-
-
-Refusal = tuple[Reason, int, str]
-"""A reason, the devices it refuses, and a detail."""
 
 
 @dataclass(slots=True)
@@ -110,6 +104,10 @@ class TallyMaker:
     _texts: int = 0
     _parts: Parts = field(default_factory=Parts)
     _census: Census | None = None
+    _obstacles: Obstacles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._obstacles = Obstacles(self.availability, self.candidates)
 
     def make(self, alternative: Alternative, budget: Budget) -> Tally:
         """Return the tally of an alternative. Raises AbortedError if the time is used up."""
@@ -123,13 +121,14 @@ class TallyMaker:
         parts = self._count_all(alternative, grouping, budget)
         for group, part in parts.items():
             _add(total, part, group)
-            if any(part.kept):
-                total.claims |= group.owners(self.availability, part.kept)
+            for reason, devices in part.held:
+                owners = group.owners(self.availability, devices)
+                total.holders.setdefault(reason, set()).update(owners)
         shapes = grouping.shapes(self.availability.views)
         if total.left:
             each = (sum([parts[group].left_on[slot] for group, slot in shape]) for shape in shapes)
             total.most_on_a_node = total.most_if_free = max(each, default=0)
-        if not _FREED.isdisjoint(total.obstacles):
+        if not USES.isdisjoint(total.obstacles):
             each = (sum([parts[group].free_on[slot] for group, slot in shape]) for shape in shapes)
             total.most_if_free = max(each, default=0)
         return total
@@ -172,13 +171,12 @@ class TallyMaker:
         tally.selectors = [
             Obstacle(Reason.SELECTOR_MATCHES_NO_DEVICE) for _ in alternative.key.content.request_selectors
         ]
-        kept: list[int] = []
+        held: dict[Reason, list[int]] = {}
         left = [0] * len(record.slots)
         free = [0] * len(record.slots)
         for number, place in enumerate(record.places):
             selected = self._select(tally, alternative, number, place.content, budget)
-            remaining, freed, in_use = self._obstruct(tally, alternative, record, place, selected)
-            kept.append(in_use)
+            remaining, freed = self._obstruct(tally, alternative, record, number, selected, held=held)
             tally.left += remaining.bit_count()
             rivals = (remaining & place.content.counted).bit_count()
             tally.rivals += rivals
@@ -196,7 +194,7 @@ class TallyMaker:
             class_details=tally.class_details.refused(),
             selectors=tuple([item.refused() for item in tally.selectors]),
             obstacles=tuple([item.refused() for item in tally.obstacles.values()]),
-            kept=tuple(kept),
+            held=tuple([(reason, tuple(devices)) for reason, devices in held.items()]),
             left_on=tuple(left),
             free_on=tuple(free),
             texts=sum([len(item.details) for item in obstacles]),
@@ -266,112 +264,35 @@ class TallyMaker:
     # --- everything else
 
     def _obstruct(
-        self, tally: Tally, alternative: Alternative, record: PoolRecord, place: Place, devices: int
-    ) -> tuple[int, int, int]:
-        """Count what keeps the selected devices of a place away.
+        self,
+        tally: Tally,
+        alternative: Alternative,
+        record: PoolRecord,
+        number: int,
+        devices: int,
+        *,
+        held: dict[Reason, list[int]],
+    ) -> tuple[int, int]:
+        """Count what keeps the selected devices of a place away, and add to `held` what it is due to.
 
-        Returns those left, those that would be left as well if no device were in use, and those that uses keep.
+        Returns those left, and those that would be left as well if no device were in use.
         """
-        freed = in_use = 0
-        steps = (self._pool, self._amounts, self._taints, self._nodes, self._operations, self._uses)
-        for step in (*steps, self._counters, self._shares):
-            if not devices:
-                break
-            for reason, refused, detail in step(alternative, record, place, devices):
-                obstacle = tally.obstacles.setdefault(reason, Obstacle(reason))
-                obstacle.count += refused.bit_count()
-                if detail:
-                    obstacle.details[detail] += refused.bit_count()
-                if reason in _USES:
-                    in_use |= refused
-                if reason in _FREED:
-                    freed |= refused
-                devices &= ~refused
-        return devices, freed, in_use
-
-    def _pool(self, _: Alternative, record: PoolRecord, _place: Place, devices: int) -> Iterator[Refusal]:
-        judgement = record.judgement
-        if judgement.verdict is not Verdict.COMPLETE:
-            incomplete = judgement.verdict is Verdict.INCOMPLETE
-            reason = Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID
-            yield reason, devices, f"{'/'.join(record.pool.key)}: {judgement.reason}"
-
-    def _amounts(
-        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
-    ) -> Iterator[Refusal]:
-        if not alternative.key.requests and not place.content.capacity:
-            return
-        for index in bits.each(devices):
-            consumed = self.candidates.consumed(alternative.key, place.content, index)
-            if isinstance(consumed, CapacityError):
-                yield Reason.CAPACITY_REQUEST_INVALID, 1 << index, str(consumed)
-            elif consumed is None:
-                yield Reason.CAPACITY_TOO_SMALL, 1 << index, self._refusal(alternative, place.content, index)
-
-    def _refusal(self, alternative: Alternative, content: Slice, index: int) -> str:
-        published = {name: column.values[index] for name, column in content.capacity.items()}
-        capacity = {name: value for name, value in published.items() if value is not None}
-        fractional = self.candidates.features.fractional_capacity_range
-        return refusal(alternative.key.requests, capacity, fractional=fractional)
-
-    def _taints(
-        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
-    ) -> Iterator[Refusal]:
-        tolerated = self.candidates.tolerated(alternative.key, place.content, devices)
-        for index in bits.each(devices & ~tolerated):
-            taint = untolerated(place.content.taints[index], alternative.tolerations)
-            assert taint is not None
-            yield Reason.DEVICE_TAINTED, 1 << index, taint_text(taint)
-
-    def _nodes(self, _: Alternative, _record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
-        for index in bits.each(devices & ~place.reachable):
-            yield Reason.NODE_UNUSABLE, 1 << index, place.unreachable[index]
-
-    def _operations(
-        self, _: Alternative, _record: PoolRecord, place: Place, devices: int
-    ) -> Iterator[Refusal]:
-        if not place.operations:
-            yield Reason.NODE_OPERATIONS_UNSUPPORTED, devices, "their nodes cannot skip node operations"
-
-    def _uses(self, alternative: Alternative, _: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
-        if not alternative.admin_access and (taken := devices & place.taken):
-            yield Reason.DEVICE_IN_USE, taken, ""
-
-    def _counters(self, _: Alternative, record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
-        layout = record.judgement.counters
-        state = None if layout is None else self.availability.find_counters(layout)
-        if layout is None or state is None:
-            return
-        content = place.content
-        for index in bits.each(devices & content.counted & ~(content.shareable & place.sharing)):
-            draw = layout.draw(content, index)
-            placed = state.placed()
-            apart = next(
-                (
-                    f"{_groups(groups)} beside {_groups(there.shared)}"
-                    for number, groups in draw.groups
-                    if (there := placed[number]) and not there.admits(groups)
-                ),
-                None,
-            )
-            if apart is not None:
-                yield Reason.GROUP_INCOMPATIBLE, 1 << index, apart
-                continue
-            short = next(((at, amount) for at, amount in draw.amounts if state.left[at] < amount), None)
-            if short is not None:
-                at, amount = short
-                yield Reason.COUNTERS_EXHAUSTED, 1 << index, _short(layout.names[at], state.left[at], amount)
-            elif state.overdrawn:
-                yield Reason.COUNTERS_EXHAUSTED, 1 << index, "a counter of the pool is overdrawn"
-
-    def _shares(
-        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
-    ) -> Iterator[Refusal]:
-        for index in bits.each(devices & place.sharing):
-            amounts = place.shared[index]
-            consumed = self.candidates.consumed(alternative.key, place.content, index)
-            if amounts and isinstance(consumed, Consumed) and not has_room(consumed, amounts, {}):
-                yield Reason.CAPACITY_EXHAUSTED, 1 << index, _exhausted(consumed, amounts)
+        freed = 0
+        place = record.places[number]
+        for reason, refused, detail, users in self._obstacles.each(alternative, record, place, devices):
+            obstacle = tally.obstacles.setdefault(reason, Obstacle(reason))
+            obstacle.count += refused.bit_count()
+            if detail:
+                obstacle.details[detail] += refused.bit_count()
+            if reason in USES:
+                freed |= refused
+                sets = held.setdefault(reason, [0] * len(record.places))
+                if users is None:
+                    sets[number] |= refused
+                else:
+                    sets[:] = map(or_, sets, users)
+            devices &= ~refused
+        return devices, freed
 
 
 def _comparison(answers: SelectorAnswers) -> comparison.Comparison | comparison.Reading | None:
@@ -411,27 +332,3 @@ def _join(total: Obstacle, part: Refused, group: Group) -> None:
     failure = replace(part.failure, content=first.places[part.failure.place].content)
     if total.failure is None or failure.order < total.failure.order:
         total.failure = failure
-
-
-_USES = frozenset((Reason.DEVICE_IN_USE, Reason.CAPACITY_EXHAUSTED))
-_FREED = _USES | {Reason.COUNTERS_EXHAUSTED, Reason.GROUP_INCOMPATIBLE}
-
-
-def _groups(names: frozenset[str]) -> str:
-    """Return the compatibility groups of a device, or those that the devices in use share."""
-    return f"group{'s' if len(names) > 1 else ''} {', '.join(sorted(names))}" if names else "no group"
-
-
-def _short(counter: tuple[str, str], left: int, wanted: int) -> str:
-    """Return what is left of a counter and what a device takes, in nano-units: memory shows by its round numbers."""
-    binary = wanted % _MEBI == left % _MEBI == 0
-    written = Family.BINARY if binary else Family.DECIMAL
-    return f"{'/'.join(counter)} {format_amount(left, written)} left < {format_amount(wanted, written)}"
-
-
-def _exhausted(consumed: Consumed, used: Mapping[str, int]) -> str:
-    for name, amount, value in consumed.amounts:
-        left = value - used.get(name, 0)
-        if left < amount.nano:
-            return f"{name} {format_amount(left, family(amount))} left < {amount.text}"
-    return ""

@@ -1,0 +1,206 @@
+"""Obstacles: what keeps devices that are selected from a request, in the order in which the allocator meets them.
+
+Each refusal says why, of which devices, and whose uses are the cause: of a device in use those who hold it; of counters
+that are used up those who hold the devices that draw on them.
+Source: docs/dra-semantics 3 and 4.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dra_operator.allocator.candidates import Candidates, untolerated
+from dra_operator.allocator.capacity import CapacityError, Consumed, has_room, refusal
+from dra_operator.allocator.census import Place, PoolRecord
+from dra_operator.allocator.plan import Alternative
+from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.tainted import taint_text
+from dra_operator.api.quantity import NANO, Family, family, format_amount
+from dra_operator.inventory import Slice, Verdict, bits
+from dra_operator.inventory.counters import CounterLayout, Draw
+from dra_operator.ledger import Availability
+
+_MEBI = 2**20 * NANO
+USES = frozenset(
+    (
+        Reason.DEVICE_IN_USE,
+        Reason.CAPACITY_EXHAUSTED,
+        Reason.COUNTERS_EXHAUSTED,
+        Reason.GROUP_INCOMPATIBLE,
+    )
+)
+"""The obstacles that would not be there if no device were in use."""
+_Users = tuple[int, ...] | None
+_NumbersOf = Callable[[Draw], Iterable[int]]
+
+
+class Refusal(NamedTuple):
+    """A reason, the devices it refuses, and a detail.
+
+    `users` holds the devices in use that it is due to, a set for each place of the pool; None where it is uses of those
+    that it refuses, or no use at all.
+    """
+
+    reason: Reason
+    devices: int
+    detail: str = ""
+    users: _Users = None
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacles:
+    """Finds what keeps devices away, by what is committed."""
+
+    availability: Availability
+    candidates: Candidates
+
+    def each(
+        self, alternative: Alternative, record: PoolRecord, place: Place, devices: int
+    ) -> Iterator[Refusal]:
+        """Yield what keeps some devices of a place away; no device is refused twice."""
+        steps = (self._pool, self._amounts, self._taints, self._nodes, self._operations, self._uses)
+        for step in (*steps, self._counters, self._shares):
+            if not devices:
+                break
+            for found in step(alternative, record, place, devices):
+                devices &= ~found.devices
+                yield found
+
+    def _pool(self, _: Alternative, record: PoolRecord, _place: Place, devices: int) -> Iterator[Refusal]:
+        judgement = record.judgement
+        if judgement.verdict is not Verdict.COMPLETE:
+            incomplete = judgement.verdict is Verdict.INCOMPLETE
+            reason = Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID
+            yield Refusal(reason, devices, f"{'/'.join(record.pool.key)}: {judgement.reason}")
+
+    def _amounts(
+        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
+    ) -> Iterator[Refusal]:
+        if not alternative.key.requests and not place.content.capacity:
+            return
+        for index in bits.each(devices):
+            consumed = self.candidates.consumed(alternative.key, place.content, index)
+            if isinstance(consumed, CapacityError):
+                yield Refusal(Reason.CAPACITY_REQUEST_INVALID, 1 << index, str(consumed))
+            elif consumed is None:
+                text = self._refusal(alternative, place.content, index)
+                yield Refusal(Reason.CAPACITY_TOO_SMALL, 1 << index, text)
+
+    def _refusal(self, alternative: Alternative, content: Slice, index: int) -> str:
+        published = {name: column.values[index] for name, column in content.capacity.items()}
+        capacity = {name: value for name, value in published.items() if value is not None}
+        fractional = self.candidates.features.fractional_capacity_range
+        return refusal(alternative.key.requests, capacity, fractional=fractional)
+
+    def _taints(
+        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
+    ) -> Iterator[Refusal]:
+        tolerated = self.candidates.tolerated(alternative.key, place.content, devices)
+        for index in bits.each(devices & ~tolerated):
+            taint = untolerated(place.content.taints[index], alternative.tolerations)
+            assert taint is not None
+            yield Refusal(Reason.DEVICE_TAINTED, 1 << index, taint_text(taint))
+
+    def _nodes(self, _: Alternative, _record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
+        for index in bits.each(devices & ~place.reachable):
+            yield Refusal(Reason.NODE_UNUSABLE, 1 << index, place.unreachable[index])
+
+    def _operations(
+        self, _: Alternative, _record: PoolRecord, place: Place, devices: int
+    ) -> Iterator[Refusal]:
+        if not place.operations:
+            text = "their nodes cannot skip node operations"
+            yield Refusal(Reason.NODE_OPERATIONS_UNSUPPORTED, devices, text)
+
+    def _uses(self, alternative: Alternative, _: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
+        if not alternative.admin_access and (taken := devices & place.taken):
+            yield Refusal(Reason.DEVICE_IN_USE, taken)
+
+    def _counters(self, _: Alternative, record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
+        layout = record.judgement.counters
+        state = None if layout is None else self.availability.find_counters(layout)
+        if layout is None or state is None:
+            return
+        content = place.content
+        placed = state.placed()
+        users: dict[tuple[Reason, int], _Users] = {}
+        for index in bits.each(devices & content.counted & ~(content.shareable & place.sharing)):
+            draw = layout.draw(content, index)
+            apart = next(
+                (
+                    (number, groups, there.shared)
+                    for number, groups in draw.groups
+                    if (there := placed[number]) and not there.admits(groups)
+                ),
+                None,
+            )
+            short = next(((at, amount) for at, amount in draw.amounts if state.left[at] < amount), None)
+            numbers_of: _NumbersOf = _counters_of
+            reason = Reason.COUNTERS_EXHAUSTED
+            if apart is not None:
+                reason, numbers_of = Reason.GROUP_INCOMPATIBLE, _sets_of
+                number, groups, shared = apart
+                text = f"{_groups(groups)} beside {_groups(shared)}"
+            elif short is not None:
+                number, amount = short
+                text = _short(layout.names[number], state.left[number], amount)
+            elif state.overdrawn:
+                number = next(at for at, left in enumerate(state.left) if left < 0)
+                text = f"counter {'/'.join(layout.names[number])} of the pool is overdrawn"
+            else:
+                continue
+            if (reason, number) not in users:
+                users[reason, number] = _using(record, layout, number, numbers_of)
+            yield Refusal(reason, 1 << index, text, users[reason, number])
+
+    def _shares(
+        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
+    ) -> Iterator[Refusal]:
+        for index in bits.each(devices & place.sharing):
+            amounts = place.shared[index]
+            consumed = self.candidates.consumed(alternative.key, place.content, index)
+            if amounts and isinstance(consumed, Consumed) and not has_room(consumed, amounts, {}):
+                yield Refusal(Reason.CAPACITY_EXHAUSTED, 1 << index, _exhausted(consumed, amounts))
+
+
+def _using(record: PoolRecord, layout: CounterLayout, number: int, numbers_of: _NumbersOf) -> tuple[int, ...]:
+    """Return the devices in use that draw on a counter, or on a counter set, by place."""
+    known = {content.serial for content in record.judgement.slices}
+    return tuple(
+        [
+            bits.of_positions(
+                index
+                for index in bits.each(place.content.counted & (place.taken | place.sharing))
+                if place.content.serial in known and number in numbers_of(layout.draw(place.content, index))
+            )
+            for place in record.places
+        ]
+    )
+
+
+def _counters_of(draw: Draw) -> Iterable[int]:
+    return [number for number, amount in draw.amounts if amount]
+
+
+def _sets_of(draw: Draw) -> Iterable[int]:
+    return [number for number, _ in draw.groups]
+
+
+def _groups(names: frozenset[str]) -> str:
+    """Return the compatibility groups of a device, or those that the devices in use share."""
+    return f"group{'s' if len(names) > 1 else ''} {', '.join(sorted(names))}" if names else "no group"
+
+
+def _short(counter: tuple[str, str], left: int, wanted: int) -> str:
+    """Return what is left of a counter and what a device takes, in nano-units: memory shows by its round numbers."""
+    binary = wanted % _MEBI == left % _MEBI == 0
+    written = Family.BINARY if binary else Family.DECIMAL
+    return f"{'/'.join(counter)} {format_amount(left, written)} left < {format_amount(wanted, written)}"
+
+
+def _exhausted(consumed: Consumed, used: Mapping[str, int]) -> str:
+    for name, amount, value in consumed.amounts:
+        left = value - used.get(name, 0)
+        if left < amount.nano:
+            return f"{name} {format_amount(left, family(amount))} left < {amount.text}"
+    return ""

@@ -1,0 +1,106 @@
+"""Whose uses keep devices from a claim, as its owner may read it."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Reason
+from dra_operator.allocator.holders import tell_holders
+
+SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}}
+WANTS = {"capacity": {"requests": {"memory": "30Gi"}}}
+
+
+@pytest.mark.parametrize(
+    ("claims", "told"),
+    [
+        (["team/a"], ("by 1 claim", "a")),
+        (["team/b", "team/a"], ("by 2 claims", "a, b")),
+        (["team/b", "team/d", "team/a", "team/e", "team/c"], ("by 5 claims", "a, b, c, 2 more")),
+        (["other/a"], ("by 1 claim of another namespace", "")),
+        (["other/a", "third/a"], ("by 2 claims of other namespaces", "")),
+        (["other/z", "team/a"], ("by 2 claims", "a, 1 of another namespace")),
+        (["other/y", "other/z", "team/a"], ("by 3 claims", "a, 2 of other namespaces")),
+    ],
+    ids=["one", "sorted", "many", "of another", "of others", "both", "several of both"],
+)
+def test_claims_of_the_same_namespace_are_named(claims: list[str], told: tuple[str, str]) -> None:
+    """Those of other namespaces are counted, whose names are not for everybody."""
+    namespaces_and_names = {tuple(claim.split("/")) for claim in claims}
+
+    assert tell_holders(namespaces_and_names, "team") == told  # type: ignore[arg-type]
+
+
+def test_claims_that_ask_the_same_are_told_of_their_own_namespace(scene: Any, ask: Any) -> None:
+    """One explanation does not do for both."""
+    scene.nodes("n1")
+    scene.slice("s", "a", "b")
+    scene.hold("mine", "a", "pool")
+    scene.hold("too", "b", "pool")
+    here = scene.explain(scene.claim(ask()))
+    there = scene.explain(scene.claim(ask(), namespace="other"))
+
+    assert here.message.endswith("2 in use by 2 claims (mine, too)")
+    assert there.message.endswith("2 in use by 2 claims of other namespaces")
+
+
+def test_holders_of_shares_do_not_use_whole_devices(scene: Any, ask: Any) -> None:
+    """Each obstacle is due to claims of its own."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "d", **SHARED}, {"name": "e", "capacity": SHARED["capacity"]})
+    scene.use("sharer", ask("r", 1, **WANTS))
+    scene.use("whole", ask("r", 1, **WANTS))
+    found = scene.explain(scene.claim(ask("r", 1, **WANTS)))
+
+    assert found.reason is Reason.CAPACITY_EXHAUSTED
+    assert found.message.endswith(
+        "1 in use by 1 claim (whole), 1 without enough capacity left "
+        "(memory 10Gi left < 30Gi on 1; in use by 1 claim: sharer)"
+    )
+
+
+def test_counters_are_in_use_by_those_whose_devices_draw_on_them(scene: Any, ask: Any) -> None:
+    """Wherever in the pool, and by nobody else; one that only shares is named like one that has a device alone."""
+    scene.nodes("n1")
+    totals = [{"name": f"set{n}", "counters": {"memory": {"value": "40Gi"}}} for n in range(2)]
+    scene.slice("c", count=3, sharedCounters=totals)
+    for n, name in enumerate("st"):
+        draw = [{"counterSet": f"set{n}", "counters": {"memory": {"value": "30Gi"}}}]
+        devices = [{"name": f"{kind}{n}", "consumesCounters": draw} for kind in ("full", "part")]
+        devices[0]["allowMultipleAllocations"] = True
+        scene.slice(name, *devices, count=3)
+    scene.hold("first", "full0", "pool")
+    scene.hold("second", "full1", "pool")
+    found = scene.explain(scene.claim(ask("r", 1, "device.allowMultipleAllocations == false")))
+
+    assert found.reason is Reason.COUNTERS_EXHAUSTED
+    assert found.message.endswith(
+        "2 without enough left of their counters (set0/memory 10Gi left < 30Gi on 1, "
+        "set1/memory 10Gi left < 30Gi on 1; in use by 2 claims: first, second)"
+    )
+
+
+def test_devices_whose_group_differs_from_those_in_use(scene: Any, ask: Any) -> None:
+    """They cannot be used beside them."""
+    scene.nodes("n1")
+    counters = [{"name": "set", "counters": {"memory": {"value": "80Gi"}}}]
+    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters)
+    uses = [
+        [{"counterSet": "set", "counters": {"memory": {"value": "1Gi"}}, "compatibilityGroups": [group]}]
+        for group in "xy"
+    ]
+    scene.slice(
+        "s",
+        {"name": "a", "consumesCounters": uses[0]},
+        {"name": "b", "consumesCounters": uses[1]},
+        nodeName="n1",
+        count=2,
+    )
+    scene.use("holder", ask())
+    found = scene.explain(scene.claim(ask()))
+
+    assert found.reason is Reason.GROUP_INCOMPATIBLE
+    assert found.message.endswith(
+        "1 in use by 1 claim (holder), 1 incompatible with devices in use "
+        "(group y beside group x on 1; in use by 1 claim: holder)"
+    )
