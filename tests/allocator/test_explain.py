@@ -326,7 +326,10 @@ def test_requests_that_fit_alone_but_not_together(gpus: Any, ask: Any) -> None:
     found = gpus.explain(gpus.claim(ask("x", 3), ask("y", 2)))
 
     assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER
-    assert found.message == "each request fits alone (x on n1, y on n1), but no node has room for all of them"
+    assert found.message == (
+        "each request fits alone (x on n1, y on n1), but no node has room for all of them; "
+        "n1 has 4 devices left for x and y, which want 5"
+    )
 
 
 def test_the_constraint_that_is_in_the_way(scene: Any, ask: Any) -> None:

@@ -68,6 +68,27 @@ easy = st.fixed_dictionaries(
         "tolerates": st.just(value=True),
     }
 )
+worlds_that_share = st.builds(
+    World,
+    st.fixed_dictionaries(
+        {node: st.lists(devices.map(lambda device: {**device, "shared": True}), max_size=3) for node in NODES}
+    ),
+    st.just(()),
+    st.integers(0, 3),
+    st.just(()),
+)
+sharing = st.fixed_dictionaries(
+    {
+        "count": st.sampled_from([1, 1, 2]),
+        "selectors": st.lists(st.sampled_from(sorted(SELECTORS)), max_size=1),
+        "memory": st.sampled_from([1, 1, 2]),
+        "tolerates": st.just(value=True),
+    }
+)
+asked = st.one_of(
+    st.tuples(worlds, st.lists(st.one_of(easy, requests), min_size=2, max_size=4)),
+    st.tuples(worlds_that_share, st.lists(sharing, min_size=2, max_size=4)),
+)
 constraints = st.lists(st.sampled_from(CONSTRAINTS), min_size=1, max_size=3)
 
 
@@ -80,6 +101,7 @@ def _device(number: int, device: dict[str, Any]) -> dict[str, Any]:
         "capacity": {"memory": {"value": str(device["memory"])}},
         "taints": [{"key": "k", "effect": "NoSchedule"}] if device["tainted"] else [],
         "consumesCounters": [use] if device["cores"] else [],
+        "allowMultipleAllocations": device.get("shared", False),
     }
 
 
@@ -269,20 +291,64 @@ def test_a_constraint_that_is_blamed_is_in_the_way(
         assert _explain(world, [{**wanted[0], "count": most + 1}], bound) is not None
 
 
+CAUSE = re.compile(
+    r"; (?P<node>n\d) has (?P<have>\d+) (?:of )?(?P<what>[a-z/ ]+) left for (?P<names>[^;]*), "
+    r"which want (?P<least>at least )?(?P<want>\d+)$"
+)
+
+
+def _check_cause(world: World, wanted: list[dict[str, Any]], message: str) -> None:
+    """What is said of a node holds there: each request fits alone, all but any one fit, and all of them do not."""
+
+    def fits(node: str, *numbers: int) -> bool:
+        claim = _claim([wanted[number] for number in numbers], ())
+        return isinstance(made.allocate([claim], [node]), Allocated)
+
+    made = _allocator(world)
+
+    if apart := re.search(r"; ([^;]*) have no node in common", message):
+        numbers = list(map(int, re.findall(r"r(\d)", apart[1])))
+        assert not any(all(fits(node, number) for number in numbers) for node in NODES)
+        return
+    cause = CAUSE.search(message) or re.search(r"; on (?P<node>n\d), (?P<names>.*) (?:draw on|need)", message)
+    if cause is None:
+        # Only the plain search looks at devices that are shared and draw on counters.
+        assert any(
+            device.get("shared") and device["cores"] for pool in world.pools.values() for device in pool
+        )
+        return
+    node, numbers = cause["node"], list(map(int, re.findall(r"r(\d)", cause["names"])))
+    assert not fits(node, *numbers)
+    for left_out in numbers:
+        assert fits(node, left_out)
+        assert fits(node, *(number for number in numbers if number != left_out))
+    if "which want" not in cause[0]:
+        return
+    assert int(cause["have"]) < int(cause["want"])
+    counts = [wanted[number]["count"] for number in numbers]
+    if cause["what"].startswith("device") and None not in counts:
+        assert int(cause["want"]) == sum(counts)
+    if cause["what"] == "capacity memory":
+        total = sum(wanted[number]["memory"] * wanted[number]["count"] for number in numbers)
+        assert (int(cause["want"]), cause["least"]) == (total, None)
+
+
 @settings(max_examples=150)
-@given(worlds, st.lists(st.one_of(easy, requests), min_size=2, max_size=4))
-def test_requests_that_are_named_are_stuck(world: World, wanted: list[dict[str, Any]]) -> None:
+@given(asked)
+def test_requests_that_are_named_are_stuck(case: tuple[World, list[dict[str, Any]]]) -> None:
     """Those that do not fit together do not, and would without any one of them; another that fits is not named."""
+    world, wanted = case
     found = _explain(world, wanted)
     if found is None:
         return
     if found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER:
-        named = re.search(r"not even for (.*)", found.message)
+        named = re.search(r"not even for ([^;]*)", found.message)
         every = list(range(len(wanted)))
         stuck = list(map(int, re.findall(r"r(\d)", named[1]))) if named else every
         assert _explain(world, [wanted[number] for number in stuck]) is not None
         for left_out in stuck:
             assert _explain(world, [wanted[number] for number in stuck if number != left_out]) is None
+        _check_cause(world, wanted, found.message)
     for name, reason in re.findall(r"request (r\d) does not fit either \((\w+)\)", found.message):
         alone = _explain(world, [wanted[int(name[1:])]])
         assert alone is not None

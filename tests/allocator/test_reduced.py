@@ -127,7 +127,7 @@ def test_of_many_requests_those_that_are_stuck_are_named(scene: Any, ask: Any) -
     assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER
     assert found.message == (
         "each request fits alone (x on n1, y on n1, z on n2), but no node has room for all of them, "
-        "not even for x and y"
+        "not even for x and y; n1 has 2 devices left for x and y, which want 3"
     )
 
 

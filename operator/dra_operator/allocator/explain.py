@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from dra_operator.allocator.absent import names_on, tell_absent, tell_unknown
 from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.contention import Contention, listed
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.disagreement import Bound, most_that_agree, tell_disagreement
+from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.failures import Source, failing, in_class, in_request, invalid
 from dra_operator.allocator.holders import tell_holders
 from dra_operator.allocator.plan import Alternative, ClaimPlan, ConstraintPlan, RequestPlan
@@ -65,6 +67,10 @@ class Explainer:
     _names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     _tallies: dict[object, Tally] = field(default_factory=dict)
     _versions: tuple[int, int] = (-1, -1)
+    _contention: Contention = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._contention = Contention(Eligibility(self.tallies.availability, self.tallies.candidates))
 
     def explain(self, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
         """Return why one of some claims, which fit nowhere together, is not allocated."""
@@ -208,12 +214,14 @@ class Explainer:
             f"{request.name} on {node}" for request, node in zip(plan.requests, nodes, strict=True)
         )
         text = f"each request fits alone ({places}), but no node has room for all of them"
+        free = unconstrained(plan)
         if len(plan.requests) > 2:
-            stuck = stuck_requests(unconstrained(plan), self._fit(budget))
+            stuck = stuck_requests(free, self._fit(budget))
             if len(stuck) < len(plan.requests):
-                *most, last = [request.name for request in stuck]
-                text += f", not even for {', '.join(most)} and {last}"
-        return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
+                text += f", not even for {listed(stuck)}"
+                free = only(free, stuck)
+        cause = self._contention.tell(free, budget)
+        return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, f"{text}; {cause}" if cause else text)
 
     def _fit(self, budget: Budget) -> Callable[[ClaimPlan], bool]:
         return lambda plan: self.fits((plan,), budget) is not None

@@ -61,6 +61,13 @@ class Stock:
         assert layout is not None
         return layout.names[counter][1]
 
+    def title_of(self, place: Place) -> str:
+        """Return the name of a counter behind that of its set."""
+        number, counter = place
+        layout = self.board.view.pools[number].counters
+        assert layout is not None
+        return "/".join(layout.names[counter])
+
     @property
     def keys(self) -> range:
         """The numbers of all keys."""

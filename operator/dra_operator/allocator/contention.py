@@ -1,0 +1,185 @@
+"""Contention: what requests that each fit alone take from each other.
+
+Two requests may fit alone on nodes of their own, or on the same node, where the one takes what the other needs:
+devices, counters that both draw on, capacity of devices that they share. The first node by name on which each fits
+alone is looked at, and what there is of it is told beside what they take at least. Where no sum says so, or only the
+plain search can tell, nothing is said.
+Source: docs/engine sections 7 and 9.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from dra_operator.allocator.board import Board, set_up
+from dra_operator.allocator.bounds import Choice
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.eligible import Eligibility
+from dra_operator.allocator.found import UNSURE, Unsure
+from dra_operator.allocator.plan import ClaimPlan, RequestPlan
+from dra_operator.allocator.reduced import only, stuck_requests
+from dra_operator.allocator.stock import Stock
+from dra_operator.allocator.window import WindowSearch, is_countable
+from dra_operator.api.quantity import NANO, Family, format_amount
+from dra_operator.inventory import NodeView, bits
+
+_MEBI = 2**20 * NANO
+_MAX_SEARCHED = 128
+"""On how many nodes it is asked, at the most, whether each request fits alone."""
+
+
+class _Sum(NamedTuple):
+    """What there is of a counter or a capacity, or else of devices, and what requests take of it at least and at most.
+
+    Amounts are in nano-units.
+    """
+
+    have: int
+    least: int
+    most: int
+    of: str = ""
+
+    def tell(self, node: str, requests: str, left: str) -> str:
+        """Return a clause that sets the one against the other."""
+        at_least = "" if self.least == self.most else "at least "
+        if self.of:
+            binary = self.have % _MEBI == self.least % _MEBI == 0
+            written = Family.BINARY if binary else Family.DECIMAL
+            there, wanted = (
+                f"{format_amount(self.have, written)} of {self.of}",
+                format_amount(self.least, written),
+            )
+        else:
+            there, wanted = f"{self.have} device{'s' if self.have != 1 else ''}", str(self.least)
+        return f"{node} has {there}{left} for {requests}, which want {at_least}{wanted}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """Tells what requests take from each other, by what is committed."""
+
+    eligibility: Eligibility
+
+    def tell(self, plan: ClaimPlan, budget: Budget) -> str:
+        """Return a clause on why requests do not fit together, each of which fits alone; no constraint binds them.
+
+        It is empty where that is not plain. Raises AbortedError.
+        """
+        if not is_countable([plan]):
+            return ""
+        found = self._find_node(plan, budget)
+        if found is None:
+            return f"{listed(plan.requests)} have no node in common"
+        if found is UNSURE:
+            return ""
+        node, view = found
+        if self._search(plan, view, budget) is not False:
+            return ""
+        stuck = only(plan, stuck_requests(plan, partial(self._maybe, view, budget)))
+        board = set_up(self.eligibility, [stuck], view, budget)
+        if board is UNSURE:
+            return ""
+        names = listed(stuck.requests)
+        admin = any(item.admin_access for request in stuck.requests for item in request.alternatives)
+        for item in _sums(board):
+            if item.least > item.have:
+                return item.tell(node, names, "" if admin else " left")
+        # There are devices enough where nobody can choose among alternatives; what else they take is the cause.
+        if any(request.prioritized for request in stuck.requests):
+            return ""
+        if board.counted and not board.shareable:
+            return f"on {node}, {names} draw on the same counters"
+        if board.shareable == board.available:
+            return f"on {node}, {names} need capacity of the same devices"
+        return ""
+
+    def _find_node(self, plan: ClaimPlan, budget: Budget) -> tuple[str, NodeView] | Unsure | None:
+        """Return the first node on which each request fits alone, None if there is none, or that it is unsure."""
+        views = self.eligibility.availability.views
+        alone = [only(plan, [request]) for request in plan.requests]
+        wanted = views.usable
+        searched, unsure = 0, False
+        while wanted:
+            position = bits.lowest(wanted)
+            view = views.of_node(views.order[position])
+            wanted &= ~(view.nodes | 1 << position)
+            if not all(self._has_enough(request, view, budget) for request in plan.requests):
+                continue
+            searched += 1
+            if searched > _MAX_SEARCHED:
+                return UNSURE
+            answers = [self._search(each, view, budget) for each in alone]
+            if all(answers):
+                return views.order[position], view
+            unsure = unsure or False not in answers
+        return UNSURE if unsure else None
+
+    def _has_enough(self, request: RequestPlan, view: NodeView, budget: Budget) -> bool:
+        """False if a node has too few devices for a request, whatever their counters and shares say."""
+        if view.error is not None or view.skips_operations:
+            return True
+        for item in request.alternatives:
+            number = 0
+            for pool in view.pools:
+                found = self.eligibility.candidates_of(item, pool, budget)
+                if found is UNSURE:
+                    return True
+                number += found.bit_count()
+            if number >= (item.count or 1):
+                return True
+        return False
+
+    def _search(self, plan: ClaimPlan, view: NodeView, budget: Budget) -> bool | None:
+        """Return whether a plan fits on a node; None if only the plain search can tell."""
+        answer = WindowSearch(self.eligibility).search([plan], view, budget)
+        return None if answer is UNSURE else answer is not None
+
+    def _maybe(self, view: NodeView, budget: Budget, plan: ClaimPlan) -> bool:
+        return self._search(plan, view, budget) is not False
+
+
+def listed(requests: Sequence[RequestPlan]) -> str:
+    """Return the names of some requests, of at least two."""
+    *most, last = [request.name for request in requests]
+    return f"{', '.join(most)} and {last}"
+
+
+def _sums(board: Board) -> Iterator[_Sum]:
+    """Yield what there is on a board and what its requests take of it."""
+    reached = 0
+    for demand in board.demands:
+        for choice in demand:
+            reached |= choice.mask
+    if not reached & board.shareable:
+        counts = [[choice.count for choice in demand] for demand in board.demands]
+        yield _Sum(reached.bit_count(), sum(map(min, counts)), sum(map(max, counts)))
+    stock = Stock(board)
+    for place in sorted({place for draw in stock.draws.values() for place in draw}):
+        number, counter = place
+        drawn = {position: draw.get(place, 0) for position, draw in stock.draws.items()}
+        taken = [[_of(choice, drawn) for choice in demand] for demand in board.demands]
+        yield _added(board.left[number][counter], taken, f"counter {stock.title_of(place)}")
+    if not reached & ~board.shareable:
+        keys = [[stock.number_of(item.key) for item in request.alternatives] for request in board.requests]
+        rooms = [stock.room(position, {}) for position in bits.each(reached)]
+        for name in sorted({name for room in rooms for name in room}):
+            taken = [
+                [
+                    _of(choice, {at: stock.amounts(key, at).get(name, 0) for at in bits.each(choice.mask)})
+                    for choice, key in zip(demand, numbers, strict=True)
+                ]
+                for demand, numbers in zip(board.demands, keys, strict=True)
+            ]
+            yield _added(sum([room.get(name, 0) for room in rooms]), taken, f"capacity {name}")
+
+
+def _of(choice: Choice, amounts: Mapping[int, int]) -> tuple[int, int]:
+    """Return what a choice takes at least and at the most, by what each of its devices takes."""
+    each = sorted([amounts.get(position, 0) for position in bits.each(choice.mask)])
+    return sum(each[: choice.count]), sum(each[len(each) - choice.count :])
+
+
+def _added(have: int, taken: Sequence[Sequence[tuple[int, int]]], of: str) -> _Sum:
+    least = sum([min([few for few, _ in request]) for request in taken])
+    return _Sum(have, least, sum([max([many for _, many in request]) for request in taken]), of)

@@ -1,0 +1,185 @@
+"""What requests that each fit alone take from each other."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Reason
+from dra_operator.allocator.contention import _MAX_SEARCHED
+
+KIND = 'device.attributes["gpu.example.com"].kind == "{}"'
+SHARED = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
+
+
+def kind(name: str, value: str, **more: Any) -> dict[str, Any]:
+    """Return a device of some kind."""
+    return {"name": name, "attributes": {"kind": {"string": value}}, **more}
+
+
+def cause(scene: Any, *requests: dict[str, Any]) -> str:
+    """Return the last clause of the line."""
+    found = scene.explain(scene.claim(*requests))
+    assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER, found
+    head, _, tail = found.message.partition("no node has room for all of them")
+    assert head.startswith("each request fits alone (")
+    return str(tail)
+
+
+def test_requests_for_the_same_devices(scene: Any, ask: Any) -> None:
+    """How many there are for all of them, which is fewer than they want."""
+    scene.nodes("n1")
+    scene.slice("s", kind("a", "x"), kind("b", "x"), kind("c", "y"))
+
+    told = cause(scene, ask("p", 2), ask("q", 2, KIND.format("x")))
+    assert told == "; n1 has 3 devices left for p and q, which want 4"
+
+
+def test_requests_for_devices_of_different_nodes(scene: Any, ask: Any) -> None:
+    """They take nothing from each other."""
+    scene.nodes("n1", "n2")
+    scene.slice("s", kind("a", "x"), nodeName="n1")
+    scene.slice("t", kind("a", "y"), nodeName="n2")
+
+    told = cause(scene, ask("p", 1, KIND.format("x")), ask("q", 1, KIND.format("y")))
+    assert told == "; p and q have no node in common"
+
+
+def test_the_first_node_is_told_on_which_each_fits_alone(scene: Any, ask: Any) -> None:
+    """Not one that has only some of what they want."""
+    scene.nodes("n1", "n2", "n3")
+    scene.slice("s", kind("a", "x"), nodeName="n1")
+    for node in ("n2", "n3"):
+        scene.slice(node, kind("a", "x"), kind("b", "y"), nodeName=node)
+
+    told = cause(scene, ask("p", 1, KIND.format("y")), ask("q", 2))
+    assert told == "; n2 has 2 devices left for p and q, which want 3"
+
+
+def partitions(scene: Any, memory: str, *draws: str) -> None:
+    """Publish a device for each draw on a counter."""
+    scene.nodes("n1")
+    scene.slice("c", count=2, sharedCounters=[{"name": "set", "counters": {"memory": {"value": memory}}}])
+    devices = []
+    for number, draw in enumerate(draws):
+        uses = [{"counterSet": "set", "counters": {"memory": {"value": draw}}}]
+        devices.append(kind(f"d{number}", draw, consumesCounters=uses))
+    scene.slice("s", *devices, count=2)
+
+
+def test_requests_that_draw_on_the_same_counter(scene: Any, ask: Any) -> None:
+    """What is left of it."""
+    partitions(scene, "40Gi", "30Gi", "30Gi", "20Gi")
+
+    told = cause(scene, ask("p", 1, KIND.format("30Gi")), ask("q", 1, KIND.format("20Gi")))
+    assert told == "; n1 has 40Gi of counter set/memory left for p and q, which want 50Gi"
+
+
+def test_requests_whose_smallest_draws_are_too_much(scene: Any, ask: Any) -> None:
+    """A request that may have a larger one is counted with the smaller one."""
+    partitions(scene, "40Gi", "30Gi", "30Gi", "20Gi")
+
+    told = cause(scene, ask("p", 1, KIND.format("30Gi")), ask("q", 1))
+    assert told == "; n1 has 40Gi of counter set/memory left for p and q, which want at least 50Gi"
+
+
+def test_counters_that_no_sum_tells_of(scene: Any, ask: Any) -> None:
+    """The smallest draws would fit, but no two requests can have the same device."""
+    partitions(scene, "50Gi", "20Gi", "40Gi")
+
+    told = cause(scene, ask("p", 1), ask("q", 1))
+    assert told == "; on n1, p and q draw on the same counters"
+
+
+def test_requests_for_shares_of_the_same_devices(scene: Any, ask: Any) -> None:
+    """What is left of the capacity of those that each could have."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", **SHARED})
+    scene.use("other", ask("r", 1, capacity={"requests": {"bandwidth": "2G"}}))
+    wants = {"capacity": {"requests": {"bandwidth": "5G"}}}
+
+    told = cause(scene, ask("p", 1, **wants), ask("q", 1, **wants))
+    assert told == "; n1 has 8G of capacity bandwidth left for p and q, which want 10G"
+
+
+def test_shares_that_no_sum_tells_of(scene: Any, ask: Any) -> None:
+    """There is enough capacity, but not in one piece."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", **SHARED}, {"name": "b", **SHARED})
+    wants = {"capacity": {"requests": {"bandwidth": "6G"}}}
+
+    told = cause(scene, *(ask(name, 1, **wants) for name in "pqr"))
+    assert told == "; on n1, p, q and r need capacity of the same devices"
+
+
+def test_alternatives_count_by_the_smaller_one(scene: Any, ask: Any) -> None:
+    """Whichever is taken, there are too few."""
+    scene.nodes("n1")
+    scene.slice("s", "a", "b", "c")
+    alternatives = [{"name": name, **ask("", count)["exactly"]} for name, count in (("many", 3), ("few", 2))]
+
+    told = cause(scene, {"name": "p", "firstAvailable": alternatives}, ask("q", 2))
+    assert told == "; n1 has 3 devices left for p and q, which want at least 4"
+
+
+def test_a_request_for_all_devices_beside_another(scene: Any, ask: Any) -> None:
+    """It leaves none."""
+    scene.nodes("n1")
+    scene.slice("s", "a", "b", "c")
+
+    told = cause(scene, ask("p", allocationMode="All"), ask("q"))
+    assert told == "; n1 has 3 devices left for p and q, which want 4"
+
+
+def test_requests_with_admin_access_are_not_told_what_is_left(scene: Any, ask: Any) -> None:
+    """Devices in use are there for them as well."""
+    scene.nodes("n1")
+    scene.slice("s", "a")
+    scene.put("Namespace", "team", labels={"resource.kubernetes.io/admin-access": "true"})
+    scene.use("other", ask())
+
+    told = cause(scene, ask("p", adminAccess=True), ask("q", adminAccess=True))
+    assert told == "; n1 has 1 device for p and q, which want 2"
+
+
+def test_of_three_requests_those_are_told_that_are_stuck_on_the_node(scene: Any, ask: Any) -> None:
+    """The third is in nobody's way there, and only elsewhere are the others not stuck."""
+    scene.nodes("n1", "n2")
+    scene.slice("s", kind("a", "x"), kind("b", "y"), nodeName="n1")
+    scene.slice("t", kind("a", "x"), kind("b", "x"), nodeName="n2")
+    x, y = KIND.format("x"), KIND.format("y")
+
+    told = cause(scene, ask("p", 1, x), ask("q", 1, x), ask("r", 1, y))
+    assert told == "; n1 has 1 device left for p and q, which want 2"
+
+
+@pytest.mark.parametrize("devices", ["without node operations", "shared and counted"])
+def test_what_only_the_plain_search_can_tell_is_not_told(scene: Any, ask: Any, devices: str) -> None:
+    """A slice that skips node operations, or a device that is shared and draws on counters."""
+    uses = [{"counterSet": "set", "counters": {"memory": {"value": "1Gi"}}}]
+    scene.nodes("n1")
+    if devices == "without node operations":
+        scene.put("Node", "n1", status={"declaredFeatures": ["DRAOptionalNodeOperations"]})
+        scene.slice("s", "a", "b", skipNodeOperations=["*"])
+        requests = [ask("p", 2), ask("q")]
+    else:
+        scene.slice("c", count=2, sharedCounters=[{"name": "set", "counters": {"memory": {"value": "9Gi"}}}])
+        scene.slice("s", {"name": "a", **SHARED, "consumesCounters": uses}, count=2)
+        requests = [ask("p"), ask("q")]
+
+    assert not cause(scene, *requests)
+
+
+def test_not_every_node_is_searched(scene: Any, ask: Any) -> None:
+    """Where many have enough devices for each request and yet none fits, nobody waits for the reason."""
+    nodes = [f"n{number}" for number in range(_MAX_SEARCHED + 4)]
+    scene.nodes(*nodes, "m0")
+    draw = [{"counterSet": "set", "counters": {"memory": {"value": "30Gi"}}}]
+    for node in nodes:
+        total = [{"name": "set", "counters": {"memory": {"value": "40Gi"}}}]
+        scene.slice(f"c-{node}", count=2, nodeName=node, sharedCounters=total)
+        devices = [kind(name, "x", consumesCounters=draw) for name in "ab"]
+        scene.slice(node, *devices, kind("c", "y"), nodeName=node, count=2)
+    scene.slice("m0", kind("a", "x"), kind("b", "x"), nodeName="m0")
+    x, y = KIND.format("x"), KIND.format("y")
+
+    assert not cause(scene, ask("p", 2, x), ask("q", 1, y))
