@@ -4,6 +4,7 @@ import pytest
 
 from dra_operator.cluster.writer import (
     DeallocateWrite,
+    FenceWrite,
     Unsent,
     Writer,
     Written,
@@ -136,3 +137,14 @@ async def test_served_version_is_used(script, session):
     await writer.drain(5)
 
     assert script.asked[0].path == PATH.replace("/v1/", "/v1beta1/") + "/status"
+
+
+async def test_a_fence_takes_our_finalizer_off_one_version(script, desk):
+    """A claim that has changed since is not touched, and finalizers of others stay."""
+    script.then(ok(claim(6, finalizers=["other"])))
+
+    outcome = await desk().result(FenceWrite("ns", "c", "u", "5", ("other", FINALIZER)))
+
+    sent = {"metadata": {"resourceVersion": "5", "uid": "u", "finalizers": ["other"]}}
+    assert patches(script) == [("", sent)]
+    assert isinstance(outcome, Written)

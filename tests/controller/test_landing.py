@@ -3,12 +3,13 @@
 import pytest
 from passbench import FITS, KEY, notices, writes
 
-from cluster import claim
+from cluster import FINALIZER, claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writer import (
     AnnotateWrite,
     Conflict,
+    FenceWrite,
     Forbidden,
     Gone,
     Refused,
@@ -109,6 +110,19 @@ def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
     assert bench.passes.desk.rights.texts() == ()
     clock.now += 1200
     assert notices(bench.run()) == [], "what is no longer so is not told again"
+
+
+def test_a_fence_says_nothing_of_the_right_to_allocate(bench, write):
+    """It needs less: that it succeeded does not make the missing right one that is there."""
+    bench.run(
+        Forbidden(write, ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status"))
+    )
+    fence = FenceWrite(*KEY, write.uid, "1", (FINALIZER,))
+    bench.passes.desk.rights.grant(fence)
+    assert bench.passes.desk.rights.texts() == ("not permitted to patch resourceclaims/status: no",)
+
+    bench.passes.desk.rights.grant(write)
+    assert bench.passes.desk.rights.texts() == ()
 
 
 def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):

@@ -74,7 +74,21 @@ class AnnotateWrite:
     text: str | None
 
 
-Write: TypeAlias = AllocateWrite | DeallocateWrite | AnnotateWrite
+@dataclass(frozen=True, slots=True)
+class FenceWrite:
+    """Take our finalizer off a claim without devices, so that what was sent on its present version fails.
+
+    Why that is needed, and of which claims, says `controller.fence`.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    finalizers: tuple[str, ...]
+
+
+Write: TypeAlias = AllocateWrite | DeallocateWrite | AnnotateWrite | FenceWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +258,8 @@ def steps(write: Write) -> tuple[Step, ...]:
             clear = (NoAllocation(),) if write.allocated else ()
             release = (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
             return (*clear, *release)
+        case FenceWrite():
+            return (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
         case AnnotateWrite():
             return () if write.text == write.current else (Annotation(write.text),)
 

@@ -15,6 +15,7 @@ from dra_operator.cluster.writer import (
     AnnotateWrite,
     Conflict,
     DeallocateWrite,
+    FenceWrite,
     Forbidden,
     Gone,
     Refused,
@@ -170,9 +171,14 @@ class Landing:
         self._put_off(key, write, *REFUSAL)
         log.warning(messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=kind_of(write), why=message)
         claim = desk.book.get(key)
-        if claim is not None and isinstance(write, AllocateWrite):
-            why = f"the API server refuses the allocation: {message}"
-            desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
+        if claim is None or not isinstance(write, AllocateWrite | FenceWrite):
+            return
+        what = "the allocation"
+        if isinstance(write, FenceWrite):
+            # To say so on the claim gives it another version as well.
+            what = "that the finalizer of an allocation that was not made is taken off"
+        why = f"the API server refuses {what}: {message}"
+        desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
 
     def _put_off(self, key: Key, write: Write, first: float, longest: float) -> None:
         """Put a claim off, unless only the annotation that says why it waits could not be written.

@@ -24,6 +24,7 @@ from dra_operator.cluster.writer import AllocateWrite, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimBook, Key, PodUse, annotation, key_of, order
 from dra_operator.controller.desk import Desk, Effect, text
+from dra_operator.controller.fence import Fence
 from dra_operator.controller.flights import Flights
 from dra_operator.controller.intake import Changes, Intake
 from dra_operator.controller.landing import Landing
@@ -93,6 +94,7 @@ class Passes:
             clock=clock,
             wall=wall,
         )
+        self.fence = Fence(clock)
         self._allocator = allocator
         self._intake = Intake(inventory, ledger, book)
         self._landing = Landing(self.desk)
@@ -131,9 +133,10 @@ class Passes:
                 self._allocator.forget(key)
         self._touched.clear()
         self._problems.report_inventory()
+        fenced = self.fence.stands(desk)
         self._flush(emit)
         until = started + BUDGET
-        finished = self._decide_all(emit, stopping, until)
+        finished = fenced or self._decide_all(emit, stopping, until)
         # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
         self._flush(emit)
         finished &= self._explain_all(emit, stopping, until)
@@ -156,6 +159,7 @@ class Passes:
             try:
                 match item:
                     case Delta():
+                        self.fence.note(item)
                         self._intake.take(item, changes)
                     case PodUse():
                         self._intake.take_pod(item, changes)
@@ -323,7 +327,12 @@ class Passes:
     def _wake_at(self) -> float | None:
         """Return when time alone makes a pass necessary: a wait ends, an annotation or an Event is due."""
         desk = self.desk
-        times = (desk.putoffs.next_end(), desk.telling.next_due(), desk.reports.next_due())
+        times = (
+            desk.putoffs.next_end(),
+            desk.telling.next_due(),
+            desk.reports.next_due(),
+            self.fence.next_due(),
+        )
         return min((time for time in times if time is not None), default=None)
 
     def _measure(self, started: float) -> None:

@@ -4,10 +4,10 @@ Readiness names them, so a right must be named for as long as a claim suffers fr
 write that needs it succeeds, or until nobody wants that write any more.
 """
 
-from dra_operator.cluster.writer import AnnotateWrite, Write
+from dra_operator.cluster.writer import AnnotateWrite, FenceWrite, Write
 from dra_operator.controller.claims import Key
 
-_FOR_ANNOTATIONS = "resourceclaims"
+_FOR_METADATA = "resourceclaims"
 
 
 class MissingRights:
@@ -28,7 +28,7 @@ class MissingRights:
     def grant(self, write: Write) -> None:
         """Note that a write succeeded, so every right that it needs is there."""
         for right in tuple(self._texts):
-            if not isinstance(write, AnnotateWrite) or right[1] == _FOR_ANNOTATIONS:
+            if not isinstance(write, AnnotateWrite | FenceWrite) or right[1] == _FOR_METADATA:
                 del self._texts[right], self._claims[right]
 
     def forget(self, key: Key) -> None:

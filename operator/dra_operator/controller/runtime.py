@@ -408,6 +408,7 @@ class Runtime:
             reasons.append(self._trouble)
         for name, reflector in self._reflectors.items():
             reasons.extend(self._unready(name, reflector))
+        reasons.extend(self._passes.fence.texts())
         reasons.extend(self._passes.desk.rights.texts())
         if self._recorder is not None and (error := self._recorder.forbidden) is not None:
             reasons.append(messages.forbidden(error.verb, error.resource, error.message))
