@@ -4,7 +4,7 @@ import pytest
 
 from dra_operator.api.attributes import UNKNOWN, AttributeValue
 from dra_operator.api.quantity import parse_quantity
-from dra_operator.api.read import ObjectError, read_allocation, read_object
+from dra_operator.api.read import ObjectError, read_object
 from dra_operator.api.types import Node, ResourceClaim, ResourceSlice
 
 
@@ -202,10 +202,3 @@ def test_a_long_value_is_shortened():
     with pytest.raises(ObjectError) as caught:
         read_object(body(driver=["x" * 1000]))
     assert len(str(caught.value)) < 150
-
-
-def test_an_allocation_can_be_read_alone():
-    """An allocation by itself, as a recorded decision has it, is read like one in a claim."""
-    result = read_allocation({"devices": {"results": [{"request": "r", "shareID": "u"}]}})
-
-    assert result.devices.results[0].share_id == "u"

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.api.defaults import apply_defaults
-from dra_operator.api.read import read_claim, read_object
+from dra_operator.api.read import read_object
 from dra_operator.api.refusals import find_refusals
 
 
@@ -17,7 +17,8 @@ LIST = {"name": "any", "firstAvailable": [{"name": "big", "deviceClassName": "gp
 
 def refused(devices, **more):
     """Return path and message of each refusal of a claim for some devices."""
-    claim = apply_defaults(read_claim({"metadata": {"name": "x"}, "spec": {"devices": devices}, **more}))
+    body = {"metadata": {"name": "x"}, "spec": {"devices": devices}, **more}
+    claim = apply_defaults(read_object(body, "ResourceClaim"))
     return [(item.path, item.message) for item in find_refusals(claim)]
 
 

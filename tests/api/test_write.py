@@ -8,7 +8,7 @@ import pytest
 
 from dra_operator.api.attributes import UNKNOWN, AttributeValue
 from dra_operator.api.convert import from_v1
-from dra_operator.api.read import read_allocation, read_object
+from dra_operator.api.read import read_object
 from dra_operator.api.types import (
     AllocationResult,
     Device,
@@ -52,7 +52,9 @@ ALLOCATION = {
 
 def test_an_allocation_is_written_as_it_was_read():
     """Names are camel case, amounts keep their text, tuples are lists."""
-    assert allocation_to_wire(read_allocation(ALLOCATION)) == ALLOCATION
+    claim = read_object({"metadata": {"name": "c"}, "status": {"allocation": ALLOCATION}}, "ResourceClaim")
+
+    assert allocation_to_wire(claim.status.allocation) == ALLOCATION
 
 
 def test_an_allocation_without_devices_still_has_the_field():

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -91,17 +91,6 @@ class Upstream:
             raise RuntimeError(f"bench/upstream ended with {self._process.wait()}")
         answer: Wire = json.loads(line)
         return answer
-
-    def ask_all(self, questions: Iterable[Wire]) -> Iterator[tuple[Wire, Wire]]:
-        """Yield each question with its answer; upstream works on the next one meanwhile."""
-        waiting: Wire | None = None
-        for question in questions:
-            self.send(question)
-            if waiting is not None:
-                yield waiting, self.receive()
-            waiting = question
-        if waiting is not None:
-            yield waiting, self.receive()
 
 
 @contextmanager

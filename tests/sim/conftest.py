@@ -113,12 +113,6 @@ def claim(name: str, **metadata: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def new_claim() -> Any:
-    """Return the function that makes a claim."""
-    return claim
-
-
-@pytest.fixture
 def options() -> ServerOptions:
     """Return the options of the server; a test module may replace them."""
     return ServerOptions()

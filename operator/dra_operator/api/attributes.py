@@ -5,10 +5,11 @@ a value carries its type everywhere: in maps, memos and constraints.
 Source: ResourceSlice v1, `devices[].attributes[]`, a union of one field per type.
 """
 
-import json
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+from dra_operator.api.shortened import shown
 
 AttributeType: TypeAlias = Literal[
     "int", "bool", "string", "version", "ints", "bools", "strings", "versions", "unknown"
@@ -50,14 +51,14 @@ def read_attribute(wire: Any) -> AttributeValue:
             return _scalar(name, value)
     if not isinstance(wire, dict):
         # A TypeError would pass pydantic by and end the reader; ValueError is its protocol for a bad value.
-        raise ValueError(f'{_shown(wire)} is not an object such as {{"string": "h100"}}')  # noqa: TRY004
+        raise ValueError(f'{shown(wire)} is not an object such as {{"string": "h100"}}')  # noqa: TRY004
     for name, kind in _SCALARS.items():
         if (value := wire.get(name)) is not None:
             return AttributeValue(name, _checked(name, kind, value))
     for name, kind in _LISTS.items():
         if (values := wire.get(name)) is not None:
             if not isinstance(values, list | tuple):
-                raise ValueError(f'{_shown(values)} is not a list ("{name}")')
+                raise ValueError(f'{shown(values)} is not a list ("{name}")')
             return AttributeValue(name, tuple(_checked(name, kind, value) for value in values))
     return UNKNOWN
 
@@ -99,9 +100,4 @@ def _checked(name: str, kind: type[Scalar], value: Any) -> Scalar:
     # Not isinstance: a bool is an int there, and the wire tells them apart.
     if type(value) is kind and (not isinstance(value, int) or -(2**63) <= value < 2**63):
         return value
-    raise ValueError(f'{_shown(value)} is not {_WORDS[kind]} ("{name}")')
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, default=repr, ensure_ascii=False)
-    return text if len(text) <= 80 else text[:77] + "..."
+    raise ValueError(f'{shown(value)} is not {_WORDS[kind]} ("{name}")')

@@ -27,7 +27,8 @@ _EXACT_FIELDS = (
     "capacity",
     "derivedAttributes",
 )
-_FLAT_VERSIONS = ("v1beta1", "v1alpha3")
+FLAT_VERSIONS = ("v1beta1", "v1alpha3")
+"""The versions that have the fields of `exactly` beside `firstAvailable`, and those of a device in `basic`."""
 _ZERO = (None, "", 0, False)
 
 
@@ -177,7 +178,7 @@ _WRITERS: dict[tuple[str, str], _Change] = {
     ("ResourceSlice", "v1beta1"): _write_slice_spec,
     ("ResourceSlice", "v1alpha3"): _write_alpha_slice_spec,
 }
-for _version in _FLAT_VERSIONS:
+for _version in FLAT_VERSIONS:
     _READERS["ResourceClaim", _version] = _claim_spec(_nested_request)
     _READERS["ResourceClaimTemplate", _version] = _within("spec", _claim_spec(_nested_request))
     _WRITERS["ResourceClaim", _version] = _claim_spec(_flat_request)

@@ -7,19 +7,15 @@ Source: k8s.io/api/resource/v1 of Kubernetes 1.37, and `ObjectMeta` of k8s.io/ap
 """
 
 import json
-import types
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
-
-from pydantic.alias_generators import to_camel
-from pydantic.fields import FieldInfo
+from typing import Any, get_args, get_origin
 
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.convert import Body, to_v1, version_of
+from dra_operator.api.convert import FLAT_VERSIONS, Body, to_v1, version_of
 from dra_operator.api.types import (
     AllocationResult,
     DeviceRequest,
@@ -35,6 +31,7 @@ from dra_operator.api.types import (
     ResourceSlice,
     ResourceSliceSpec,
 )
+from dra_operator.api.wire import plain, wire_fields
 
 _ALSO: dict[type[Any], tuple[str, ...]] = {
     Metadata: ("generateName", "selfLink", "deletionGracePeriodSeconds", "managedFields"),
@@ -53,7 +50,6 @@ _FORMERLY: dict[type[Any], tuple[str, ...]] = {
 }
 """Fields that v1alpha3 had, and no version has today."""
 
-_FLAT_VERSIONS = ("v1beta1", "v1alpha3")
 _OF_EVERY_OBJECT = ("apiVersion", "kind")
 """Fields that say which dataclass an object is read as, and are in none."""
 
@@ -94,7 +90,7 @@ def without_unknown_fields(body: Body, kind: type[Any]) -> Body:
     What is written in v1beta1 is returned as it is: a server that serves nothing newer has no newer fields.
     """
     version = version_of(body)
-    if version in _FLAT_VERSIONS:
+    if version in FLAT_VERSIONS:
         return body
     known = deepcopy(dict(body))
     for slip in tuple(_Walk(version).slips(known, kind)):
@@ -123,7 +119,7 @@ class _Walk:
         return (slip for slip in self._below(body, kind, "") if slip.path not in _OF_EVERY_OBJECT)
 
     def _below(self, value: Any, expected: Any, path: str) -> Iterator[_Slip]:
-        expected = _plain(expected)
+        expected = plain(expected)
         arguments = get_args(expected)
         if _is_object(expected):
             if isinstance(value, Mapping):
@@ -145,26 +141,26 @@ class _Walk:
                 yield _Slip(value, expected, name, _joined(path, name))
 
     def _step(self, path: str, expected: Any, name: str) -> str:
-        flat = expected is DeviceRequest and name == "exactly" and self.version in _FLAT_VERSIONS
+        flat = expected is DeviceRequest and name == "exactly" and self.version in FLAT_VERSIONS
         return path if flat else _joined(path, name)
 
     def meant(self, slip: _Slip) -> str:
         """Return the known field that is closest, or the one that has just this name one step below."""
         name, expected = str(slip.name), slip.type
         known = _fields(expected)
-        if expected is DeviceRequest and self.version in _FLAT_VERSIONS:
+        if expected is DeviceRequest and self.version in FLAT_VERSIONS:
             known = {name: None for name in (*known, *_fields(ExactDeviceRequest)) if name != "exactly"}
         if close := _closest(name, tuple(known)):
             return close
         for outer, hint in known.items():
-            inner = _plain(hint)
+            inner = plain(hint)
             if _is_object(inner) and name in _fields(inner):
                 return f"{outer}.{name}"
         return ""
 
     def lost_in_conversion(self, body: Body, kind: type[Any]) -> Iterator[UnknownField]:
         """Yield what an older version does not have, and the conversion to v1 would drop or let pass."""
-        if self.version not in _FLAT_VERSIONS:
+        if self.version not in FLAT_VERSIONS:
             return
         if kind is ResourceSlice:
             for index, device in enumerate(_items(body, "spec", "devices")):
@@ -195,14 +191,6 @@ def _joined(path: str, name: Any) -> str:
     return f"{path}.{name}" if path else str(name)
 
 
-@cache
-def _plain(expected: Any) -> Any:
-    """Return a type without what is annotated to it, and without None."""
-    while get_origin(expected) in (Annotated, Union, types.UnionType):
-        expected = next((part for part in get_args(expected) if part is not type(None)), None)
-    return expected
-
-
 def _is_object(expected: Any) -> bool:
     return expected is AttributeValue or (isinstance(expected, type) and is_dataclass(expected))
 
@@ -213,15 +201,4 @@ def _fields(expected: Any) -> Mapping[str, Any]:
     also = dict.fromkeys(_ALSO.get(expected, ()))
     if expected is AttributeValue:
         return also
-    hints = get_type_hints(expected, include_extras=True)
-    return {
-        _alias(hints[each.name]) or to_camel(each.name): hints[each.name] for each in fields(expected)
-    } | also
-
-
-def _alias(hint: Any) -> str | None:
-    if get_origin(hint) is not Annotated:
-        return None
-    return next(
-        (item.alias for item in hint.__metadata__ if isinstance(item, FieldInfo) and item.alias), None
-    )
+    return wire_fields(expected) | also

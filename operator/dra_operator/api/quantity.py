@@ -14,6 +14,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from dra_operator.api.shortened import shown
+
 NANO = 10**9
 MAX_INT64 = 2**63 - 1
 
@@ -136,9 +138,7 @@ def read_quantity(wire: Any) -> Quantity:
     if isinstance(wire, str):
         return parse_quantity(wire)
     if isinstance(wire, bool) or not isinstance(wire, int | float) or not math.isfinite(wire):
-        shown = json.dumps(wire, default=repr)
-        shown = shown if len(shown) <= 80 else shown[:77] + "..."
-        raise ValueError(f"{shown} is not a quantity such as 16Gi or 500m")
+        raise ValueError(f"{shown(wire)} is not a quantity such as 16Gi or 500m")
     return parse_quantity(str(wire))
 
 

@@ -7,19 +7,17 @@ is wrong, because it is shown to people: in an Event, in a log line, on the comm
 
 import json
 import re
-import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from dra_operator.api.convert import to_v1, version_of
+from dra_operator.api.convert import FLAT_VERSIONS, to_v1, version_of
+from dra_operator.api.shortened import shown
 from dra_operator.api.types import (
-    AllocationResult,
     DeviceClass,
     DeviceTaintRule,
     Namespace,
@@ -29,8 +27,7 @@ from dra_operator.api.types import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-
-_T = TypeVar("_T")
+from dra_operator.api.wire import plain, wire_fields
 
 TYPES: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -57,7 +54,6 @@ _WORDS = {
     "dict_type": "is not an object",
     "missing": "is required",
 }
-_LONGEST_VALUE = 80
 
 
 class ObjectError(ValueError):
@@ -86,68 +82,24 @@ def read_object(body: Any, kind: str | None = None, *, version: str | None = Non
     Raises ObjectError if `body` is not such an object.
     """
     if not isinstance(body, Mapping):
-        raise ObjectError(
-            kind or "object", "", "", "", value=body, message=f"{_shown(body)} is not an object"
-        )
+        raise ObjectError(kind or "object", "", "", "", value=body, message=f"{shown(body)} is not an object")
     kind = kind or body.get("kind")
     if not isinstance(kind, str) or kind not in TYPES:
         known = ", ".join(TYPES)
         namespace, name = _name(body)
-        problem = "is required, one of" if kind is None else f"{_shown(kind)} is none of the kinds"
+        problem = "is required, one of" if kind is None else f"{shown(kind)} is none of the kinds"
         raise ObjectError("object", namespace, name, "kind", value=kind, message=f"{problem} {known}")
     version = version or version_of(body)
     return _read(TYPES[kind], to_v1(body, kind=kind, version=version), kind, _name(body), version)
 
 
-def read_allocation(body: Any) -> AllocationResult:
-    """Return the allocation that `body`, the `status.allocation` of a claim, stands for.
-
-    Raises ObjectError if it is not one.
-    """
-    return _read(AllocationResult, body, "AllocationResult", ("", ""), "v1")
-
-
-def read_claim(body: Any, *, version: str | None = None) -> ResourceClaim:
-    """Return the ResourceClaim of `body`; see `read_object`."""
-    claim: ResourceClaim = read_object(body, "ResourceClaim", version=version)
-    return claim
-
-
-def read_slice(body: Any, *, version: str | None = None) -> ResourceSlice:
-    """Return the ResourceSlice of `body`; see `read_object`."""
-    resource_slice: ResourceSlice = read_object(body, "ResourceSlice", version=version)
-    return resource_slice
-
-
-def read_class(body: Any, *, version: str | None = None) -> DeviceClass:
-    """Return the DeviceClass of `body`; see `read_object`."""
-    device_class: DeviceClass = read_object(body, "DeviceClass", version=version)
-    return device_class
-
-
-def read_taint_rule(body: Any, *, version: str | None = None) -> DeviceTaintRule:
-    """Return the DeviceTaintRule of `body`; see `read_object`."""
-    rule: DeviceTaintRule = read_object(body, "DeviceTaintRule", version=version)
-    return rule
-
-
-def read_node(body: Any) -> Node:
-    """Return the Node of `body`; see `read_object`."""
-    node: Node = read_object(body, "Node")
-    return node
-
-
-_adapters: dict[type[Any], TypeAdapter[Any]] = {}
-
-
-def _adapter(expected: type[_T]) -> TypeAdapter[_T]:
+@cache
+def _adapter(expected: Any) -> TypeAdapter[Any]:
     # Building one takes milliseconds, so each is built once, when its kind is first read.
-    if expected not in _adapters:
-        _adapters[expected] = TypeAdapter(expected)
-    return _adapters[expected]
+    return TypeAdapter(expected)
 
 
-def _read(expected: type[_T], body: Any, kind: str, name: tuple[str, str], version: str) -> _T:
+def _read(expected: Any, body: Any, kind: str, name: tuple[str, str], version: str) -> Any:
     adapter = _adapter(expected)
     try:
         return adapter.validate_python(body)
@@ -196,12 +148,7 @@ def _message(problem: ErrorDetails) -> str:
         return str(problem["ctx"]["error"])
     if kind == "missing":
         return _WORDS[kind]
-    return f"{_shown(problem['input'])} {_WORDS.get(kind) or problem['msg']}"
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, default=repr, ensure_ascii=False)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+    return f"{shown(problem['input'])} {_WORDS.get(kind) or problem['msg']}"
 
 
 def _path(expected: Any, location: tuple[int | str, ...]) -> str:
@@ -220,25 +167,18 @@ def _path(expected: Any, location: tuple[int | str, ...]) -> str:
 
 def _step_into(expected: Any, step: int | str) -> tuple[Any, bool]:
     """Return the type one step further into `expected`, and whether the step is a key of a map."""
-    while get_origin(expected) in (Annotated, Union, types.UnionType):
-        expected = next((part for part in get_args(expected) if part is not type(None)), None)
+    expected = plain(expected)
     arguments = get_args(expected)
     if is_dataclass(expected) and isinstance(expected, type):
-        return _wire_fields(expected).get(str(step)), False
+        return wire_fields(expected).get(str(step)), False
     if arguments:
         return (arguments[0], False) if isinstance(step, int) else (arguments[-1], True)
     return None, False
 
 
-@cache
-def _wire_fields(expected: type[Any]) -> dict[str, Any]:
-    hints = get_type_hints(expected, include_extras=True)
-    return {to_camel(each.name): hints[each.name] for each in fields(expected)}
-
-
 def path_in_version(path: str, kind: str, version: str) -> str:
     """Return the path as it is in `version`, for a path in v1: a person looks for it in what they wrote."""
-    if version not in ("v1beta1", "v1alpha3"):
+    if version not in FLAT_VERSIONS:
         return path
     if kind == "ResourceSlice":
         return re.sub(r"^(spec\.devices\[\d+\])\.(?!name\b)", r"\1.basic.", path)

@@ -11,7 +11,6 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from dra_operator.api.core import (
-    Condition,
     Container,
     Metadata,
     Namespace,
@@ -19,29 +18,19 @@ from dra_operator.api.core import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
-    NodeSpec,
-    NodeStatus,
     OwnerReference,
     Pod,
-    PodExtendedResourceClaimStatus,
     PodResourceClaim,
-    PodResourceClaimStatus,
-    PodSpec,
-    PodStatus,
-    ResourceRequirements,
 )
 from dra_operator.api.sealed import sealed
 from dra_operator.api.wire import Amount, Attributes, Flag, Items, Json, Table, Whole, Wire
 
 __all__ = [
     "AllocationResult",
-    "Amount",
-    "Attributes",
     "CELSelector",
     "CapacityRequestPolicy",
     "CapacityRequestPolicyRange",
     "CapacityRequirements",
-    "Condition",
     "Container",
     "Counter",
     "CounterSet",
@@ -66,25 +55,16 @@ __all__ = [
     "DeviceTaintSelector",
     "DeviceToleration",
     "ExactDeviceRequest",
-    "Flag",
-    "Items",
-    "Json",
     "Metadata",
     "Namespace",
     "Node",
     "NodeSelector",
     "NodeSelectorRequirement",
     "NodeSelectorTerm",
-    "NodeSpec",
-    "NodeStatus",
     "OpaqueConfiguration",
     "OwnerReference",
     "Pod",
-    "PodExtendedResourceClaimStatus",
     "PodResourceClaim",
-    "PodResourceClaimStatus",
-    "PodSpec",
-    "PodStatus",
     "ResourceClaim",
     "ResourceClaimConsumerReference",
     "ResourceClaimSpec",
@@ -92,12 +72,8 @@ __all__ = [
     "ResourceClaimTemplate",
     "ResourceClaimTemplateSpec",
     "ResourcePool",
-    "ResourceRequirements",
     "ResourceSlice",
     "ResourceSliceSpec",
-    "Table",
-    "Whole",
-    "Wire",
 ]
 
 # --- selectors, configuration, taints

@@ -8,11 +8,25 @@ Absent and empty are the same for lists and maps, as they are in Go. Whole numbe
 for the API server: `"2"` is not 2 and 1 is not true.
 """
 
+import types
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+from dataclasses import fields
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import BeforeValidator, ConfigDict, PlainValidator, Strict, WrapValidator
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 
 from dra_operator.api.attributes import AttributeValue, read_attribute, read_attributes
 from dra_operator.api.quantity import Quantity, read_quantity
@@ -46,3 +60,25 @@ class Wire:
         extra="ignore",
         arbitrary_types_allowed=True,
     )
+
+
+@cache
+def wire_fields(kind: Any) -> dict[str, Any]:
+    """Return the types of a dataclass' fields, as annotated, by the names they have on the wire."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {_alias(hints[each.name]) or to_camel(each.name): hints[each.name] for each in fields(kind)}
+
+
+def _alias(hint: Any) -> str | None:
+    """Return the name of a field whose name on the wire is not just camel case."""
+    if get_origin(hint) is not Annotated:
+        return None
+    return next((item.alias for item in hint.__metadata__ if isinstance(item, FieldInfo)), None)
+
+
+@cache
+def plain(hint: Any) -> Any:
+    """Return a type without what is annotated to it, and without None."""
+    while get_origin(hint) in (Annotated, Union, types.UnionType):
+        hint = next((part for part in get_args(hint) if part is not type(None)), None)
+    return hint

@@ -4,18 +4,16 @@ A field is left out when it holds what an absent field reads as, so that what is
 as small as it was, and a patch names only what it sets. Amounts are written as they were read.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from typing import Any
-
-from pydantic.alias_generators import to_camel
 
 from dra_operator.api.attributes import AttributeValue, write_attribute
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import AllocationResult
-
-_IRREGULAR = {"share_id": "shareID"}
+from dra_operator.api.wire import wire_fields
 
 
 def to_wire(obj: Any) -> dict[str, Any]:
@@ -38,31 +36,19 @@ def allocation_to_wire(result: AllocationResult) -> dict[str, Any]:
     return {"devices": {}, **_object(result)}
 
 
-_plans: dict[type[Any], tuple[tuple[str, str, Any], ...]] = {}
-
-
-def _plan(kind: type[Any]) -> tuple[tuple[str, str, Any], ...]:
+@cache
+def _plan(kind: Any) -> tuple[tuple[str, str, Any], ...]:
     """Return per field its name, its name on the wire, and the value that stands for absent."""
-    if kind not in _plans:
-        _plans[kind] = tuple(_planned(kind))
-    return _plans[kind]
-
-
-def _planned(kind: type[Any]) -> Iterator[tuple[str, str, Any]]:
-    return (
-        (
-            each.name,
-            _IRREGULAR.get(each.name) or to_camel(each.name),
-            each.default if each.default_factory is MISSING else each.default_factory(),
-        )
-        for each in fields(kind)
+    return tuple(
+        (each.name, name, each.default if each.default_factory is MISSING else each.default_factory())
+        for each, name in zip(fields(kind), wire_fields(kind), strict=True)
     )
 
 
 def _object(obj: Any) -> dict[str, Any]:
     return {
         name: _value(value)
-        for attribute, name, absent in _plan(type(obj))
+        for attribute, name, absent in _plan(obj.__class__)
         # True == 1 and False == 0: an explicit `false` is not an absent number, hence the look at the type.
         if (value := getattr(obj, attribute)) != absent or type(value) is not type(absent)
     }

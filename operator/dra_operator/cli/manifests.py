@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from dra_operator.api.kinds import KINDS
+from dra_operator.api.shortened import shown
 from dra_operator.cli.aliases import find_alias_problem
 from dra_operator.cli.lines import UNREADABLE, why
 
@@ -224,14 +225,14 @@ def _problem(error: yaml.YAMLError, offset: int) -> str:
 def objects(place: Place, value: Any) -> Iterator[Found]:
     """Yield the object a document holds, or the items of the list that it is."""
     if not isinstance(value, Mapping):
-        yield Unreadable(f"{place}: {_shown(value)} is not an object")
+        yield Unreadable(f"{place}: {shown(value)} is not an object")
         return
     kind, items = value.get("kind"), value.get("items")
     if not isinstance(kind, str) or not kind.endswith("List") or "items" not in value:
         yield Manifest(place, value)
         return
     if not isinstance(items, list | None):
-        yield Unreadable(f"{place}: {kind}: items: {_shown(items)} is not a list")
+        yield Unreadable(f"{place}: {kind}: items: {shown(items)} is not a list")
         return
     # The items of a typed list, as the API server sends it, do not repeat what they are.
     given = {"kind": kind[:-4], "apiVersion": value.get("apiVersion")} if kind[:-4] in KINDS else {}
@@ -239,9 +240,4 @@ def objects(place: Place, value: Any) -> Iterator[Found]:
         if isinstance(item, Mapping):
             yield from objects(replace(place, item=number), {**given, **item})
         else:
-            yield Unreadable(f"{replace(place, item=number)}: {_shown(item)} is not an object")
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, default=repr, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+            yield Unreadable(f"{replace(place, item=number)}: {shown(item)} is not an object")

@@ -1,9 +1,4 @@
-"""`dra-operator replay`: recorded allocator scenarios, decided again.
-
-A scenario is a cluster and the claims to allocate in it, as plain JSON; what comes out is the decision, and
-where the scenario carries the answer of Kubernetes' own allocator, whether it is the same. Source:
-docs/cli.md and the scenario format it refers to.
-"""
+"""Recorded scenarios: a cluster and the claims to allocate in it, as plain JSON, made ready to be decided."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
