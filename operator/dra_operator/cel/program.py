@@ -1,7 +1,7 @@
 """Programs: an expression taken through all stages, ready to be evaluated.
 
 text ▶ grammar ▶ tree ▶ types ▶ validators ▶ plan ▶ evaluation; the cost estimate stands beside, for those who
-ask.
+ask and where it does not show that the cost is small.
 """
 
 from collections.abc import Callable
@@ -24,6 +24,7 @@ from dra_operator.cel.nodes import position_of
 from dra_operator.cel.parser import parse
 from dra_operator.cel.paths import reads
 from dra_operator.cel.planner import plan
+from dra_operator.cel.simple import most
 from dra_operator.cel.sizes import Range
 from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, SEMVER, STRING, Kind, Type
 from dra_operator.cel.validators import validate
@@ -123,10 +124,12 @@ class Program:
         return generate(self._plan, self._checked.types, otherwise, answer=answer)
 
     def _may_take_long(self) -> bool:
-        """Return whether it must be counted what it costs and takes: the estimate does not rule out that it is much."""
-        if self.estimate().high > _UNMETERED or len(self.expression) > _SHORT:
+        """Return whether it must be counted what it costs and takes: nothing rules out that it is much."""
+        length = len(self.expression)
+        if length > _SHORT or builds(self._plan):
             return True
-        return builds(self._plan)
+        simply = most(self._checked.expr, length)
+        return (simply is None or simply > _UNMETERED) and self.estimate().high > _UNMETERED
 
     def evaluate(self, device: PreparedDevice, meter: Meter) -> Any:
         """Return the value on a device; raises CelError. The meter holds the cost afterwards, in either case."""
