@@ -61,7 +61,7 @@ def test_an_attribute_that_some_devices_have(gpus: Any, ask: Any) -> None:
 
     assert found.message == (
         f"request g: devices are free, but none together satisfy constraint #0 (distinctAttribute {name}), "
-        f"at most 1 together, 2 requested, at most 1 if none were in use; "
+        f"at most 1 together even if none were in use, 2 requested; "
         f"attribute {name} is on 2 of 4 matching devices"
     )
 
@@ -105,8 +105,8 @@ def test_an_attribute_that_all_have_is_not_the_obstacle(gpus: Any, ask: Any) -> 
     found = gpus.explain(gpus.claim(ask("g", 2), constraints=constraints))
 
     assert found.message.endswith(
-        f"none together satisfy constraint #0 (distinctAttribute {DRIVER}/model), at most 1 together, 2 requested, "
-        "at most 1 if none were in use"
+        f"none together satisfy constraint #0 (distinctAttribute {DRIVER}/model), "
+        "at most 1 together even if none were in use, 2 requested"
     )
 
 

@@ -79,8 +79,8 @@ def test_not_enough_on_one_node(gpus: Any, ask: Any) -> None:
 
     assert found.reason is Reason.NOT_ENOUGH_DEVICES
     assert found.message == (
-        "request r: 16 devices published, 8 in class gpu, 1 in use by 1 claim (a), 7 left, at most 4 on one node, "
-        "5 requested"
+        "request r: 16 devices published, 8 in class gpu, 1 in use by 1 claim (a), 7 left, "
+        "at most 4 on one node even if none were in use, 5 requested"
     )
 
 

@@ -172,7 +172,7 @@ NUMBERS = re.compile(
     r"(?P<published>\d+) devices? published, (?P<in_class>\d+) in class c"
     r"(?P<selectors>(?:, \d+ match selector #\d)*)"
     r"(?P<obstacles>(?:, \d+ (?!left|requested)[a-z][^,(]*(?:\([^)]*\))?)*)"
-    r"(?:, (?P<left>\d+) left)?(?:, at most (?P<most>\d+) on one node)?"
+    r"(?:, (?P<left>\d+) left)?(?:, at most (?P<most>\d+) on one node(?: even if none were in use)?)?"
     r"(?:, but only (?P<together>\d+) of them together[^,]*)?(?:, (?P<requested>\d+) requested)?"
     r"(?:, at most (?P<free>\d+) on one node if none were in use)?"
 )
@@ -238,11 +238,17 @@ def test_what_is_blamed_once_removed_changes_the_answer(world: World, wanted: di
     if found.reason is Reason.NOT_ENOUGH_DEVICES:
         if wanted["count"] is None:
             return
-        if free_of_all := re.search(r"at most (\d+) on one node if none were in use", found.message):
+        if free_of_all := re.search(
+            r"at most (\d+) on one node(?: even)? if none were in use", found.message
+        ):
             then = _explain(free, [wanted])
             assert then is not None
             assert int(free_of_all[1]) < wanted["count"]
             assert re.findall(r"at most (\d+) on one node,", then.message) == [free_of_all[1]]
+        elif " in use" in found.message and not any(
+            device["cores"] for pool in world.pools.values() for device in pool
+        ):
+            assert _explain(free, [wanted]) is None
         if " left, " not in found.message:
             return
         fits = int(
@@ -279,12 +285,14 @@ def test_a_constraint_that_is_blamed_is_in_the_way(
     assert _explain(world, wanted, conflict) is not None
     for number in range(len(conflict)):
         assert _explain(world, wanted, conflict[:number] + conflict[number + 1 :]) is None
-    if vain := re.search(r"at most (\d) if none were in use", found.message):
+    if vain := re.search(r"at most (\d)(?: together even)? if none were in use", found.message):
         assert int(vain[1]) < wanted[0]["count"]
         assert (
             _explain(world._replace(used=0), [{**wanted[0], "count": int(vain[1]) + 1}], conflict) is not None
         )
-    if together := re.search(r"at most (\d) together, (\d) requested", found.message):
+    if together := re.search(
+        r"at most (\d) together(?: even if none were in use)?, (\d) requested", found.message
+    ):
         most = int(together[1])
         assert int(together[2]) == wanted[0]["count"]
         assert _explain(world, [{**wanted[0], "count": most}], bound) is None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dra_operator.api.node_selector import describe
+from dra_operator.api.shortened import shortened
 from dra_operator.inventory import Changes, Features, Inventory, PoolView, Slice, Verdict, Views, bits
 from dra_operator.inventory.pool import Judgement, Pool
 from dra_operator.inventory.sight import is_known
@@ -245,13 +246,13 @@ class Census:
         for _, visible in slots:
             reachable |= visible
         missing = bits.each(size & ~reachable)
-        unreachable = {index: self._why_not_reachable(content, index) for index in missing}
+        unreachable = {index: self._why_not_reachable(pool, content, index) for index in missing}
         taken, shared = self.availability.ledger.look(pool.key, content.names)
         sharing = bits.of_positions(shared)
         operations = not content.skip_node_operations or self._skips_operations(reached)
         return Place(content, slots, reachable, unreachable, operations, taken, sharing, shared)
 
-    def _why_not_reachable(self, content: Slice, index: int) -> str:
+    def _why_not_reachable(self, pool: Pool, content: Slice, index: int) -> str:
         if not is_known(content, self.features):
             return f"ResourceSlice {content.name} uses a feature that is switched off"
         fields = content.effective_nodes(index)
@@ -259,12 +260,25 @@ class Census:
             # The API server admits no such slice, but a file, or a newer API, may have one.
             return f"{'the device' if content.per_device_nodes else f'ResourceSlice {content.name}'} names no node"
         if (name := fields.node_name) is None:
+            if unusable := self._unusable_nodes(pool, content, index):
+                texts = [f"{name} {self.inventory.nodes[name].unusable}" for name in unusable]
+                return f"node{'s' if len(texts) != 1 else ''} {', '.join(shortened(texts))}"
             written = fields.selector and describe(fields.selector)
             return "no usable node matches their node selector" + (f' "{written}"' if written else "")
         if (node := self.inventory.nodes.get(name)) is None:
             # Whoever may choose among some nodes only keeps the others from the inventory.
             return f"node {name} does not exist or is left out"
         return f"node {name} {node.unusable or 'cannot be used'}"
+
+    def _unusable_nodes(self, pool: Pool, content: Slice, index: int) -> list[str]:
+        """Return the nodes, none of which can be used, that see a device."""
+        views = self.availability.views
+        nodes = 0
+        for view in views.of_pool.get(pool.key, {}).values():
+            for item, offset in zip(view.slices, view.offsets, strict=True):
+                if item is content and view.visible >> offset + index & 1:
+                    nodes |= view.nodes
+        return [views.order[position] for position in bits.each(nodes & ~views.usable)]
 
     def _skips_operations(self, reached: Any) -> bool:
         views = self.availability.views
@@ -286,7 +300,7 @@ class Census:
             for content in judgement.slices
             for index in bits.each(content.counted)
         )
-        return (layout.names, draws, tuple(state.left), state.overdrawn, *state.placed())
+        return (layout.names, layout.totals, draws, tuple(state.left), state.overdrawn, *state.placed())
 
 
 def _verdict(pool: Pool, judgement: Judgement) -> tuple[object, ...]:

@@ -17,6 +17,7 @@ from dra_operator.allocator.disagreement import Bound, most_that_agree, tell_dis
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.failures import Source, failing, in_class, in_request, invalid
 from dra_operator.allocator.holders import tell_holders
+from dra_operator.allocator.obstacles import USES
 from dra_operator.allocator.plan import Alternative, ClaimPlan, ConstraintPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.reduced import (
@@ -39,6 +40,7 @@ Fits = Callable[[Sequence[ClaimPlan], Budget], str | None]
 _MAX_KNOWN = 4096
 _MAX_ABSENT = 1024
 _MAX_TALLIES = 64
+_EVEN = " even if none were in use"
 
 _OBSTACLES = {
     Reason.POOL_INCOMPLETE: "in pools that are being updated",
@@ -257,14 +259,14 @@ class Explainer:
             found = self._remember(key, (0, f"; {text}" if text else ""))
         return found[1]
 
-    def _tell_in_vain(self, constraint: ConstraintPlan, item: Alternative, budget: Budget) -> str:
+    def _most_in_vain(self, constraint: ConstraintPlan, item: Alternative, budget: Budget) -> int | None:
         """Return how many devices a constraint would admit if none were in use, if those are too few as well."""
         key = ("in vain", constraint, item.count, _look((item,), constraint.attribute))
         if (found := self._absent.get(key)) is None:
             most = most_that_agree(constraint, item, self.inventory, self.tallies.candidates, budget)
             vain = most is not None and item.count is not None and most < item.count
-            found = self._remember(key, (0, f", at most {most} if none were in use" if vain else ""))
-        return found[1]
+            found = self._remember(key, (most or 0, "in vain" if vain else ""))
+        return found[0] if found[1] else None
 
     def _remember(self, key: object, found: tuple[int, str]) -> tuple[int, str]:
         if len(self._absent) >= _MAX_ABSENT:
@@ -291,10 +293,12 @@ class Explainer:
         if together and number is not None:
             told += self._tell_disagreement(plan, number, budget)
         if most:
-            vain = ""
+            vain = None
             if number is not None and not request.alternatives[0].admin_access:
-                vain = self._tell_in_vain(plan.constraints[number], request.alternatives[0], budget)
-            told = f", at most {most} together, {request.alternatives[0].count} requested{vain}{told}"
+                vain = self._most_in_vain(plan.constraints[number], request.alternatives[0], budget)
+            free = f", at most {vain} if none were in use" if vain not in (None, most) else ""
+            even = _EVEN if vain == most else ""
+            told = f", at most {most} together{even}, {request.alternatives[0].count} requested{free}{told}"
         none = "none together satisfy" if together and most != 0 else "none satisfies"
         return f"devices are free, but {none} {self._name_constraints(plan, number, budget)}{told}"
 
@@ -385,19 +389,21 @@ class Explainer:
         if count is None:
             return _tell_left_of_all(tally, last)
         text = ""
+        # Whoever waits for those in use may wait in vain.
+        vain = not USES.isdisjoint(tally.obstacles) and 0 < tally.most_if_free < count
+        even = vain and tally.most_on_a_node == tally.most_if_free
         if tally.left:
-            text = f", {tally.left} left, at most {tally.most_on_a_node} on one node"
+            text = f", {tally.left} left, at most {tally.most_on_a_node} on one node{_EVEN if even else ''}"
             if tally.rivals or tally.most_on_a_node >= count:
                 most = most_that_fit(plan, self._fit(budget))
                 if most is not None and most < tally.most_on_a_node:
                     text += (
                         f", but only {most} of them together{f' {_rivals(tally)}' if tally.rivals else ''}"
                     )
-        elif last is not None and not 0 < tally.most_if_free < count:
+        elif last is not None and not vain:
             return last, ""
         text += f", {count} requested"
-        if tally.most_on_a_node < tally.most_if_free < count:
-            # Whoever waits for those in use would wait in vain.
+        if vain and not even:
             text += f", at most {tally.most_if_free} on one node if none were in use"
         return Reason.NOT_ENOUGH_DEVICES, text
 

@@ -141,9 +141,15 @@ class Obstacles:
                 reason, numbers_of = Reason.GROUP_INCOMPATIBLE, _sets_of
                 number, groups, shared = apart
                 text = f"{_groups(groups)} beside {_groups(shared)}"
+            elif short is not None and layout.totals[short[0]] < short[1]:
+                number, amount = short
+                text = _compared(layout.names[number], layout.totals[number], "in all", amount)
+                # It is no use that it is due to.
+                yield Refusal(reason, 1 << index, text, (0,) * len(record.places))
+                continue
             elif short is not None:
                 number, amount = short
-                text = _short(layout.names[number], state.left[number], amount)
+                text = _compared(layout.names[number], state.left[number], "left", amount)
             elif state.overdrawn:
                 number = next(at for at, left in enumerate(state.left) if left < 0)
                 text = f"counter {'/'.join(layout.names[number])} of the pool is overdrawn"
@@ -191,11 +197,11 @@ def _groups(names: frozenset[str]) -> str:
     return f"group{'s' if len(names) > 1 else ''} {', '.join(sorted(names))}" if names else "no group"
 
 
-def _short(counter: tuple[str, str], left: int, wanted: int) -> str:
-    """Return what is left of a counter and what a device takes, in nano-units: memory shows by its round numbers."""
-    binary = wanted % _MEBI == left % _MEBI == 0
+def _compared(counter: tuple[str, str], there: int, how: str, wanted: int) -> str:
+    """Return what is there of a counter and what a device takes, in nano-units: memory shows by its round numbers."""
+    binary = wanted % _MEBI == there % _MEBI == 0
     written = Family.BINARY if binary else Family.DECIMAL
-    return f"{'/'.join(counter)} {format_amount(left, written)} left < {format_amount(wanted, written)}"
+    return f"{'/'.join(counter)} {format_amount(there, written)} {how} < {format_amount(wanted, written)}"
 
 
 def _exhausted(consumed: Consumed, used: Mapping[str, int]) -> str:

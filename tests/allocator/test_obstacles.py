@@ -1,0 +1,74 @@
+"""What keeps devices that are selected away."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Reason
+
+ZONE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+
+
+def draws(amount: str) -> list[dict[str, Any]]:
+    """Return what a device draws on counter `memory` of set `set`."""
+    return [{"counterSet": "set", "counters": {"memory": {"value": amount}}}]
+
+
+def test_a_device_that_draws_more_than_there_is_waits_for_nobody(scene: Any, ask: Any) -> None:
+    """Nothing of the counter would have to be freed, so what there is in all is told, and no claim is blamed."""
+    scene.nodes("n1")
+    scene.slice("c", count=2, sharedCounters=[{"name": "set", "counters": {"memory": {"value": "40Gi"}}}])
+    devices = [
+        {"name": name, "consumesCounters": draws(amount)} for name, amount in (("a", "10Gi"), ("b", "80Gi"))
+    ]
+    scene.slice("s", *devices, count=2)
+    scene.use("holder", ask())
+    found = scene.explain(scene.claim(ask()))
+
+    assert found.reason is Reason.COUNTERS_EXHAUSTED
+    assert found.message.endswith(
+        "without enough left of their counters (set/memory 40Gi in all < 80Gi on 1)"
+    )
+
+
+def test_pools_whose_counters_differ_in_all_are_told_apart(scene: Any, ask: Any) -> None:
+    """Also where the same is left of them."""
+    scene.nodes("n1", "n2")
+    for node, total in (("n1", "40Gi"), ("n2", "80Gi")):
+        counters = [{"name": "set", "counters": {"memory": {"value": total}}}]
+        scene.slice(f"c-{node}", nodeName=node, count=2, sharedCounters=counters)
+        devices = [{"name": name, "consumesCounters": draws("40Gi")} for name in "ab"]
+        devices[1]["consumesCounters"] = draws("80Gi")
+        scene.slice(node, *devices, nodeName=node, count=2)
+    scene.hold("holder", "a", "n2")
+    found = scene.explain(scene.claim(ask("r", 2)))
+
+    assert "set/memory 40Gi in all < 80Gi on 1, set/memory 40Gi left < 80Gi on 1; in use" in found.message
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ({"n1": "a"}, "node n1 cordoned on 1"),
+        ({"n1": "a", "n2": "b"}, "node n1 cordoned on 1"),
+        ({"n1": "a", "n2": "a"}, "nodes n1 cordoned, n2 cordoned on 1"),
+        ({"n1": "b"}, 'no usable node matches their node selector "zone In a" on 1'),
+    ],
+    ids=["one", "one of two", "both", "none"],
+)
+@pytest.mark.parametrize("where", ["slice", "device"])
+def test_nodes_that_match_but_cannot_be_used_are_named(
+    scene: Any, ask: Any, nodes: dict[str, str], told: str, where: str
+) -> None:
+    """They are what has to be repaired."""
+    scene.nodes("other")
+    for name, zone in nodes.items():
+        scene.put("Node", name, labels={"zone": zone}, spec={"unschedulable": True})
+    if where == "slice":
+        scene.slice("s", "a", nodeSelector=ZONE)
+    else:
+        scene.slice("s", {"name": "a", "nodeSelector": ZONE}, perDeviceNodeSelection=True)
+    found = scene.explain(scene.claim(ask()))
+
+    assert found.reason is Reason.NODE_UNUSABLE
+    assert found.message.endswith(f"1 on nodes that cannot be used ({told})")
