@@ -137,8 +137,10 @@ def _suspect(body: dict[str, Any]) -> _Suspect | None:
 
     It is read straight from the wire, so that a claim that cannot be understood any more counts, too.
     """
+    if allocation_of(body) is not None:
+        return None
     metadata, finalizers = body["metadata"], finalizers_of(body)
-    if FINALIZER not in finalizers or allocation_of(body) is not None or annotation_of(body) is not None:
+    if FINALIZER not in finalizers or annotation_of(body) is not None:
         return None
     if metadata.get("deletionTimestamp") or (body.get("status") or {}).get("reservedFor"):
         return None
