@@ -45,11 +45,13 @@ def change(scene: Any, ask: Any, random_: random.Random) -> None:
             scene.inventory.remove("Node", node)
         case 5:
             where = random_.choice([{"allNodes": True}, {"nodeName": node}])
-            scene.slice(
-                "shared", *(device(f"d{number}", random_) for number in range(3)), pool="net", **where
-            )
+            generation = random_.choice([1, 1, 2])
+            devices = [device(f"d{number}", random_) for number in range(3)]
+            scene.slice(f"shared-{generation}", *devices, pool="net", generation=generation, count=1, **where)
         case 6:
-            scene.inventory.remove("ResourceSlice", random_.choice([f"s-{node}", f"c-{node}", "shared"]))
+            scene.inventory.remove(
+                "ResourceSlice", random_.choice([f"s-{node}", f"c-{node}", "shared-1", "shared-2"])
+            )
         case 7:
             scene.ledger.withdraw("team", f"u{random_.randrange(6)}")
         case _:

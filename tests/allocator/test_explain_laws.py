@@ -28,12 +28,16 @@ CONSTRAINTS = (
 
 
 class World(NamedTuple):
-    """A cluster as plain data: devices by node, nodes that are cordoned, claims that take what they can first."""
+    """A cluster as plain data: devices by node, nodes that are cordoned, claims that take what they can first.
+
+    `newer` is a newer generation of the pool of n1, which lies on n2.
+    """
 
     pools: dict[str, list[dict[str, Any]]]
     cordoned: tuple[str, ...]
     used: int
     class_selectors: tuple[str, ...]
+    newer: tuple[dict[str, Any], ...] = ()
 
 
 devices = st.fixed_dictionaries(
@@ -51,6 +55,7 @@ worlds = st.builds(
     st.sampled_from([(), (), ("n1",), ("n2",)]),
     st.integers(0, 3),
     st.sampled_from([(), (), ("model a",)]),
+    st.one_of(st.just(()), st.just(()), st.tuples(devices.map(lambda device: {**device, "cores": 0}))),
 )
 requests = st.fixed_dictionaries(
     {
@@ -75,6 +80,7 @@ worlds_that_share = st.builds(
     ),
     st.just(()),
     st.integers(0, 3),
+    st.just(()),
     st.just(()),
 )
 sharing = st.fixed_dictionaries(
@@ -120,6 +126,16 @@ def _allocator(world: World) -> Allocator:
             body = {"driver": "d", "pool": pool, "nodeName": node, **content}
             slice_ = {"metadata": {"name": f"{node}-{name}"}, "spec": body}
             inventory.put(apply_defaults(read_object(slice_, "ResourceSlice")))
+    if world.newer:
+        body = {
+            "driver": "d",
+            "pool": {"name": "n1", "generation": 2, "resourceSliceCount": 1},
+            "nodeName": "n2",
+            "devices": [_device(number, device) for number, device in enumerate(world.newer)],
+        }
+        inventory.put(
+            apply_defaults(read_object({"metadata": {"name": "newer"}, "spec": body}, "ResourceSlice"))
+        )
     ledger = Ledger()
     made = Allocator(
         inventory,
@@ -189,7 +205,8 @@ def test_the_numbers_add_up(world: World, wanted: dict[str, Any]) -> None:
     assert match is not None
     stages = [match["published"], match["in_class"], *re.findall(r"(\d+) match", match["selectors"])]
     numbers = list(map(int, stages))
-    every = sum(map(len, world.pools.values()))
+    old = 0 if world.newer and "n1" in world.cordoned else len(world.pools["n1"])
+    every = old + len(world.pools["n2"]) + len(world.newer)
     kept = [
         int(number) for number in re.findall(r", (\d+) [a-z]", re.sub(r"\(.*?\)", "", match["obstacles"]))
     ]
@@ -229,7 +246,7 @@ def test_what_is_blamed_once_removed_changes_the_answer(world: World, wanted: di
         Reason.CAPACITY_TOO_SMALL: (world, {**wanted, "memory": 0}),
     }
     if found.reason is Reason.NO_DEVICES:
-        assert not any(world.pools.values())
+        assert not any(world.pools.values()) or (world.newer and "n1" in world.cordoned)
         return
     if found.reason is Reason.SELECTOR_MATCHES_NO_DEVICE:
         number = int(re.findall(r", 0 match selector #(\d)", found.message)[0])

@@ -11,7 +11,8 @@ from difflib import get_close_matches
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
-from dra_operator.inventory import Inventory, Slice, bits
+from dra_operator.allocator.published import Published
+from dra_operator.inventory import Slice, bits
 
 _NEAR = 0.7
 
@@ -19,7 +20,7 @@ _NEAR = 0.7
 def tell_absent(
     attribute: str,
     alternatives: Sequence[Alternative],
-    inventory: Inventory,
+    published: Published,
     candidates: Candidates,
     budget: Budget,
     *,
@@ -29,19 +30,18 @@ def tell_absent(
 
     The clause is empty where all have it, and where an alternative derives it. A name that was probably meant is told
     if devices for all of `beside` have it, too: the alternatives of each other request that is to have it.
-    Devices are those of the newest generation of each pool. Raises AbortedError if the time is used up.
+    Raises AbortedError if the time is used up.
     """
     if any(attribute in item.derived for item in alternatives):
         return 1, ""
     total = having = 0
     matching: list[tuple[Slice, int]] = []
     counts: dict[object, int] = {}
-    for pool in inventory.pools.values():
-        for content in pool.newest():
-            if selected := selected_devices(content, alternatives, candidates, budget):
-                matching.append((content, selected))
-                total += selected.bit_count()
-                having += _having(content, selected, attribute, counts)
+    for content in published.slices():
+        if selected := selected_devices(content, alternatives, candidates, budget):
+            matching.append((content, selected))
+            total += selected.bit_count()
+            having += _having(content, selected, attribute, counts)
     if having == total:
         return having, ""
     text = f"attribute {attribute} is on {having} of {total} matching device{'s' if total != 1 else ''}"
@@ -51,8 +51,7 @@ def tell_absent(
     for others in beside:
         names &= {
             name
-            for pool in inventory.pools.values()
-            for content in pool.newest()
+            for content in published.slices()
             for name in _names(content, selected_devices(content, others, candidates, budget))
         }
     near = near_name(attribute, names)
@@ -60,24 +59,22 @@ def tell_absent(
 
 
 def names_on(
-    expressions: Sequence[str], inventory: Inventory, candidates: Candidates, budget: Budget
+    expressions: Sequence[str], published: Published, candidates: Candidates, budget: Budget
 ) -> frozenset[str]:
     """Return what devices that some selectors select publish, as `attributes/domain/id` and `capacity/domain/id`.
 
-    Devices are those of the newest generation of each pool. Raises AbortedError if the time is used up.
+    Raises AbortedError if the time is used up.
     """
     found: set[str] = set()
     selectors = [candidates.selectors.get(expression) for expression in expressions]
-    for pool in inventory.pools.values():
-        for content in pool.newest():
-            selected = bits.first(len(content.names))
-            for selector in selectors:
-                selected, _ = selector.ask(content, selected, budget)
-            if selected:
-                tables = (("attributes", content.attributes), ("capacity", content.capacity))
-                for table, columns in tables:
-                    bare = f"{table}/{content.driver}"
-                    found.update(f"{table}/{name}" if "/" in name else f"{bare}/{name}" for name in columns)
+    for content in published.slices():
+        selected = bits.first(len(content.names))
+        for selector in selectors:
+            selected, _ = selector.ask(content, selected, budget)
+        if selected:
+            for table, columns in (("attributes", content.attributes), ("capacity", content.capacity)):
+                bare = f"{table}/{content.driver}"
+                found.update(f"{table}/{name}" if "/" in name else f"{bare}/{name}" for name in columns)
     return frozenset(found)
 
 

@@ -6,13 +6,15 @@ it. Pools that agree in these are one group, so a request is held against each g
 slice, a node or a use changes, only the pools concerned change their group.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dra_operator.allocator.published import old_slices
 from dra_operator.api.node_selector import describe
 from dra_operator.api.shortened import shortened
 from dra_operator.inventory import Changes, Features, Inventory, PoolView, Slice, Verdict, Views, bits
+from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.pool import Judgement, Pool
 from dra_operator.inventory.sight import is_known
 from dra_operator.inventory.slices import PoolKey
@@ -34,7 +36,8 @@ class Place:
     `slots` holds, for each view of a usable node that has the slice, its number and the devices visible there;
     `reachable` their union, and `unreachable` why each other device is not. `operations` says whether a node supports
     what the slice skips. `taken` are the devices in use as a whole, `sharing` those with shares in use, and `shared`
-    what these consume, by index.
+    what these consume, by index. `counters` are those that its devices draw on; `old` says that it is of an older
+    generation, which nodes still see.
     """
 
     content: Slice
@@ -45,6 +48,8 @@ class Place:
     taken: int
     sharing: int
     shared: Mapping[int, Mapping[str, int]]
+    counters: CounterLayout | None
+    old: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -228,10 +233,21 @@ class Census:
                 for content, offset in zip(view.slices, view.offsets, strict=True):
                     reached.setdefault(content.serial, []).append((len(slots), view, offset))
                 slots.append(view.serial)
-        places = tuple([self._place(pool, item, reached.get(item.serial, ())) for item in pool.newest()])
+        published: dict[Slice, CounterLayout | None] = dict.fromkeys(pool.newest())
+        published |= dict.fromkeys(judgement.slices, judgement.counters)
+        published |= (old := old_slices(pool, views))
+        places = tuple(
+            [
+                self._place(pool, item, reached.get(item.serial, ()), counters, old=item in old)
+                for item, counters in published.items()
+            ]
+        )
         kind = (
             *_verdict(pool, judgement),
-            self._counters(judgement),
+            *(
+                self._counters(layout, places)
+                for layout in dict.fromkeys([judgement.counters, *old.values()])
+            ),
             *(part for place in places for part in _kind(place)),
         )
         if (number := self._kinds.get(kind)) is None:
@@ -239,7 +255,9 @@ class Census:
             self._kinds_made += 1
         return PoolRecord(pool, judgement, places, tuple(slots), number)
 
-    def _place(self, pool: Pool, content: Slice, reached: Any) -> Place:
+    def _place(
+        self, pool: Pool, content: Slice, reached: Any, counters: CounterLayout | None, *, old: bool
+    ) -> Place:
         size = bits.first(len(content.names))
         slots = tuple([(slot, view.visible >> offset & size) for slot, view, offset in reached])
         reachable = 0
@@ -250,7 +268,9 @@ class Census:
         taken, shared = self.availability.ledger.look(pool.key, content.names)
         sharing = bits.of_positions(shared)
         operations = not content.skip_node_operations or self._skips_operations(reached)
-        return Place(content, slots, reachable, unreachable, operations, taken, sharing, shared)
+        return Place(
+            content, slots, reachable, unreachable, operations, taken, sharing, shared, counters, old
+        )
 
     def _why_not_reachable(self, pool: Pool, content: Slice, index: int) -> str:
         if not is_known(content, self.features):
@@ -290,15 +310,15 @@ class Census:
             for position in bits.each(nodes & views.usable)
         )
 
-    def _counters(self, judgement: Judgement) -> object:
-        layout = judgement.counters
+    def _counters(self, layout: CounterLayout | None, places: Sequence[Place]) -> object:
         state = None if layout is None else self.availability.find_counters(layout)
         if layout is None or state is None:
             return None
         draws = tuple(
-            layout.draw(content, index)
-            for content in judgement.slices
-            for index in bits.each(content.counted)
+            layout.draw(place.content, index)
+            for place in places
+            if place.counters is layout
+            for index in bits.each(place.content.counted)
         )
         return (layout.names, layout.totals, draws, tuple(state.left), state.overdrawn, *state.placed())
 
@@ -325,6 +345,7 @@ def _kind(place: Place) -> tuple[object, ...]:
         place.slots,
         tuple(place.unreachable.items()) if place.unreachable else (),
         place.operations,
+        place.old,
         place.taken,
         tuple((index, *sorted(amounts.items())) for index, amounts in place.shared.items())
         if place.shared

@@ -15,9 +15,10 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.comparison import typed
 from dra_operator.allocator.plan import Alternative, ConstraintPlan
+from dra_operator.allocator.published import Published
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.shortened import shortened
-from dra_operator.inventory import Inventory, bits
+from dra_operator.inventory import bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +30,17 @@ class Bound:
 
 
 def tell_disagreement(
-    attribute: str, requests: Sequence[Bound], inventory: Inventory, candidates: Candidates, budget: Budget
+    attribute: str, requests: Sequence[Bound], published: Published, candidates: Candidates, budget: Budget
 ) -> str:
     """Return a clause that says what each request's devices have of an attribute, if no value is common to all.
 
     Of one request alone it says what types there are, if there are several, as no two of these agree. Devices are those
-    that a request selects, of the newest generation of each pool. The clause is empty where some value is common, or
-    where an alternative derives the attribute. Raises AbortedError if the time is used up.
+    that a request selects. The clause is empty where some value is common, or where an alternative derives the
+    attribute. Raises AbortedError if the time is used up.
     """
     if any(attribute in item.derived for request in requests for item in request.alternatives):
         return ""
-    values = [_values(attribute, request, inventory, candidates, budget) for request in requests]
+    values = [_values(attribute, request, published, candidates, budget) for request in requests]
     if len(values) == 1:
         return _tell_types(values[0])
     if not all(values) or set.intersection(*map(set, values)):
@@ -56,7 +57,7 @@ def tell_disagreement(
 def most_that_agree(
     constraint: ConstraintPlan,
     item: Alternative,
-    inventory: Inventory,
+    published: Published,
     candidates: Candidates,
     budget: Budget,
 ) -> int | None:
@@ -70,8 +71,7 @@ def most_that_agree(
         return None
     on_node: dict[str, Counter[AttributeValue]] = {}
     known: dict[object, Counter[AttributeValue]] = {}
-    # Of all generations, as some nodes may still see an old one: that only makes for more.
-    for content in [content for pool in inventory.pools.values() for content in pool.slices.values()]:
+    for content in published.slices():
         selected = selected_devices(content, (item,), candidates, budget)
         if not selected:
             continue
@@ -101,20 +101,19 @@ def _tell_types(values: set[AttributeValue]) -> str:
 
 
 def _values(
-    attribute: str, request: Bound, inventory: Inventory, candidates: Candidates, budget: Budget
+    attribute: str, request: Bound, published: Published, candidates: Candidates, budget: Budget
 ) -> set[AttributeValue]:
     """Return the values that the devices of a request have, of lists each member."""
     seen: set[AttributeValue] = set()
     looked: set[object] = set()
-    for pool in inventory.pools.values():
-        for content in pool.newest():
-            selected = selected_devices(content, request.alternatives, candidates, budget)
-            columns = content.attribute_columns(attribute)
-            # Slices of equal nodes share their columns: what one of them has, all have.
-            if (key := (*(column and column.serial for column in columns), selected)) in looked:
-                continue
-            looked.add(key)
-            seen.update(filter(None, (content.attribute(index, attribute) for index in bits.each(selected))))
+    for content in published.slices():
+        selected = selected_devices(content, request.alternatives, candidates, budget)
+        columns = content.attribute_columns(attribute)
+        # Slices of equal nodes share their columns: what one of them has, all have.
+        if (key := (*(column and column.serial for column in columns), selected)) in looked:
+            continue
+        looked.add(key)
+        seen.update(filter(None, (content.attribute(index, attribute) for index in bits.each(selected))))
     return {member for value in seen for member in _members(value)}
 
 

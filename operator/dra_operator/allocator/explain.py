@@ -19,6 +19,7 @@ from dra_operator.allocator.failures import Source, failing, in_class, in_reques
 from dra_operator.allocator.holders import tell_holders
 from dra_operator.allocator.obstacles import USES
 from dra_operator.allocator.plan import Alternative, ClaimPlan, ConstraintPlan, RequestPlan
+from dra_operator.allocator.published import Published
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.reduced import (
     companions,
@@ -30,7 +31,7 @@ from dra_operator.allocator.reduced import (
     without,
 )
 from dra_operator.allocator.tainted import tell_rules, tell_tolerations
-from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker
+from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker, tell_old
 from dra_operator.cel.wording import meant
 from dra_operator.inventory import Inventory
 
@@ -69,9 +70,11 @@ class Explainer:
     _names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     _tallies: dict[object, Tally] = field(default_factory=dict)
     _versions: tuple[int, int] = (-1, -1)
+    _published: Published = field(init=False)
     _contention: Contention = field(init=False)
 
     def __post_init__(self) -> None:
+        self._published = Published(self.inventory, self.tallies.availability.views)
         self._contention = Contention(Eligibility(self.tallies.availability, self.tallies.candidates))
 
     def explain(self, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
@@ -255,7 +258,7 @@ class Explainer:
         key = ("disagreement", attribute, *looks)
         if (found := self._absent.get(key)) is None:
             candidates = self.tallies.candidates
-            text = tell_disagreement(attribute, bound, self.inventory, candidates, budget)
+            text = tell_disagreement(attribute, bound, self._published, candidates, budget)
             found = self._remember(key, (0, f"; {text}" if text else ""))
         return found[1]
 
@@ -263,7 +266,7 @@ class Explainer:
         """Return how many devices a constraint would admit if none were in use, if those are too few as well."""
         key = ("in vain", constraint, item.count, _look((item,), constraint.attribute))
         if (found := self._absent.get(key)) is None:
-            most = most_that_agree(constraint, item, self.inventory, self.tallies.candidates, budget)
+            most = most_that_agree(constraint, item, self._published, self.tallies.candidates, budget)
             vain = most is not None and item.count is not None and most < item.count
             found = self._remember(key, (most or 0, "in vain" if vain else ""))
         return found[0] if found[1] else None
@@ -316,7 +319,7 @@ class Explainer:
         key = ("absence", attribute, *(_look(items, attribute) for items in (bound, *beside)))
         if (found := self._absent.get(key)) is None:
             candidates = self.tallies.candidates
-            found = tell_absent(attribute, bound, self.inventory, candidates, budget, beside=beside)
+            found = tell_absent(attribute, bound, self._published, candidates, budget, beside=beside)
             self._remember(key, found)
         return found
 
@@ -328,7 +331,7 @@ class Explainer:
         if (names := self._names.get(before)) is None:
             if len(self._names) >= _MAX_ABSENT:
                 self._names.clear()
-            names = self._names[before] = names_on(before, self.inventory, self.tallies.candidates, budget)
+            names = self._names[before] = names_on(before, self._published, self.tallies.candidates, budget)
         return tell_unknown(program.reads, names)
 
     def _tell_failure(self, plan: ClaimPlan, item: Alternative, tally: Tally) -> Explanation | None:
@@ -379,7 +382,7 @@ class Explainer:
             detail = self._detail(plan, obstacle, tally, budget)
             text += f", {obstacle.count} {_OBSTACLES[obstacle.reason]}{detail}"
         reason, rest = self._tell_left(plan, tally, obstacles[-1].reason if obstacles else None, budget)
-        return reason, text + rest
+        return reason, text + rest + tell_old(tally)
 
     def _tell_left(
         self, plan: ClaimPlan, tally: Tally, last: Reason | None, budget: Budget
@@ -416,7 +419,7 @@ class Explainer:
         if obstacle.reason is Reason.DEVICE_TAINTED:
             alternative = plan.requests[0].alternatives[0]
             taints = obstacle.details.keys()
-            rules = tell_rules(taints, alternative, self.inventory, self.tallies.candidates, budget)
+            rules = tell_rules(taints, alternative, self._published, self.tallies.candidates, budget)
             return obstacle.detail(tell_tolerations(taints, alternative.tolerations) + rules)
         return obstacle.detail()
 

@@ -66,9 +66,9 @@ class Obstacles:
                 devices &= ~found.devices
                 yield found
 
-    def _pool(self, _: Alternative, record: PoolRecord, _place: Place, devices: int) -> Iterator[Refusal]:
+    def _pool(self, _: Alternative, record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
         judgement = record.judgement
-        if judgement.verdict is not Verdict.COMPLETE:
+        if judgement.verdict is not Verdict.COMPLETE and not place.old:
             incomplete = judgement.verdict is Verdict.INCOMPLETE
             reason = Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID
             yield Refusal(reason, devices, f"{'/'.join(record.pool.key)}: {judgement.reason}")
@@ -117,7 +117,7 @@ class Obstacles:
             yield Refusal(Reason.DEVICE_IN_USE, taken)
 
     def _counters(self, _: Alternative, record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
-        layout = record.judgement.counters
+        layout = place.counters
         state = None if layout is None else self.availability.find_counters(layout)
         if layout is None or state is None:
             return
@@ -171,13 +171,12 @@ class Obstacles:
 
 def _using(record: PoolRecord, layout: CounterLayout, number: int, numbers_of: _NumbersOf) -> tuple[int, ...]:
     """Return the devices in use that draw on a counter, or on a counter set, by place."""
-    known = {content.serial for content in record.judgement.slices}
     return tuple(
         [
             bits.of_positions(
                 index
                 for index in bits.each(place.content.counted & (place.taken | place.sharing))
-                if place.content.serial in known and number in numbers_of(layout.draw(place.content, index))
+                if place.counters is layout and number in numbers_of(layout.draw(place.content, index))
             )
             for place in record.places
         ]

@@ -46,13 +46,14 @@ class Refused(NamedTuple):
 class Part(NamedTuple):
     """What one pool of a group adds to a tally.
 
-    `obstacles` stand in the order in which they were met. `held` names, for each that is due to uses, the devices whose
-    uses these are, a set for each place; `left_on` the number of those left, for each slot, and `free_on` what that
-    would be if no device were in use.
+    `old` are the devices selected of older generations. `obstacles` stand in the order in which they were met. `held`
+    names, for each that is due to uses, the devices whose uses these are, a set for each place; `left_on` the number of
+    those left, for each slot, and `free_on` what that would be if no device were in use.
     `texts` says how many details there are.
     """
 
     published: int
+    old: int
     in_class: int
     left: int
     rivals: int

@@ -12,9 +12,10 @@ from dra_operator.allocator.absent import selected_devices
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
+from dra_operator.allocator.published import Published
 from dra_operator.api.shortened import shortened
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
-from dra_operator.inventory import Inventory, Slice, bits
+from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.taints import names_device, touches
 
 _NEAR = 0.7
@@ -28,7 +29,7 @@ def taint_text(taint: DeviceTaint) -> str:
 def tell_rules(
     taints: Collection[str],
     alternative: Alternative,
-    inventory: Inventory,
+    published: Published,
     candidates: Candidates,
     budget: Budget,
 ) -> str:
@@ -38,13 +39,12 @@ def tell_rules(
     """
     names = [
         name
-        for name, rule in sorted(inventory.rules.items())
+        for name, rule in sorted(published.inventory.rules.items())
         if taint_text(rule.spec.taint) in taints
         and any(
             _names_any(rule, content, selected_devices(content, (alternative,), candidates, budget))
-            for pool in inventory.pools.values()
-            if touches(rule, *pool.key)
-            for content in pool.newest()
+            for content in published.slices()
+            if touches(rule, *content.key)
         )
     ]
     return f"; set by DeviceTaintRule {_listed(names)}" if names else ""

@@ -1,8 +1,7 @@
 """The tally: how many devices there are for a request, and what keeps each of them from it.
 
 A device counts at the first obstacle it meets, in the order in which the allocator meets them, so that the numbers add
-up: published, in the class, selected, and then down to those that are left. Devices are those of the newest generation
-of each pool, whichever node they are on.
+up: published, in the class, selected, and then down to those that are left. Which devices count is said by `published`.
 """
 
 from collections import Counter
@@ -20,7 +19,8 @@ from dra_operator.allocator.parts import Failure, Part, Parts, Refused
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.selectors import SelectorAnswers
-from dra_operator.inventory import Inventory, Slice, bits
+from dra_operator.api.shortened import shortened
+from dra_operator.inventory import Inventory, PoolKey, Slice, bits
 from dra_operator.ledger import Availability, ClaimKey
 
 _MAX_DETAILS = 3
@@ -68,11 +68,12 @@ class Tally:
     `selectors` holds, for each request selector by number, the devices that it was the first to refuse. `left` counts
     the devices that are left by node, those usable on several nodes by each; `rivals` are those of them that draw on
     counters, so that one may leave too little for the next, and `grouped` those of them whose slice has compatibility
-    groups. `most_on_a_node` are left on one node, and `most_if_free`
-    would be if no device were in use. `holders` are, by obstacle, the claims whose devices it is due to.
+    groups. `most_on_a_node` are left on one node, and `most_if_free` would be if no device were in use. `holders` are,
+    by obstacle, the claims whose devices it is due to. `old` counts those selected of older generations, by pool.
     """
 
     published: int = 0
+    old: dict[PoolKey, int] = field(default_factory=dict)
     in_class: int = 0
     class_details: Obstacle = field(default_factory=lambda: Obstacle(Reason.CLASS_MATCHES_NO_DEVICE))
     selectors: list[Obstacle] = field(default_factory=list)
@@ -172,10 +173,12 @@ class TallyMaker:
             Obstacle(Reason.SELECTOR_MATCHES_NO_DEVICE) for _ in alternative.key.content.request_selectors
         ]
         held: dict[Reason, list[int]] = {}
+        old = 0
         left = [0] * len(record.slots)
         free = [0] * len(record.slots)
         for number, place in enumerate(record.places):
             selected = self._select(tally, alternative, number, place.content, budget)
+            old += selected.bit_count() if place.old else 0
             remaining, freed = self._obstruct(tally, alternative, record, number, selected, held=held)
             tally.left += remaining.bit_count()
             rivals = (remaining & place.content.counted).bit_count()
@@ -187,6 +190,7 @@ class TallyMaker:
         obstacles = (tally.class_details, *tally.selectors, *tally.obstacles.values())
         return Part(
             published=tally.published,
+            old=old,
             in_class=tally.in_class,
             left=tally.left,
             rivals=tally.rivals,
@@ -295,6 +299,16 @@ class TallyMaker:
         return devices, freed
 
 
+def tell_old(tally: Tally) -> str:
+    """Return a clause that names the pools of which nodes still see an older generation, or nothing."""
+    if not tally.old:
+        return ""
+    pools = ", ".join(shortened(["/".join(key) for key in sorted(tally.old)]))
+    count = sum(tally.old.values())
+    are = "is" if count == 1 else "are"
+    return f"; {count} of those matching {are} of an older generation that nodes still see ({pools})"
+
+
 def _comparison(answers: SelectorAnswers) -> comparison.Comparison | comparison.Reading | None:
     """Return what can be told of a part of an expression: what it compares, or else what it reads."""
     plain = comparison.read(answers.expression)
@@ -307,6 +321,8 @@ def _add(total: Tally, part: Part, group: Group) -> None:
     """Add what one pool of a group has to a total, once for each pool of the group."""
     times = len(group.members)
     total.published += part.published * times
+    if part.old:
+        total.old.update(dict.fromkeys(group.members, part.old))
     total.in_class += part.in_class * times
     total.left += part.left * times
     total.rivals += part.rivals * times
