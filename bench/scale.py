@@ -21,6 +21,7 @@ wrongly, a device given twice, an error inside the operator.
 """
 
 import argparse
+import statistics
 import sys
 import tempfile
 import time
@@ -141,10 +142,7 @@ def slope(points: Sequence[tuple[int, float]]) -> float:
     """Return how much the second number grows by the first, by least squares; 0 for fewer than two points."""
     if len(points) < 2:
         return 0.0
-    middle_x = sum(x for x, _ in points) / len(points)
-    middle_y = sum(y for _, y in points) / len(points)
-    square = sum((x - middle_x) ** 2 for x, _ in points)
-    return sum((x - middle_x) * (y - middle_y) for x, y in points) / square
+    return statistics.linear_regression(*zip(*points, strict=True)).slope
 
 
 def run(arguments: argparse.Namespace, directory: Path) -> list[str]:

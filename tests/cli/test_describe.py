@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dra_operator.cli.describe import _ago, align, describe, label
+from dra_operator.cli.describe import align, describe, label
 
 CLAIM = {
     "apiVersion": "resource.k8s.io/v1",
@@ -170,17 +170,6 @@ def test_columns_end_where_lines_without_them_stand():
     assert align(["a:\t1", "long name:\t2", "heading:", "b:\t3"]) == (
         "a:          1\nlong name:  2\nheading:\nb:  3\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (599, "9m59s"), (601, "10m"), (10801, "3h")],
-)
-def test_ages_are_written_as_kubectl_writes_them(seconds, text):
-    """Short ages in seconds, longer ones in larger units."""
-    begun = datetime.fromtimestamp(NOW.timestamp() - seconds, tz=UTC)
-
-    assert _ago(begun.isoformat(), NOW) == text
 
 
 def test_long_annotations_stand_alone_and_are_cut():

@@ -13,7 +13,7 @@ from dra_operator.sim.resources import RESOURCES
 @pytest.fixture(scope="module")
 def openapi() -> OpenApi:
     """Return the documents of a server with all kinds."""
-    return OpenApi(RESOURCES, "v1.36.3")
+    return OpenApi(RESOURCES)
 
 
 def document(openapi: OpenApi, path: str) -> dict[str, Any]:

@@ -135,13 +135,6 @@ def test_times_are_written_in_utc() -> None:
     assert body["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:00Z"
 
 
-def test_a_taint_rule_of_v1_has_the_fields_of_v1beta2() -> None:
-    """DeviceTaintRule became v1 later than its package was published, without a change."""
-    name = schema.struct_name("resource.k8s.io", "v1", "DeviceTaintRule")
-
-    assert name == "resource/v1beta2.DeviceTaintRule"
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab0", max_size=3),
     lambda inner: (

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from dra_operator.sim.admission import AdminAccess
-from dra_operator.sim.resources import serving, serving_only
+from dra_operator.sim.resources import RESOURCES, serving_only
 from dra_operator.sim.server import ApiServer, ServerOptions
 
 from .conftest import CLAIMS, Api, claim
@@ -109,8 +109,8 @@ async def test_a_server_of_one_version(version: str) -> None:
 
 
 async def test_a_kind_can_be_left_out() -> None:
-    """A kind without versions is neither discovered nor served."""
-    resources = serving({"DeviceTaintRule": ()})
+    """A kind that is not among the resources is neither discovered nor served."""
+    resources = tuple(found for found in RESOURCES if found.kind != "DeviceTaintRule")
     async with (
         ApiServer(options=ServerOptions(resources=resources)) as server,
         aiohttp.ClientSession(server.url) as session,

@@ -170,7 +170,7 @@ async def _summary(session: Any) -> str:
         claim = await _claim(session, name)
         allocation = (claim.get("status") or {}).get("allocation")
         if allocation is None:
-            lines.append(f"{name}: waits: {claim['metadata']['annotations']['dra-operator.io/pending']}")
+            lines.append(f"{name}: waits: {claim['metadata']['annotations'][PENDING_ANNOTATION]}")
             continue
         results = allocation["devices"]["results"]
         devices = ", ".join(f"{result['pool']}/{result['device']}" for result in results)

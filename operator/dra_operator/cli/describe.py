@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from dra_operator.sim.durations import age
+
 _ACRONYMS = {"api": "API", "url": "URL", "uid": "UID", "osb": "OSB", "guid": "GUID"}
 _SHOWN_ABOVE = frozenset({"name", "namespace", "labels", "annotations", "managedFields"})
 _HIDDEN_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
@@ -137,20 +139,5 @@ def _age(event: Mapping[str, Any], now: datetime) -> str:
     first = event.get("firstTimestamp") or event.get("eventTime")
     last = event.get("lastTimestamp") or first
     if event.get("count", 1) > 1:
-        return f"{_ago(last, now)} (x{event['count']} over {_ago(first, now)})"
-    return _ago(first, now)
-
-
-def _ago(text: str | None, now: datetime) -> str:
-    """Return how long ago a time was, as kubectl writes it. Source: k8s.io/apimachinery, `HumanDuration`."""
-    if not text:
-        return "<unknown>"
-    seconds = int((now - datetime.fromisoformat(text)).total_seconds())
-    if seconds < 0:
-        return "0s"
-    if seconds < 120:
-        return f"{seconds}s"
-    minutes = seconds // 60
-    if minutes < 10:
-        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
-    return f"{minutes}m" if minutes < 180 else f"{minutes // 60}h"
+        return f"{age(last, now)} (x{event['count']} over {age(first, now)})"
+    return age(first, now)

@@ -11,14 +11,14 @@ from typing import Any
 
 from dra_operator.sim import errors
 from dra_operator.sim.errors import FieldError
-from dra_operator.sim.resources import RESOURCES, Resource
+from dra_operator.sim.resources import Resource, resource_of
 from dra_operator.sim.store import Store
 
 Body = Mapping[str, Any]
 
 LABEL = "resource.kubernetes.io/admin-access"
 _WHY = f"admin access to devices requires the `{LABEL}: true` label on the containing namespace"
-_NAMESPACES = next(resource for resource in RESOURCES if resource.kind == "Namespace")
+_NAMESPACES = resource_of("Namespace")
 
 
 class AdminAccess(Enum):

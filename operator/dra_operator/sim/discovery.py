@@ -10,13 +10,14 @@ from dra_operator.sim.resources import Resource
 
 Json = dict[str, Any]
 
+GIT_VERSION = "v1.36.3"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _STATUS_VERBS = ["get", "patch", "update"]
 
 
-def version_info(git_version: str) -> Json:
-    """Return the answer of /version for a version such as v1.36.3."""
-    major, minor, _ = git_version.removeprefix("v").split(".", 2)
+def version_info() -> Json:
+    """Return the answer of /version."""
+    major, minor, _ = GIT_VERSION.removeprefix("v").split(".")
     return {
         "major": major,
         "minor": minor,
@@ -24,7 +25,7 @@ def version_info(git_version: str) -> Json:
         "emulationMinor": minor,
         "minCompatibilityMajor": major,
         "minCompatibilityMinor": str(int(minor) - 1),
-        "gitVersion": git_version,
+        "gitVersion": GIT_VERSION,
         "gitCommit": "",
         "gitTreeState": "",
         "buildDate": "1970-01-01T00:00:00Z",

@@ -227,9 +227,9 @@ def invalid_options(kind: str, error: FieldError) -> StatusError:
     return StatusError(422, "Invalid", message, details)
 
 
-def invalid_list_options(field: str, why: str) -> StatusError:
-    """422: parameters of a list or watch that contradict each other."""
-    return invalid_options("ListOptions", forbidden_field(field, why))
+def invalid_version_match(why: str) -> StatusError:
+    """422: the resourceVersionMatch of a list or watch does not go with its other parameters."""
+    return invalid_options("ListOptions", forbidden_field("resourceVersionMatch", why))
 
 
 def invalid_patch(patched: Mapping[str, Any], why: str) -> StatusError:

@@ -50,11 +50,6 @@ class Fault:
     met: int = 0
     """How many requests met it so far."""
 
-    @property
-    def text(self) -> str:
-        """The message of an answer."""
-        return self.message or self.reason
-
     def applies(self, request: "Subject") -> bool:
         """True if the fault is for this request and not used up."""
         wanted = (
@@ -116,7 +111,14 @@ class Faults:
         """Answer with a Status of this code and do nothing else. A watch gets 410 inside its stream."""
         reason = reason or _REASONS.get(code, "")
         return self._add(
-            Fault(Effect.ANSWER, code=code, reason=reason, message=message, retry_after=retry_after, **which)
+            Fault(
+                Effect.ANSWER,
+                code=code,
+                reason=reason,
+                message=message or reason,
+                retry_after=retry_after,
+                **which,
+            )
         )
 
     def delay(self, seconds: float, **which: Unpack[Which]) -> Fault:
@@ -132,9 +134,9 @@ class Faults:
         """Do what was asked, then close the connection instead of answering."""
         return self._add(Fault(Effect.LOSE_ANSWER, **which))
 
-    def cut_watch_after(self, events: int, *, times: int | None = 1, kind: str | None = None) -> Fault:
-        """Break a watch that starts from now on, after this many events."""
-        return self._add(Fault(Effect.CUT_WATCH, times, "watch", kind, events=events))
+    def cut_watch_after(self, events: int) -> Fault:
+        """Break the next watch that starts, after this many events."""
+        return self._add(Fault(Effect.CUT_WATCH, verb="watch", events=events))
 
     def cut_watches(self, kind: str | None = None) -> None:
         """Break all open watches of a kind (of all kinds) in the middle of the stream."""

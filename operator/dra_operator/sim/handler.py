@@ -14,7 +14,7 @@ from datetime import datetime
 import orjson
 from aiohttp import web
 
-from dra_operator.sim import bodies, parameters, patches, schema, watch
+from dra_operator.sim import bodies, parameters, patches, watch
 from dra_operator.sim.discovery import AGGREGATED, Discovery, version_info
 from dra_operator.sim.errors import StatusError
 from dra_operator.sim.faults import Effect, Faults, Subject
@@ -69,7 +69,6 @@ class Handler:
         routes: Routes,
         discovery: Discovery,
         openapi: OpenApi,
-        git_version: str,
         bookmark_seconds: float,
         clock: Callable[[], datetime],
     ) -> None:
@@ -82,7 +81,6 @@ class Handler:
         self._routes = routes
         self._discovery = discovery
         self._openapi = openapi
-        self._git_version = git_version
         self._bookmark_seconds = bookmark_seconds
         self._clock = clock
 
@@ -108,7 +106,7 @@ class Handler:
         if path in ("/healthz", "/readyz", "/livez"):
             return web.Response(text="ok")
         if path == "/version":
-            return _json_response(orjson.dumps(version_info(self._git_version), option=orjson.OPT_INDENT_2))
+            return _json_response(orjson.dumps(version_info(), option=orjson.OPT_INDENT_2))
         if path.startswith("/openapi/v3"):
             document = self._openapi.answer(path)
             return _not_found() if document is None else _json_response(document)
@@ -135,7 +133,7 @@ class Handler:
             return _break(request)
         fault = self._faults.take(Effect.ANSWER, subject)
         if fault is not None:
-            error = StatusError(fault.code, fault.reason, fault.text, retry_after=fault.retry_after)
+            error = StatusError(fault.code, fault.reason, fault.message, retry_after=fault.retry_after)
             if route.verb == "watch" and fault.code == 410:
                 return await _send_watch_error(request, target, error)
             raise error
@@ -165,7 +163,7 @@ class Handler:
                 wire = bodies.decode_object(request, body, target)
                 return _written(presenter, registry.update(target, wire, parameters.for_write(query, verb)))
             case "patch":
-                change = patches.read(request.content_type, body, _struct(target))
+                change = patches.read(request.content_type, body, target.resource.struct(target.version))
                 return _written(presenter, registry.patch(target, change, parameters.for_write(query, verb)))
         options = parameters.for_delete(query, bodies.decode_delete_options(request, body))
         if verb == "deletecollection":
@@ -207,10 +205,6 @@ class Handler:
         finally:
             await chunks.aclose()
         return response
-
-
-def _struct(target: Target) -> str:
-    return schema.struct_name(target.resource.group, target.version, target.resource.kind)
 
 
 def _record(request: web.BaseRequest, route: Route) -> RequestRecord:

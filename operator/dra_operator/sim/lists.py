@@ -158,6 +158,6 @@ def parse_revision(text: str, prefix: str = "") -> int:
 def check_resource_version_match(resource_version: str, match: str) -> None:
     """Refuse a match rule without a version to match."""
     if match and not resource_version:
-        raise errors.invalid_list_options(
-            "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise errors.invalid_version_match(
+            "resourceVersionMatch is forbidden unless resourceVersion is provided"
         )

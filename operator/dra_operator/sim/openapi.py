@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from dra_operator.sim import schema
-from dra_operator.sim.discovery import groups_of
+from dra_operator.sim.discovery import GIT_VERSION, groups_of
 from dra_operator.sim.resources import Resource
 
 Json = dict[str, Any]
@@ -44,9 +44,8 @@ _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 class OpenApi:
     """The documents of a server with these resources: an index, and one document for each group and version."""
 
-    def __init__(self, resources: tuple[Resource, ...], git_version: str) -> None:
+    def __init__(self, resources: tuple[Resource, ...]) -> None:
         self._resources = resources
-        self._version = ".".join(git_version.removeprefix("v").split(".")[:2])
 
     @cached_property
     def _documents(self) -> dict[str, bytes]:
@@ -70,7 +69,7 @@ class OpenApi:
 
     def _document(self, group: str, version: str) -> Json:
         served = [item for item in self._resources if item.group == group and version in item.versions]
-        roots = [schema.struct_name(group, version, item.kind) for item in served]
+        roots = [item.struct(version) for item in served]
         schemas = {
             _schema_name(struct): _schema(struct) for struct in _closure([*roots, "meta/v1.DeleteOptions"])
         }
@@ -85,7 +84,7 @@ class OpenApi:
             paths |= _paths(resource, version)
         return {
             "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": self._version},
+            "info": {"title": "Kubernetes", "version": GIT_VERSION.removeprefix("v").rpartition(".")[0]},
             "paths": paths,
             "components": {"schemas": dict(sorted(schemas.items()))},
         }
@@ -175,9 +174,8 @@ def _paths(resource: Resource, version: str) -> Json:
 
 
 def _operations(resource: Resource, version: str, actions: dict[str, str]) -> Iterator[tuple[str, Json]]:
-    struct = schema.struct_name(resource.group, version, resource.kind)
     described = {"group": resource.group, "version": version, "kind": resource.kind}
-    content = {"application/json": {"schema": _reference(struct)}}
+    content = {"application/json": {"schema": _reference(resource.struct(version))}}
     for method, action in actions.items():
         operation: Json = {
             "x-kubernetes-action": action,

@@ -15,7 +15,7 @@ from typing import Any
 from dra_operator.sim import errors, schema, strategy, validation, views
 from dra_operator.sim.admission import AdminAccess, admit_create, admit_status
 from dra_operator.sim.objects import Stored
-from dra_operator.sim.resources import RESOURCES, Resource
+from dra_operator.sim.resources import RESOURCES, Resource, resource_of
 from dra_operator.sim.selectors import Test
 from dra_operator.sim.store import Store
 
@@ -95,7 +95,7 @@ class Registry:
         clock: Callable[[], datetime],
         new_uid: Callable[[], str],
         new_suffix: Callable[[int], str],
-        admin_access: AdminAccess = AdminAccess.CHECKED,
+        admin_access: AdminAccess,
     ) -> None:
         self.store = store
         self._clock = clock
@@ -157,16 +157,13 @@ class Registry:
 
     def _check_namespace(self, target: Target, metadata: Body) -> None:
         given = metadata.get("namespace", "")
-        if target.resource.namespaced:
-            if given and given != target.namespace:
-                raise errors.bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request"
-                )
-            metadata["namespace"] = target.namespace
-        elif given:
+        # A target that is not namespaced has none, and so may an object of it have none.
+        if given and given != target.namespace:
             raise errors.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
+        if target.resource.namespaced:
+            metadata["namespace"] = target.namespace
 
     def _check_namespace_is_there(self, target: Target, name: str) -> None:
         if not target.resource.namespaced:
@@ -241,7 +238,7 @@ class Registry:
     ) -> Written:
         """Change an object (or its status): `change` gets a copy in the target's version and returns the new body."""
         old = self.get(target)
-        wire = change(self.wire_body(target, old))
+        wire = change(views.wire_body(old.body, target.resource, target.version))
         try:
             body, warnings = self._decode(target, wire, options.field_validation)
         except UndecodableError as error:
@@ -250,10 +247,6 @@ class Registry:
         self._check_name(target, metadata)
         self._check_namespace(target, metadata)
         return self._update(target, body, old, options, warnings)
-
-    def wire_body(self, target: Target, stored: Stored) -> Body:
-        """Return a changeable copy of an object in the target's version."""
-        return views.wire_body(stored.body, target.resource, target.version)
 
     def _update(
         self, target: Target, body: Body, old: Stored, options: WriteOptions, warnings: tuple[str, ...]
@@ -347,9 +340,7 @@ class Registry:
             details["group"] = resource.group
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
-    def delete_collection(
-        self, target: Target, test: Test, options: DeleteOptions = DeleteOptions()
-    ) -> list[Stored]:
+    def delete_collection(self, target: Target, test: Test, options: DeleteOptions) -> list[Stored]:
         """Delete every object of a collection that passes a test; returns what the collection held of them."""
         table = self.store.table(target.resource)
         chosen = [stored for stored in table.in_order(target.namespace) if test(stored.body)]
@@ -436,10 +427,9 @@ class Registry:
         """Return a body in the stored shape, with defaults, and warnings about what was dropped."""
         resource, version = target.resource, target.version
         check_type(target, wire)
-        struct = schema.struct_name(resource.group, version, resource.kind)
         prefix = f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: '
         try:
-            body, unknown = schema.decode(wire, struct)
+            body, unknown = schema.decode(wire, resource.struct(version))
         except schema.DecodeTextError as error:
             raise UndecodableError(prefix, str(error)) from None
         complaints = tuple(f'unknown field "{path}"' for path in unknown)
@@ -467,11 +457,6 @@ def check_type(target: Target, wire: Mapping[str, Any]) -> None:
         f'{kind} in version "{version}" cannot be handled as a {resource.kind}: no kind "{kind}" is registered for '
         f'version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
     )
-
-
-def resource_of(kind: str, resources: tuple[Resource, ...] = RESOURCES) -> Resource:
-    """Return the resource of a kind (the first, where two groups have one of that name)."""
-    return next(resource for resource in resources if resource.kind == kind)
 
 
 def _later(now: datetime, seconds: int) -> str:

@@ -12,14 +12,13 @@ DRA = "resource.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind. `versions` are those served, the preferred first; `stored` is the shape that the store holds."""
+    """One kind. `versions` are those served, the preferred first; the store holds the shape of v1."""
 
     kind: str
     plural: str
     group: str
     namespaced: bool
     versions: tuple[str, ...]
-    stored: str = "v1"
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -48,6 +47,10 @@ class Resource:
     def api_version(self, version: str) -> str:
         """Return the apiVersion field of an object in a version."""
         return f"{self.group}/{version}" if self.group else version
+
+    def struct(self, version: str) -> str:
+        """Return the Go struct that holds an object in a version: `resource/v1.ResourceClaim`."""
+        return f"{self.group.partition('.')[0] or 'core'}/{version}.{self.kind}"
 
 
 def _same(*names: str) -> dict[str, tuple[str, ...]]:
@@ -155,20 +158,17 @@ RESOURCES: tuple[Resource, ...] = (
 """What Kubernetes 1.36 serves with every DRA gate on."""
 
 
-def serving(versions: Mapping[str, tuple[str, ...]]) -> tuple[Resource, ...]:
-    """Return the resources with other versions than 1.36's for some kinds, preferred first; none means not served.
-
-    For example `serving({"ResourceClaim": ("v1beta1",), "DeviceTaintRule": ()})`.
-    """
-    chosen = (replace(item, versions=versions.get(item.kind, item.versions)) for item in RESOURCES)
-    return tuple(item for item in chosen if item.versions)
+def resource_of(kind: str) -> Resource:
+    """Return the resource of a kind (the first, where two groups have one of that name)."""
+    return next(resource for resource in RESOURCES if resource.kind == kind)
 
 
 def serving_only(version: str) -> tuple[Resource, ...]:
     """Return the resources with one version of resource.k8s.io: v1, v1beta2 or v1beta1 (no DeviceTaintRule then)."""
-    return serving(
-        {item.kind: (version,) for item in RESOURCES if item.group == DRA and version in item.versions}
-        | {item.kind: () for item in RESOURCES if item.group == DRA and version not in item.versions}
+    return tuple(
+        replace(item, versions=(version,)) if item.group == DRA else item
+        for item in RESOURCES
+        if item.group != DRA or version in item.versions
     )
 
 

@@ -73,15 +73,6 @@ def types() -> dict[str, dict[str, list[str]]]:
     return loaded
 
 
-def struct_name(group: str, version: str, kind: str) -> str:
-    """Return the struct that holds a kind in a version: `resource/v1.ResourceClaim`."""
-    package = group.partition(".")[0] or "core"
-    # DeviceTaintRule became v1 in 1.37, with the fields of v1beta2.
-    if kind == "DeviceTaintRule" and version == "v1":
-        version = "v1beta2"
-    return f"{package}/{version}.{kind}"
-
-
 def decode(body: Mapping[str, Any], struct: str) -> tuple[dict[str, Any], list[str]]:
     """Return the body as the struct encodes it, and the unknown fields that were dropped, as paths.
 

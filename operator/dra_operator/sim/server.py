@@ -28,7 +28,9 @@ from dra_operator.sim.registry import Registry, Target
 from dra_operator.sim.resources import RESOURCES, Resource
 from dra_operator.sim.routes import Routes
 from dra_operator.sim.store import Store
+from dra_operator.sim.views import wire_body
 
+_HOST = "127.0.0.1"
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _START_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
@@ -37,13 +39,12 @@ _START_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 class ServerOptions:
     """What kind of API server to be.
 
-    `resources` are the kinds and their versions (see `resources.serving`); `history` is how many changes a kind
+    `resources` are the kinds and their versions; `history` is how many changes a kind
     remembers at least; `bookmark_seconds` is how far bookmarks are apart; `admin_access` says whether the namespace's
     label counts.
     """
 
     resources: tuple[Resource, ...] = RESOURCES
-    git_version: str = "v1.36.3"
     history: int = 16_384
     bookmark_seconds: float = 60.0
     admin_access: AdminAccess = AdminAccess.CHECKED
@@ -56,9 +57,7 @@ def _utc_now() -> datetime:
 class ApiServer:
     """An API server in memory. `port` 0 takes a free one, which it keeps; `url` says which, once started."""
 
-    def __init__(
-        self, port: int = 0, options: ServerOptions = ServerOptions(), host: str = "127.0.0.1"
-    ) -> None:
+    def __init__(self, port: int = 0, options: ServerOptions = ServerOptions()) -> None:
         self.options = options
         self.store = Store(history=options.history)
         self.registry = Registry(
@@ -77,12 +76,11 @@ class ApiServer:
             faults=self.faults,
             routes=Routes(options.resources),
             discovery=Discovery(options.resources),
-            openapi=OpenApi(options.resources, options.git_version),
-            git_version=options.git_version,
+            openapi=OpenApi(options.resources),
             bookmark_seconds=options.bookmark_seconds,
             clock=_utc_now,
         )
-        self._host, self._port = host, port
+        self._port = port
         self._runner: web.ServerRunner | None = None
         for name in _START_NAMESPACES:
             self.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
@@ -95,7 +93,7 @@ class ApiServer:
         server = web.Server(self._handler.handle, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.5)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port, backlog=1024, reuse_address=True)
+        site = web.TCPSite(self._runner, _HOST, self._port, backlog=1024, reuse_address=True)
         await site.start()
         self._port = self._runner.addresses[0][1]
 
@@ -118,7 +116,7 @@ class ApiServer:
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://{self._host}:{self._port}"
+        return f"http://{_HOST}:{self._port}"
 
     @property
     def requests(self) -> RequestLog:
@@ -181,14 +179,13 @@ class ApiServer:
         stored = self.store.get(resource, namespace, name)
         if stored is None:
             return None
-        return self.registry.wire_body(Target(resource, resource.versions[0]), stored)
+        return wire_body(stored.body, resource, resource.versions[0])
 
     def list(self, kind: str, namespace: str = "") -> list[dict[str, Any]]:
         """Return copies of all objects of a kind (in a namespace), by namespace and name."""
         resource = self._resource(kind)
-        target = Target(resource, resource.versions[0])
         found = self.store.table(resource).in_order(namespace)
-        return [self.registry.wire_body(target, stored) for stored in found]
+        return [wire_body(stored.body, resource, resource.versions[0]) for stored in found]
 
     def remove(self, kind: str, name: str, namespace: str = "") -> None:
         """Remove an object at once, finalizers or not; it is fine if it is not there."""

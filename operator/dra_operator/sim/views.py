@@ -42,7 +42,7 @@ def _to_stored(body: Body, resource: Resource, version: str) -> Body:
     if version not in _OTHER_SHAPES:
         return body
     converted = convert.to_v1(body, kind=resource.kind, version=version)
-    return _normalised(converted, resource, resource.stored)
+    return _normalised(converted, resource, "v1")
 
 
 def from_stored(body: Body, resource: Resource, version: str) -> Body:
@@ -57,7 +57,7 @@ def from_stored(body: Body, resource: Resource, version: str) -> Body:
 
 def _normalised(body: Body, resource: Resource, version: str) -> dict[str, Any]:
     """Return a body as the Go struct of a version encodes it; conversion leaves empty fields that Go hides."""
-    return schema.decode(body, schema.struct_name(resource.group, version, resource.kind))[0]
+    return schema.decode(body, resource.struct(version))[0]
 
 
 def front(resource: Resource, version: str) -> bytes:

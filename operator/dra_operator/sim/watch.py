@@ -50,13 +50,12 @@ def check(options: WatchOptions) -> None:
     if options.send_initial_events is None:
         check_resource_version_match(options.resource_version, options.resource_version_match)
         if options.resource_version_match:
-            raise errors.invalid_list_options(
-                "resourceVersionMatch",
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            raise errors.invalid_version_match(
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
             )
     elif options.resource_version_match != "NotOlderThan":
-        raise errors.invalid_list_options(
-            "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise errors.invalid_version_match(
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         )
     try:
         parse_revision(options.resource_version)
@@ -207,7 +206,7 @@ def error_line(error: errors.StatusError) -> bytes:
 def bookmark(target: Target, revision: int, annotations: Mapping[str, str] | None = None) -> bytes:
     """Return the line of a bookmark: all changes up to this revision have been sent."""
     resource, version = target.resource, target.version
-    empty = schema.zero(schema.struct_name(resource.group, version, resource.kind))
+    empty = schema.zero(resource.struct(version))
     empty["metadata"] = {
         "resourceVersion": str(revision),
         **({"annotations": annotations} if annotations else {}),
