@@ -299,7 +299,7 @@ async def test_a_fence_that_is_not_permitted_is_tried_again(cluster, proxy, late
     operator = await start()
     await cluster.until(lambda: fault.met > 1)
     assert f"not permitted to patch resourceclaims: {message}" in operator.runtime.unready()
-    assert "Forbidden" in cluster.reasons("first")
+    await cluster.until(lambda: "Forbidden" in cluster.reasons("first"))
     assert cluster.devices("second") == []
 
     fault.times = 0
@@ -316,14 +316,14 @@ async def test_a_fence_that_is_refused_is_told_on_the_claim(cluster, proxy, late
     await start()
     assert await cluster.allocated("second") == ["gpu-0"]
 
-    assert "AllocationRefused" in cluster.reasons("first")
+    await cluster.until(lambda: "AllocationRefused" in cluster.reasons("first"))
     assert await proxy.let_through(late) == [409]
 
 
 async def test_a_fence_that_never_succeeds_is_given_up(cluster, late, start, monkeypatch):
     """When nothing that was sent can be stored any more, nobody has to wait any longer."""
     monkeypatch.setattr(fence, "DOUBT_SECONDS", 1.0)
-    monkeypatch.setattr(fence, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(fence, "GRACE_SECONDS", 0.5)
     cluster.server.faults.answer(403, times=None, verb="patch", name="first", message="denied by policy")
     older(cluster)
     operator = await start()
