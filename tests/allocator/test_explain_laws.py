@@ -280,6 +280,30 @@ def test_what_is_blamed_once_removed_changes_the_answer(world: World, wanted: di
     assert after is None or (after.reason, after.message) != (found.reason, found.message)
 
 
+def _check_values(
+    world: World, wanted: list[dict[str, Any]], bound: list[dict[str, str]], message: str
+) -> None:
+    """What is said of a node's values holds there: each request fits alone, and not all of them do."""
+    made = _allocator(world)
+
+    def fits(node: str, asked: list[dict[str, Any]], some: list[dict[str, str]] = bound) -> bool:
+        return isinstance(made.allocate([_claim(asked, some)], [node]), Allocated)
+
+    if "; with it, r0 and r1 have no node in common" in message:
+        assert not any(all(fits(node, [item]) for item in wanted) for node in NODES)
+    if told := re.search(r"; (n\d) has (.*)", message):
+        assert all(fits(told[1], [item]) for item in wanted)
+        assert not fits(told[1], wanted)
+    if told and (different := re.search(r"enough left for r0 with (.*), for r1 with (.*)", told[2])):
+        first, second = (set(text.split(" and ")) for text in different.groups())
+        assert first
+        assert second
+        assert not first & second
+    elif told:
+        have, want = re.findall(r"(\d)", re.sub(r"r\d", "", told[2]))
+        assert int(have) < int(want) == sum(item["count"] for item in wanted)
+
+
 @settings(max_examples=150)
 @given(worlds, st.lists(easy, min_size=1, max_size=2), constraints)
 def test_a_constraint_that_is_blamed_is_in_the_way(
@@ -299,6 +323,8 @@ def test_a_constraint_that_is_blamed_is_in_the_way(
     conflict = [bound[number] for number in blamed]
 
     assert _explain(world, wanted, [item for n, item in enumerate(bound) if n != blamed[0]]) is None
+    if len(wanted) > 1:
+        _check_values(world, wanted, conflict, found.message)
     assert _explain(world, wanted, conflict) is not None
     for number in range(len(conflict)):
         assert _explain(world, wanted, conflict[:number] + conflict[number + 1 :]) is None

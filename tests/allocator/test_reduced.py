@@ -158,7 +158,7 @@ def test_other_requests_that_do_not_fit_are_named_with_their_reason(scene: Any, 
     ],
 )
 def test_devices_that_never_agree(scene: Any, ask: Any, left: Any, right: Any, told: str) -> None:
-    """Their values are told, with types if these differ; where some agree and are in use, nothing is."""
+    """Their values are told, with types if these differ; where some agree and are in use, what is left is."""
     scene.nodes("n1")
     scene.slice(
         "s", device("a1", k="only", side=left), device("a2", side="c"), device("b", k="b", side=right)
@@ -172,7 +172,11 @@ def test_devices_that_never_agree(scene: Any, ask: Any, left: Any, right: Any, t
 
     name = "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/side)"
     assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
-    assert found.message == (f"{name}; no value of it is on devices of each: {told}" if told else name)
+    assert found.message == (
+        f"{name}; no value of it is on devices of each: {told}"
+        if told
+        else f'{name}; n1 has enough left for x with string "c", for y with int 1'
+    )
 
 
 def test_values_of_different_types_are_told(scene: Any, ask: Any) -> None:

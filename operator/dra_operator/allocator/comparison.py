@@ -280,6 +280,11 @@ def typed(value: AttributeValue) -> str:
     return f'{value.type} "{value.value}"' if value.type == "string" else f"{value.type} {_text(value)}"
 
 
+def untyped(value: AttributeValue) -> str:
+    """Return an attribute without its type: `a`, `1`, `true`, `[1.0.0]`."""
+    return _text(value)
+
+
 def _text(value: AttributeValue | DeviceCapacity | None) -> str:
     if value is None:
         return "missing"

@@ -20,6 +20,7 @@ from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.allocator.reduced import only, stuck_requests
 from dra_operator.allocator.stock import Stock
+from dra_operator.allocator.values_left import listed, reached_by, tell_values
 from dra_operator.allocator.window import WindowSearch, is_countable
 from dra_operator.api.quantity import NANO, Family, format_amount
 from dra_operator.inventory import NodeView, bits
@@ -94,6 +95,25 @@ class Contention:
             return f"on {node}, {names} need capacity of the same devices"
         return ""
 
+    def tell_constraint(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
+        """Return a clause on why requests do not fit together with a constraint, the only one that binds them.
+
+        Each fits alone with it, and all of them without it. It is empty where that is not plain. Raises AbortedError.
+        """
+        if not is_countable([plan]):
+            return ""
+        found = self._find_node(plan, budget)
+        if found is None:
+            return f"with it, {listed(plan.requests)} have no node in common"
+        if found is UNSURE:
+            return ""
+        node, view = found
+        board = set_up(self.eligibility, [plan], view, budget)
+        if board is UNSURE:
+            return ""
+        text = tell_values(board, plan, number)
+        return f"{node} has {text}" if text else ""
+
     def _find_node(self, plan: ClaimPlan, budget: Budget) -> tuple[str, NodeView] | Unsure | None:
         """Return the first node on which each request fits alone, None if there is none, or that it is unsure."""
         views = self.eligibility.availability.views
@@ -139,18 +159,9 @@ class Contention:
         return self._search(plan, view, budget) is not False
 
 
-def listed(requests: Sequence[RequestPlan]) -> str:
-    """Return the names of some requests, of at least two."""
-    *most, last = [request.name for request in requests]
-    return f"{', '.join(most)} and {last}"
-
-
 def _sums(board: Board) -> Iterator[_Sum]:
     """Yield what there is on a board and what its requests take of it."""
-    reached = 0
-    for demand in board.demands:
-        for choice in demand:
-            reached |= choice.mask
+    reached = reached_by(board.demands)
     if not reached & board.shareable:
         counts = [[choice.count for choice in demand] for demand in board.demands]
         yield _Sum(reached.bit_count(), sum(map(min, counts)), sum(map(max, counts)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dra_operator.allocator.absent import selected_devices
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
-from dra_operator.allocator.comparison import typed
+from dra_operator.allocator.comparison import typed, untyped
 from dra_operator.allocator.plan import Alternative, ConstraintPlan
 from dra_operator.allocator.published import Published
 from dra_operator.api.attributes import AttributeValue
@@ -125,5 +125,5 @@ def _members(value: AttributeValue) -> Sequence[AttributeValue]:
 
 
 def _listed(values: set[AttributeValue], *, with_types: bool) -> str:
-    texts = sorted(typed(value) if with_types else str(value.value) for value in values)
+    texts = sorted(typed(value) if with_types else untyped(value) for value in values)
     return " and ".join(shortened(texts))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from dra_operator.allocator.absent import names_on, tell_absent, tell_unknown
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.contention import Contention, listed
+from dra_operator.allocator.contention import Contention
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.disagreement import Bound, most_that_agree, tell_disagreement
 from dra_operator.allocator.eligible import Eligibility
@@ -28,10 +28,12 @@ from dra_operator.allocator.reduced import (
     stuck_requests,
     unconstrained,
     with_alternative,
+    with_constraint,
     without,
 )
 from dra_operator.allocator.tainted import tell_rules, tell_tolerations
 from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker, tell_old
+from dra_operator.allocator.values_left import listed
 from dra_operator.cel.wording import meant
 from dra_operator.inventory import Inventory
 
@@ -213,7 +215,12 @@ class Explainer:
             name = self._name_constraints(plan, number, budget)
             text = f"the requests fit together on node {node}, but not with {name}"
             if number is not None:
-                text += self._tell_disagreement(plan, number, budget)
+                told = self._tell_disagreement(plan, number, budget)
+                alone = with_constraint(plan, number)
+                if not told and self.fits((alone,), budget) is None:
+                    cause = self._contention.tell_constraint(alone, number, budget)
+                    told = f"; {cause}" if cause else ""
+                text += told
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
         places = ", ".join(
             f"{request.name} on {node}" for request, node in zip(plan.requests, nodes, strict=True)

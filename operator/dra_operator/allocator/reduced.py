@@ -39,6 +39,11 @@ def without(plan: ClaimPlan, number: int) -> ClaimPlan:
     return _bound_by(plan, [other for other in range(len(plan.constraints)) if other != number])
 
 
+def with_constraint(plan: ClaimPlan, number: int) -> ClaimPlan:
+    """Return the plan with all of its constraints but one applying to nothing."""
+    return _bound_by(plan, (number,))
+
+
 def companions(plan: ClaimPlan, number: int, fit: Fit) -> tuple[int, ...]:
     """Return other constraints beside which one is in the way: none of them can be left out.
 

@@ -1,0 +1,86 @@
+"""Values left: what the devices left for requests have of the attribute of a constraint.
+
+Two requests that are to agree may each find devices enough that do, but of different values: a GPU is left at one root
+complex, a network card at another. Or of no value is there enough for both, or of too few values for all to differ.
+Source: docs/dra-semantics 3.7.
+"""
+
+from collections.abc import Sequence
+
+from dra_operator.allocator.board import Board
+from dra_operator.allocator.bounds import Demand
+from dra_operator.allocator.comparison import typed, untyped
+from dra_operator.allocator.plan import ClaimPlan, RequestPlan
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.shortened import shortened
+from dra_operator.inventory import bits
+
+
+def listed(requests: Sequence[RequestPlan]) -> str:
+    """Return the names of some requests, of at least two."""
+    *most, last = [request.name for request in requests]
+    return f"{', '.join(most)} and {last}"
+
+
+def reached_by(demands: Sequence[Demand]) -> int:
+    """Return the devices that any of some demands could have."""
+    reached = 0
+    for demand in demands:
+        for choice in demand:
+            reached |= choice.mask
+    return reached
+
+
+def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
+    """Return what a node has left for the requests that a constraint binds, if that shows that they cannot satisfy it.
+
+    Empty where it does not, and where one of them has an alternative that is not bound.
+    """
+    requests = [
+        request
+        for request in plan.requests
+        if all(number in item.constraints for item in request.alternatives)
+    ]
+    demands = [demand for demand in board.demands if all(number in choice.constraints for choice in demand)]
+    reached = reached_by(demands)
+    if len(requests) < 2 or reached & board.shareable:
+        return ""
+    least = sum([min([choice.count for choice in demand]) for demand in demands])
+    most = sum([max([choice.count for choice in demand]) for demand in demands])
+    wanted = f"for {listed(requests)}, which want {'' if least == most else 'at least '}{least}"
+    groups = [group & reached for group in board.rules[number].groups.groups if group & reached]
+    if not board.rules[number].matching:
+        values = f"{len(groups)} value{'s' if len(groups) != 1 else ''}"
+        return f"{values} of it left {wanted}" if len(groups) < least else ""
+    enough = [[group for group in groups if _has_room(demand, group)] for demand in demands]
+    if not all(enough):
+        return ""
+    if not set.intersection(*map(set, enough)):
+        found = [
+            [_value(board, group, plan.constraints[number].attribute) for group in those] for those in enough
+        ]
+        several = len({value.type for those in found for value in those}) > 1
+        texts = [
+            f"for {request.name} with {_listed(those, with_types=several)}"
+            for request, those in zip(requests, found, strict=True)
+        ]
+        return f"enough left {', '.join(texts)}"
+    have = max([group.bit_count() for group in groups])
+    return f"at most {have} with the same value of it left {wanted}" if have < least else ""
+
+
+def _has_room(demand: Demand, group: int) -> bool:
+    return any((choice.mask & group).bit_count() >= choice.count for choice in demand)
+
+
+def _value(board: Board, group: int, attribute: str) -> AttributeValue:
+    pool, place = board.view.locate(bits.lowest(group))
+    content, index = pool.locate(place)
+    value = content.attribute(index, attribute)
+    assert value is not None
+    return value
+
+
+def _listed(values: Sequence[AttributeValue], *, with_types: bool) -> str:
+    texts = sorted(typed(value) if with_types else untyped(value) for value in values)
+    return " and ".join(shortened(texts))

@@ -1,0 +1,110 @@
+"""What is left for requests of the attribute that a constraint is about."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Reason
+
+DRIVER = "gpu.example.com"
+KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'
+
+
+def device(name: str, kind: str, root: Any) -> dict[str, Any]:
+    """Return a device of a kind, at a root."""
+    value = {"bool": root} if isinstance(root, bool) else {"string": root}
+    return {"name": name, "attributes": {"kind": {"string": kind}, "root": value}}
+
+
+def told(scene: Any, constraint: str, *requests: dict[str, Any]) -> str:
+    """Return what is said behind the constraint."""
+    found = scene.explain(scene.claim(*requests, constraints=[{constraint: f"{DRIVER}/root"}]))
+    assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE, found
+    head, _, tail = found.message.partition(f"constraint #0 ({constraint} {DRIVER}/root)")
+    assert head.startswith("the requests fit together on node ")
+    return str(tail)
+
+
+@pytest.fixture
+def roots(scene: Any, ask: Any) -> Any:
+    """Three GPUs and two cards at each of two roots of a node."""
+    scene.nodes("n1")
+    devices = [
+        device(f"{root}-{kind}{n}", kind, root)
+        for root in "ab"
+        for kind, n in (("gpu", 0), ("gpu", 1), ("nic", 0))
+    ]
+    scene.slice("s", *devices)
+    return scene
+
+
+def want(ask: Any, kind: str, count: int = 1) -> dict[str, Any]:
+    """Return a request for devices of a kind, named after it."""
+    made: dict[str, Any] = ask(kind, count, KIND.format(kind))
+    return made
+
+
+def test_what_is_left_is_at_different_roots(roots: Any, ask: Any) -> None:
+    """For each request, where there is enough for it."""
+    for name in ("a-nic0", "b-gpu0"):
+        roots.hold(name, name, "pool")
+
+    assert told(roots, "matchAttribute", want(ask, "gpu", 2), want(ask, "nic")) == (
+        "; n1 has enough left for gpu with a, for nic with b"
+    )
+
+
+def test_no_root_has_enough_for_all(roots: Any, ask: Any) -> None:
+    """Though for each."""
+    assert told(roots, "matchAttribute", want(ask, "gpu", 2), ask("any", 2)) == (
+        "; n1 has at most 3 with the same value of it left for gpu and any, which want 4"
+    )
+
+
+def test_too_few_values_for_all_to_differ(roots: Any, ask: Any) -> None:
+    """However many devices there are."""
+    assert told(roots, "distinctAttribute", want(ask, "gpu", 2), want(ask, "nic")) == (
+        "; n1 has 2 values of it left for gpu and nic, which want 3"
+    )
+
+
+def test_values_that_are_true_or_false(scene: Any, ask: Any) -> None:
+    """They are written as in the slice."""
+    scene.nodes("n1")
+    scene.slice(
+        "s", device("a", "gpu", root=True), device("b", "nic", root=False), device("c", "nic", root=True)
+    )
+    scene.hold("holder", "c", "pool")
+
+    assert told(scene, "matchAttribute", want(ask, "gpu"), want(ask, "nic")) == (
+        "; n1 has enough left for gpu with true, for nic with false"
+    )
+
+
+def test_no_node_has_enough_for_each(scene: Any, ask: Any) -> None:
+    """Each fits alone with the constraint, but nowhere do all."""
+    scene.nodes("n1", "n2")
+    scene.slice(
+        "n1", device("a", "gpu", "x"), device("b", "gpu", "x"), device("c", "nic", "y"), nodeName="n1"
+    )
+    scene.slice("n2", *(device(name, "nic", "x") for name in "abc"), nodeName="n2")
+
+    requests = (want(ask, "gpu", 2), ask("any", 3))
+    scene.slice("n3", *(device(f"d{n}", "gpu", f"{n}") for n in range(5)), nodeName="n3")
+    scene.nodes("n3")
+    assert told(scene, "matchAttribute", *requests) == "; with it, gpu and any have no node in common"
+
+
+def test_a_request_with_an_alternative_that_is_not_bound_is_no_obstacle(roots: Any, ask: Any) -> None:
+    """So of the others alone nothing is said."""
+    roots.hold("holder", "a-nic0", "pool")
+    alternatives = [{"name": name, **want(ask, "nic")["exactly"]} for name in ("near", "far")]
+    either = {"name": "nic", "firstAvailable": alternatives}
+    bound = ["gpu", "any", "nic/near"]
+    constraint = {"matchAttribute": f"{DRIVER}/root", "requests": bound}
+    found = roots.explain(roots.claim(want(ask, "gpu", 2), ask("any", 2), either, constraints=[constraint]))
+
+    assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
+    assert found.message.endswith(
+        "; n1 has at most 3 with the same value of it left for gpu and any, which want 4"
+    )
