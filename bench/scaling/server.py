@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dra_operator.api.names import PENDING_ANNOTATION
+from live.objects import allocation_of, is_told
+
 from dra_operator.cli.sequential import percentile
 from dra_operator.sim.server import ApiServer
 from scaling import cluster
@@ -34,15 +35,10 @@ OWN_SELECTOR, HOPELESS = 7, 11
 
 def devices_of(claim: Body) -> tuple[tuple[str, str, str], ...]:
     """Return the devices a claim holds; none if it is not allocated."""
-    allocation = (claim.get("status") or {}).get("allocation")
+    allocation = allocation_of(claim)
     if not allocation:
         return ()
     return tuple((one["driver"], one["pool"], one["device"]) for one in allocation["devices"]["results"])
-
-
-def is_told(claim: Body) -> bool:
-    """Tell whether a claim says why it waits."""
-    return PENDING_ANNOTATION in (claim["metadata"].get("annotations") or {})
 
 
 @dataclass(slots=True)

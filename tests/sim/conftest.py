@@ -101,17 +101,6 @@ class WatchClient:
         return found
 
 
-def claim(name: str, **metadata: Any) -> dict[str, Any]:
-    """Return a claim for one device of class c."""
-    request = {"name": "gpu", "exactly": {"deviceClassName": "c"}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, **metadata},
-        "spec": {"devices": {"requests": [request]}},
-    }
-
-
 @pytest.fixture
 def options() -> ServerOptions:
     """Return the options of the server; a test module may replace them."""

@@ -9,7 +9,8 @@ import pytest
 
 from dra_operator.sim.faults import Effect, Faults, Subject
 
-from .conftest import CLAIMS, Api, claim
+from .conftest import CLAIMS, Api
+from .steps import claim
 
 BROKEN = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError)
 

@@ -14,7 +14,8 @@ from dra_operator.sim.admission import AdminAccess
 from dra_operator.sim.resources import RESOURCES, serving_only
 from dra_operator.sim.server import ApiServer, ServerOptions
 
-from .conftest import CLAIMS, Api, claim
+from .conftest import CLAIMS, Api
+from .steps import claim
 
 
 async def test_two_servers_do_not_meet() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from dra_operator.sim.server import ServerOptions
 
-from .conftest import CLAIMS, Api, claim
+from .conftest import CLAIMS, Api
+from .steps import claim
 
 
 @pytest.fixture

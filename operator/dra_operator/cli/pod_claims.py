@@ -42,13 +42,14 @@ def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
         for entry in pod.spec.resource_claims:
             missing = _missing(gathered, pod, entry, owned)
             if isinstance(missing, str):
-                problems.append(f"{thing.place}: {_subject(pod)}: {missing}")
+                problems.append(f"{thing.place}: {subject(pod)}: {missing}")
             elif missing is not None:
                 claims.append(_make(thing, entry, missing))
     return claims, problems
 
 
-def _subject(pod: Pod) -> str:
+def subject(pod: Pod) -> str:
+    """Return how lines name a pod."""
     return f'Pod "{pod.metadata.namespace}/{pod.metadata.name}"'
 
 
@@ -64,12 +65,19 @@ def _unknown_entries(thing: Thing) -> Iterator[str]:
                 if isinstance(name, str) and name not in known:
                     path = f"spec.{field}[{index}].resources.claims[{number}].name"
                     has = ", ".join(known) or "none"
-                    yield f'{_subject(thing.obj)}: {path}: "{name}" is not in spec.resourceClaims, which has {has}'
+                    yield f'{subject(thing.obj)}: {path}: "{name}" is not in spec.resourceClaims, which has {has}'
 
 
 def is_over(pod: Pod) -> bool:
     """True for a pod that needs no devices any more."""
     return bool(pod.metadata.deletion_timestamp) or pod.status.phase in _FINISHED
+
+
+def named_claims(pod: Pod) -> list[str]:
+    """Return the names of the claims that a pod names, and of those that were made for its entries."""
+    names = [entry.resource_claim_name for entry in pod.spec.resource_claims]
+    names += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
+    return [name for name in names if name]
 
 
 def _missing(

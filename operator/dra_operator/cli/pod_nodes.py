@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dra_operator.api.types import Node, NodeSelector, Pod
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Outcome, State, pinned_to
-from dra_operator.cli.pod_claims import is_over
+from dra_operator.cli.pod_claims import is_over, named_claims
 from dra_operator.cli.special_claims import usable
 
 _EACH_BY_ITSELF = "claims of pod {pod} were decided each by itself, on {nodes}"
@@ -81,9 +81,7 @@ class _Claims:
     def of_pod(self, pod: Pod) -> list[Outcome]:
         """Return what the claims came to that a pod names, or that were made for it."""
         metadata = pod.metadata
-        names = [entry.resource_claim_name for entry in pod.spec.resource_claims]
-        names += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
-        keys = [(metadata.namespace, name) for name in names if name]
+        keys = [(metadata.namespace, name) for name in named_claims(pod)]
         keys += self._by_owner.get((metadata.namespace, metadata.name, metadata.uid), ())
         return [self._by_name[key] for key in dict.fromkeys(keys) if key in self._by_name]
 

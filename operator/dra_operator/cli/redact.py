@@ -8,16 +8,15 @@ version: nobody here knows what they say, and nothing is decided by them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from dra_operator.allocator.extended import SPECIAL_CLAIM_ANNOTATION
+from dra_operator.api.convert import Body
 from dra_operator.api.known_fields import without_unknown_fields
 from dra_operator.api.names import FINALIZER, POD_CLAIM_NAME
 from dra_operator.api.read import TYPES
 from dra_operator.controller.messages import OPT_OUT_LABEL
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
-
-Body: TypeAlias = Mapping[str, Any]
 
 _KEPT_METADATA = ("creationTimestamp", "deletionTimestamp", "generation", "resourceVersion")
 

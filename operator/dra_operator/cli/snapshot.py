@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dra_operator.api.convert import Body
 from dra_operator.cli.lines import opened, why
 from dra_operator.cli.manifests import write_yaml
 from dra_operator.cli.redact import redact
@@ -20,8 +21,6 @@ from dra_operator.cli.redact import redact
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served
     from dra_operator.cluster.session import ApiSession
-
-Body: TypeAlias = Mapping[str, Any]
 
 TAKEN = (
     "Namespace",

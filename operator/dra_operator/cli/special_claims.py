@@ -22,7 +22,7 @@ from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.types import DeviceClass, Node, NodeSelector, Pod, ResourceClaim
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Cluster, Option, Outcome, State, by_age
-from dra_operator.cli.pod_claims import SPECIAL, claim_of, is_over, special_prefix
+from dra_operator.cli.pod_claims import SPECIAL, claim_of, is_over, named_claims, special_prefix, subject
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ def _decide(asks: "_Asks", cluster: Cluster, decided: Sequence[Outcome], found: 
     options, plugged = asks.options(cluster.nodes)
     if plugged:
         found.notes.append(
-            f"{asks.subject}: device plugins serve it on {', '.join(plugged)}; it needs no claim there"
+            f"{subject(asks.pod)}: device plugins serve it on {', '.join(plugged)}; it needs no claim there"
         )
     if not options:
         if not plugged:
@@ -65,7 +65,7 @@ def _decide(asks: "_Asks", cluster: Cluster, decided: Sequence[Outcome], found: 
                 sorted({name for node in cluster.nodes.values() for name in asks.unserved(node)})
             )
             found.problems.append(
-                f"{asks.thing.place}: {asks.subject}: no DeviceClass and no node has {missing}"
+                f"{asks.thing.place}: {subject(asks.pod)}: no DeviceClass and no node has {missing}"
             )
         return
     beside = [outcome for outcome in decided if _is_of(asks.pod, outcome.claim)]
@@ -98,15 +98,11 @@ class _Asks:
         pod: Pod = self.thing.obj
         return pod
 
-    @property
-    def subject(self) -> str:
-        return f'Pod "{self.pod.metadata.namespace}/{self.pod.metadata.name}"'
-
     def find_missing_class(self) -> str | None:
         """Return what is wrong if a container asks for a class by the name that every class has, and there is none."""
         for name in self.wanted:
             if name.startswith(CLASS_PREFIX) and name not in self.classes:
-                return f'{self.subject}: {name}: there is no DeviceClass "{name.removeprefix(CLASS_PREFIX)}"'
+                return f'{subject(self.pod)}: {name}: there is no DeviceClass "{name.removeprefix(CLASS_PREFIX)}"'
         return None
 
     def unserved(self, node: Node) -> tuple[str, ...]:
@@ -154,9 +150,7 @@ def _is_of(pod: Pod, claim: ResourceClaim) -> bool:
     """True if a pod uses a claim, by name or as its owner."""
     if claim.metadata.namespace != pod.metadata.namespace:
         return False
-    named = {entry.resource_claim_name for entry in pod.spec.resource_claims}
-    named |= {status.resource_claim_name for status in pod.status.resource_claim_statuses}
-    return claim.metadata.name in named or _is_owned(pod, claim)
+    return claim.metadata.name in named_claims(pod) or _is_owned(pod, claim)
 
 
 def _is_owned(pod: Pod, claim: ResourceClaim) -> bool:

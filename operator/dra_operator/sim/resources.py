@@ -6,19 +6,16 @@ Order and content follow kube-apiserver 1.36: `kubectl api-resources` prints the
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from dra_operator.api.kinds import RESOURCE_GROUP as DRA
+from dra_operator.api.kinds import Kind
+
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-DRA = "resource.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Kind):
     """One kind. `versions` are those served, the preferred first; the store holds the shape of v1."""
 
-    kind: str
-    plural: str
-    group: str
-    namespaced: bool
-    versions: tuple[str, ...]
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -43,10 +40,6 @@ class Resource:
     def storage_key(self) -> str:
         """Under which the objects are stored."""
         return self.storage or self.qualified
-
-    def api_version(self, version: str) -> str:
-        """Return the apiVersion field of an object in a version."""
-        return f"{self.group}/{version}" if self.group else version
 
     def struct(self, version: str) -> str:
         """Return the Go struct that holds an object in a version: `resource/v1.ResourceClaim`."""

@@ -8,7 +8,8 @@ Source: pkg/registry/*/strategy.go and pkg/apis/*/defaults.go of Kubernetes 1.36
 from collections.abc import Mapping
 from typing import Any
 
-from dra_operator.sim.resources import DRA, Resource
+from dra_operator.api.kinds import RESOURCE_GROUP
+from dra_operator.sim.resources import Resource
 
 Body = dict[str, Any]
 
@@ -166,7 +167,7 @@ def prepare_status_update(resource: Resource, body: Body, old: Mapping[str, Any]
     for name in old:
         if name not in ("metadata", "status"):
             body[name] = old[name]
-    if resource.group == DRA:
+    if resource.group == RESOURCE_GROUP:
         body["metadata"] = dict(old["metadata"])
     elif resource.kind == "Pod":
         owners = old["metadata"].get("ownerReferences")
