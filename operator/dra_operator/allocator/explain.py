@@ -9,16 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from dra_operator.allocator.absent import names_on, tell_absent, tell_unknown
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.contention import Contention
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
-from dra_operator.allocator.disagreement import Bound, most_that_agree, tell_disagreement
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.failures import Source, failing, in_class, in_request, invalid
+from dra_operator.allocator.hints import Hints
 from dra_operator.allocator.holders import tell_holders
 from dra_operator.allocator.obstacles import USES
-from dra_operator.allocator.plan import Alternative, ClaimPlan, ConstraintPlan, RequestPlan
+from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.published import Published
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.reduced import (
@@ -41,10 +40,10 @@ Fits = Callable[[Sequence[ClaimPlan], Budget], str | None]
 """Finds the node on which some claims fit together, or None. Raises FatalError and AbortedError."""
 
 _MAX_KNOWN = 4096
-_MAX_ABSENT = 1024
 _MAX_TALLIES = 64
 _EVEN = " even if none were in use"
 
+_LASTING = frozenset((Reason.NO_DEVICES, Reason.CLASS_MATCHES_NO_DEVICE, Reason.SELECTOR_MATCHES_NO_DEVICE))
 _OBSTACLES = {
     Reason.POOL_INCOMPLETE: "in pools that are being updated",
     Reason.POOL_INVALID: "in invalid pools",
@@ -62,21 +61,25 @@ _OBSTACLES = {
 
 @dataclass(slots=True)
 class Explainer:
-    """Explains plans. What it found holds while inventory and ledger stay as they are."""
+    """Explains plans. What it found holds while inventory and ledger stay as they are.
+
+    `_lasting` has what holds whatever the ledger says, as no device belongs to the class or is selected.
+    """
 
     inventory: Inventory
     tallies: TallyMaker
     fits: Fits
     _known: dict[object, Explanation] = field(default_factory=dict)
-    _absent: dict[object, tuple[int, str]] = field(default_factory=dict)
-    _names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+    _lasting: dict[object, Explanation] = field(default_factory=dict)
     _tallies: dict[object, Tally] = field(default_factory=dict)
     _versions: tuple[int, int] = (-1, -1)
     _published: Published = field(init=False)
+    _hints: Hints = field(init=False)
     _contention: Contention = field(init=False)
 
     def __post_init__(self) -> None:
         self._published = Published(self.inventory, self.tallies.availability.views)
+        self._hints = Hints(self._published, self.tallies.candidates)
         self._contention = Contention(Eligibility(self.tallies.availability, self.tallies.candidates))
 
     def explain(self, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
@@ -85,7 +88,7 @@ class Explainer:
         plan = plans[number]
         # Claims are named to those of their own namespace.
         key = (plan.signature, _names(plan), len(plans), plan.key[0])
-        if (found := self._known.get(key)) is not None:
+        if (found := self._lasting.get(key) or self._known.get(key)) is not None:
             return found
         try:
             found = self._explain(plans, plan, budget)
@@ -94,9 +97,12 @@ class Explainer:
         except AbortedError as error:
             text = f"it fits on no node; what keeps it from them was not found, as {error}"
             return Explanation(Reason.SEARCH_ABORTED, text)
-        if len(self._known) >= _MAX_KNOWN:
-            self._known.clear()
-        self._known[key] = found
+        # No device is there for the only request of these, whoever uses which.
+        alone = len(plans) == len(plan.requests) == 1 and not plan.requests[0].prioritized
+        known = self._lasting if alone and found.reason in _LASTING else self._known
+        if len(known) >= _MAX_KNOWN:
+            known.clear()
+        known[key] = found
         return found
 
     def _forget_if_changed(self) -> None:
@@ -106,8 +112,8 @@ class Explainer:
             self._tallies.clear()
             if versions[0] != self._versions[0]:
                 # What is published changes less often than what is in use.
-                self._absent.clear()
-                self._names.clear()
+                self._lasting.clear()
+                self._hints.forget()
             self._versions = versions
 
     def _explain(self, plans: Sequence[ClaimPlan], plan: ClaimPlan, budget: Budget) -> Explanation:
@@ -190,7 +196,7 @@ class Explainer:
         texts: dict[str, str] = {}
         for at, constraint in enumerate(plan.constraints):
             if all(at in item.constraints for item in request.alternatives):
-                having, text = self._tell_absent(plan, at, request.alternatives, budget)
+                having, text = self._hints.absent(plan, at, request.alternatives, budget)
                 if text and not having:
                     texts[constraint.attribute] = f"; {text}"
         return "".join(texts.values())
@@ -215,7 +221,7 @@ class Explainer:
             name = self._name_constraints(plan, number, budget)
             text = f"the requests fit together on node {node}, but not with {name}"
             if number is not None:
-                told = self._tell_disagreement(plan, number, budget)
+                told = self._hints.disagreement(plan, number, budget)
                 alone = with_constraint(plan, number)
                 if not told and self.fits((alone,), budget) is None:
                     cause = self._contention.tell_constraint(alone, number, budget)
@@ -251,39 +257,6 @@ class Explainer:
         others = () if number is None else companions(plan, number, self._fit(budget))
         return " beside ".join([name, *(_constraint_name(plan, other) for other in others)])
 
-    def _tell_disagreement(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
-        """Return what the devices for each request have of a constraint's attribute, if they can never agree."""
-        bound = [
-            Bound(request.name, request.alternatives)
-            for request in plan.requests
-            if all(number in item.constraints for item in request.alternatives)
-        ]
-        if not plan.constraints[number].matching or not bound:
-            return ""
-        attribute = plan.constraints[number].attribute
-        looks = [(each.name, _look(each.alternatives, attribute)) for each in bound]
-        key = ("disagreement", attribute, *looks)
-        if (found := self._absent.get(key)) is None:
-            candidates = self.tallies.candidates
-            text = tell_disagreement(attribute, bound, self._published, candidates, budget)
-            found = self._remember(key, (0, f"; {text}" if text else ""))
-        return found[1]
-
-    def _most_in_vain(self, constraint: ConstraintPlan, item: Alternative, budget: Budget) -> int | None:
-        """Return how many devices a constraint would admit if none were in use, if those are too few as well."""
-        key = ("in vain", constraint, item.count, _look((item,), constraint.attribute))
-        if (found := self._absent.get(key)) is None:
-            most = most_that_agree(constraint, item, self._published, self.tallies.candidates, budget)
-            vain = most is not None and item.count is not None and most < item.count
-            found = self._remember(key, (most or 0, "in vain" if vain else ""))
-        return found[0] if found[1] else None
-
-    def _remember(self, key: object, found: tuple[int, str]) -> tuple[int, str]:
-        if len(self._absent) >= _MAX_ABSENT:
-            self._absent.clear()
-        self._absent[key] = found
-        return found
-
     def _tell_constraint(self, whole: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
         """Return what keeps a request from devices that are free: a constraint, and who lacks its attribute."""
         plan = only(whole, (request,))
@@ -294,52 +267,23 @@ class Explainer:
             bound = [item for item in request.alternatives if at in item.constraints]
             if not bound or number not in (None, at):
                 continue
-            having, text = self._tell_absent(whole, at, bound, budget)
+            having, text = self._hints.absent(whole, at, bound, budget)
             if text:
                 absent[constraint.attribute] = text
             together = together and having > 0
         most = most_that_fit(plan, self._fit(budget)) if together else None
         told = "".join(f"; {text}" for text in absent.values())
         if together and number is not None:
-            told += self._tell_disagreement(plan, number, budget)
+            told += self._hints.disagreement(plan, number, budget)
         if most:
             vain = None
             if number is not None and not request.alternatives[0].admin_access:
-                vain = self._most_in_vain(plan.constraints[number], request.alternatives[0], budget)
+                vain = self._hints.most_in_vain(plan.constraints[number], request.alternatives[0], budget)
             free = f", at most {vain} if none were in use" if vain not in (None, most) else ""
             even = _EVEN if vain == most else ""
             told = f", at most {most} together{even}, {request.alternatives[0].count} requested{free}{told}"
         none = "none together satisfy" if together and most != 0 else "none satisfies"
         return f"devices are free, but {none} {self._name_constraints(plan, number, budget)}{told}"
-
-    def _tell_absent(
-        self, plan: ClaimPlan, number: int, bound: Sequence[Alternative], budget: Budget
-    ) -> tuple[int, str]:
-        """Return on how many devices for some alternatives the attribute of a constraint is, and what to say of it."""
-        attribute = plan.constraints[number].attribute
-        beside = [
-            request.alternatives
-            for request in plan.requests
-            if any(number in item.constraints for item in request.alternatives)
-            and not any(item in bound or attribute in item.derived for item in request.alternatives)
-        ]
-        key = ("absence", attribute, *(_look(items, attribute) for items in (bound, *beside)))
-        if (found := self._absent.get(key)) is None:
-            candidates = self.tallies.candidates
-            found = tell_absent(attribute, bound, self._published, candidates, budget, beside=beside)
-            self._remember(key, found)
-        return found
-
-    def _tell_unknown(self, expression: str, before: tuple[str, ...], budget: Budget) -> str:
-        """Return what a selector reads that none of the devices has which those before it leave, where it is close."""
-        program = self.tallies.candidates.selectors.get(expression).program
-        if program is None or program.reads is None:
-            return ""
-        if (names := self._names.get(before)) is None:
-            if len(self._names) >= _MAX_ABSENT:
-                self._names.clear()
-            names = self._names[before] = names_on(before, self._published, self.tallies.candidates, budget)
-        return tell_unknown(program.reads, names)
 
     def _tell_failure(self, plan: ClaimPlan, item: Alternative, tally: Tally) -> Explanation | None:
         """Return the failure of a selector that leaves no device because of it, if there is one."""
@@ -372,7 +316,7 @@ class Explainer:
         if not tally.in_class or tally.class_details.failure:
             text += tally.class_details.detail()
         if not tally.in_class:
-            text += "".join(self._tell_unknown(each, (), budget) for each in class_selectors)
+            text += "".join(self._hints.unknown(each, (), budget) for each in class_selectors)
             return Reason.CLASS_MATCHES_NO_DEVICE, text
         left = tally.in_class
         for number, obstacle in enumerate(tally.selectors):
@@ -382,7 +326,7 @@ class Explainer:
                 text += obstacle.detail()
             if not left:
                 before = (*class_selectors, *request_selectors[:number])
-                text += self._tell_unknown(request_selectors[number], before, budget)
+                text += self._hints.unknown(request_selectors[number], before, budget)
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
         obstacles = sorted(tally.obstacles.values(), key=lambda item: _ORDER.index(item.reason))
         for obstacle in obstacles:
@@ -450,11 +394,6 @@ def _tell_left_of_all(tally: Tally, last: Reason | None) -> tuple[Reason, str]:
 
 def _devices(count: int) -> str:
     return f"{count} device{'s' if count != 1 else ''}"
-
-
-def _look(items: Sequence[Alternative], attribute: str) -> object:
-    """Return what decides which devices of some alternatives have an attribute."""
-    return tuple([(item.key.serial, attribute in item.derived) for item in items])
 
 
 def _constraint_name(plan: ClaimPlan, number: int | None) -> str:

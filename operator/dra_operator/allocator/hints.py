@@ -1,0 +1,103 @@
+"""Hints: what follows for a claim from what is published alone, whoever uses it.
+
+Attributes that no device has, values that can never agree: these are found by going through all slices, and hold until
+what is published changes, which it does less often than what is in use. So they are remembered, by what they depend on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dra_operator.allocator.absent import names_on, tell_absent, tell_unknown
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.disagreement import Bound, most_that_agree, tell_disagreement
+from dra_operator.allocator.plan import Alternative, ClaimPlan, ConstraintPlan
+from dra_operator.allocator.published import Published
+
+_MAX_KNOWN = 1024
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+@dataclass(slots=True)
+class Hints:
+    """Hints, remembered until they are forgotten. All raise AbortedError if the time is used up."""
+
+    published: Published
+    candidates: Candidates
+    _absent: dict[object, tuple[int, str]] = field(default_factory=dict)
+    _disagreeing: dict[object, str] = field(default_factory=dict)
+    _most: dict[object, int | None] = field(default_factory=dict)
+    _names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Forget everything: something else is published."""
+        for known in (self._absent, self._disagreeing, self._most, self._names):
+            known.clear()
+
+    def absent(
+        self, plan: ClaimPlan, number: int, bound: Sequence[Alternative], budget: Budget
+    ) -> tuple[int, str]:
+        """Return on how many devices for some alternatives the attribute of a constraint is, and what to say of it."""
+        attribute = plan.constraints[number].attribute
+        beside = [
+            request.alternatives
+            for request in plan.requests
+            if any(number in item.constraints for item in request.alternatives)
+            and not any(item in bound or attribute in item.derived for item in request.alternatives)
+        ]
+        key = (attribute, *(_look(items, attribute) for items in (bound, *beside)))
+        if (found := self._absent.get(key)) is None:
+            found = tell_absent(attribute, bound, self.published, self.candidates, budget, beside=beside)
+            _room(self._absent)[key] = found
+        return found
+
+    def disagreement(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
+        """Return what the devices for each request have of a constraint's attribute, if they can never agree."""
+        bound = [
+            Bound(request.name, request.alternatives)
+            for request in plan.requests
+            if all(number in item.constraints for item in request.alternatives)
+        ]
+        if not plan.constraints[number].matching or not bound:
+            return ""
+        attribute = plan.constraints[number].attribute
+        key = (attribute, *((each.name, _look(each.alternatives, attribute)) for each in bound))
+        if (found := self._disagreeing.get(key)) is None:
+            text = tell_disagreement(attribute, bound, self.published, self.candidates, budget)
+            found = _room(self._disagreeing)[key] = f"; {text}" if text else ""
+        return found
+
+    def most_in_vain(self, constraint: ConstraintPlan, item: Alternative, budget: Budget) -> int | None:
+        """Return how many devices a constraint would admit if none were in use, if those are too few as well."""
+        if item.count is None:
+            return None
+        key = (constraint, _look((item,), constraint.attribute))
+        if key not in self._most:
+            most = most_that_agree(constraint, item, self.published, self.candidates, budget)
+            _room(self._most)[key] = most
+        found = self._most[key]
+        return found if found is not None and found < item.count else None
+
+    def unknown(self, expression: str, before: tuple[str, ...], budget: Budget) -> str:
+        """Return what a selector reads that none of the devices has which those before it leave, where it is close."""
+        program = self.candidates.selectors.get(expression).program
+        if program is None or program.reads is None:
+            return ""
+        if (names := self._names.get(before)) is None:
+            names = names_on(before, self.published, self.candidates, budget)
+            _room(self._names)[before] = names
+        return tell_unknown(program.reads, names)
+
+
+def _look(items: Sequence[Alternative], attribute: str) -> object:
+    """Return what decides which devices of some alternatives have an attribute."""
+    return tuple([(item.key.serial, attribute in item.derived) for item in items])
+
+
+def _room(known: dict[_Key, _Value]) -> dict[_Key, _Value]:
+    """Return a memory that has room for one more."""
+    if len(known) >= _MAX_KNOWN:
+        known.clear()
+    return known
