@@ -25,14 +25,14 @@ def claim(version=5, uid="u", *, allocation=None, finalizers=(), annotation=None
     return body
 
 
-def allocate(finalizers=(FINALIZER,), *, drop_annotation=False, version="5", name="c", uid="u"):
+def allocate(finalizers=(FINALIZER,), *, drop_annotation=False, name="c", uid="u"):
     """A decision; by default about a claim that has the finalizer, so that one patch is enough."""
-    return AllocateWrite("ns", name, uid, version, finalizers, drop_annotation, ALLOCATION)
+    return AllocateWrite("ns", name, uid, "5", finalizers, drop_annotation, ALLOCATION)
 
 
-def annotate(text, current=None, version="5", name="c"):
+def annotate(text, current=None, name="c"):
     """An annotation to be set or taken off."""
-    return AnnotateWrite("ns", name, "u", version, current, text)
+    return AnnotateWrite("ns", name, "u", "5", current, text)
 
 
 def deallocate(finalizers=(FINALIZER,), *, allocated=True):

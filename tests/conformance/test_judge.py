@@ -30,11 +30,11 @@ def scenario(*slices: Wire, requested: str = "2Gi") -> Wire:
     }
 
 
-def published(name: str, span: Wire, *, count: int = 1, pool: str = "p") -> Wire:
+def published(name: str, span: Wire, *, count: int = 1) -> Wire:
     """Return a slice with one device that can be shared, whose memory is given in a range."""
     memory = {"value": "10Gi", "requestPolicy": {"default": "1Gi", "validRange": span}}
     device = {"name": f"on-{name}", "allowMultipleAllocations": True, "capacity": {"memory": memory}}
-    described = {"name": pool, "generation": 1, "resourceSliceCount": count}
+    described = {"name": "p", "generation": 1, "resourceSliceCount": count}
     return {
         "metadata": {"name": name},
         "spec": {"driver": "d", "pool": described, "allNodes": True, "devices": [device]},

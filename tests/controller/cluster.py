@@ -61,9 +61,9 @@ def claim(name="claim", *, namespace="default", request=None, **metadata):
     }
 
 
-def allocation(device="gpu-0", pool="pool-1", node_name="node-1"):
+def allocation(device="gpu-0", pool="pool-1"):
     """An allocation of one device, as another allocator would write it."""
-    fields = [{"key": "metadata.name", "operator": "In", "values": [node_name]}]
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]
     result = {"request": "gpu", "driver": "gpu.example.com", "pool": pool, "device": device}
     return {
         "devices": {"results": [result]},
@@ -153,11 +153,11 @@ class Cluster:
         """Return the reasons of the Events about an object."""
         return [event["reason"] for event in self.events(name, kind)]
 
-    def reserve(self, name: str = "claim", namespace: str = "default") -> None:
-        """Reserve a claim for a pod, as kube-scheduler does."""
+    def reserve(self) -> None:
+        """Reserve the claim for a pod, as kube-scheduler does."""
         consumer = {"resource": "pods", "name": "pod", "uid": "1"}
         self.change(
-            "ResourceClaim", name, lambda body: body["status"].update(reservedFor=[consumer]), namespace
+            "ResourceClaim", "claim", lambda body: body["status"].update(reservedFor=[consumer]), "default"
         )
 
     async def delete(self, name: str = "claim", namespace: str = "default") -> None:
@@ -182,9 +182,9 @@ class Cluster:
         await self.until(lambda: self.annotation(name, namespace), f"the reason of {name}")
         return self.annotation(name, namespace) or ""
 
-    async def stays(self, condition: Callable[[], Any], seconds: float = 0.3) -> None:
+    async def stays(self, condition: Callable[[], Any]) -> None:
         """Check that a condition holds for a while."""
-        for _ in range(int(seconds / 0.01)):
+        for _ in range(30):
             assert condition()
             await asyncio.sleep(0.01)
 

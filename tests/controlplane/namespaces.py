@@ -5,7 +5,7 @@ a claim. So both are done here, the same way on either control plane.
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,16 +30,11 @@ CLUSTER_WIDE = (
 
 
 @contextmanager
-def fresh_namespace(plane: ControlPlane, labels: Mapping[str, str] | None = None) -> Iterator[str]:
+def fresh_namespace(plane: ControlPlane) -> Iterator[str]:
     """Make a namespace for the `with` block and remove it with all it holds."""
     name = f"test-{secrets.token_hex(4)}"
     plane.client.create(
-        "/api/v1/namespaces",
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": name, "labels": dict(labels or {})},
-        },
+        "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     )
     try:
         yield name

@@ -234,14 +234,14 @@ class ControlPlane:
 
     # Access
 
-    def token(self, service_account: str, namespace: str, *, seconds: int = 7200) -> str:
+    def token(self, service_account: str, namespace: str) -> str:
         """Return a token of a service account, as the API server gives it to a pod."""
         answer = self.client.create(
             f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token",
             {
                 "apiVersion": "authentication.k8s.io/v1",
                 "kind": "TokenRequest",
-                "spec": {"expirationSeconds": seconds},
+                "spec": {"expirationSeconds": 7200},
             },
         )
         token: str = answer["status"]["token"]

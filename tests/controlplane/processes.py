@@ -119,9 +119,9 @@ class Process:
                 raise TimeoutError(f"{self.name} is not ready after {seconds:g} s:\n{self.log_tail()}")
             time.sleep(0.05)
 
-    def log_tail(self, lines: int = 15) -> str:
+    def log_tail(self) -> str:
         """Return the last lines of the log, for messages."""
-        return "\n".join(self.log_text().splitlines()[-lines:])
+        return "\n".join(self.log_text().splitlines()[-15:])
 
 
 class ReservedPort:

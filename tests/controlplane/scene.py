@@ -90,20 +90,17 @@ class Scene:
             if event["involvedObject"]["kind"] == kind and event["involvedObject"]["name"] == name
         ]
 
-    def wait_event(
-        self, name: str, reason: str, kind: str = "ResourceClaim", *, seconds: float = 10
-    ) -> dict[str, Any]:
-        """Wait until an object has an Event with a reason and return it."""
-        namespace = self.namespace if kind == "ResourceClaim" else "default"
+    def wait_event(self, name: str, reason: str, *, seconds: float = 10) -> dict[str, Any]:
+        """Wait until a claim has an Event with a reason and return it."""
 
         def found() -> list[dict[str, Any]]:
-            return [event for event in self.events(name, kind) if event["reason"] == reason]
+            return [event for event in self.events(name) if event["reason"] == reason]
 
         self.client.wait_for(
-            f"/api/v1/namespaces/{namespace}/events",
+            f"/api/v1/namespaces/{self.namespace}/events",
             lambda _list: found(),
             seconds=seconds,
-            what=f"an Event {reason} of {kind} {name}",
+            what=f"an Event {reason} of {name}",
         )
         return found()[0]
 

@@ -36,13 +36,13 @@ class Machine:
         for made in (self.assets, self.bin):
             made.mkdir()
 
-    def install_go(self, version: str = "go1.26.8", *, kubernetes: str = VERSION, code: int = 0) -> None:
+    def install_go(self, version: str = "go1.26.8", *, code: int = 0) -> None:
         """Put the stand-in for Go on the path."""
         text = GO.format(
             version=version,
             calls=self.calls,
             packages=" ".join(PACKAGES.values()),
-            kubernetes=kubernetes,
+            kubernetes=VERSION,
             code=code,
         )
         self.program(self.bin, "go", text)

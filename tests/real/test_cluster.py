@@ -28,11 +28,7 @@ CLAIMS = Served(KINDS["ResourceClaim"], "v1")
 CLASSES = Served(KINDS["DeviceClass"], "v1")
 
 
-def spec(version="v1"):
-    """The specification of a claim that asks for one device."""
-    exactly = {"deviceClassName": "gpu.example.com"}
-    request = {"name": "gpu", **exactly} if version == "v1beta1" else {"name": "gpu", "exactly": exactly}
-    return {"devices": {"requests": [request]}}
+SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
 
 
 def allocation(device="gpu-0"):
@@ -66,7 +62,7 @@ def make_claim(client, namespace):
     """Create a claim and return it as stored."""
 
     def make(name="claim", **metadata):
-        body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": spec()}
+        body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": SPEC}
         return client.create(
             CLAIMS.path(namespace), body | {"metadata": {"name": name, "namespace": namespace, **metadata}}
         )
