@@ -159,6 +159,13 @@ def _namespace(user: str) -> str:
     return "other" if user == "user-1" else "ns"
 
 
+def _take_away(made: Allocator, number: int) -> bool:
+    """Take a user's device away, and return whether it had one."""
+    version = made.ledger.version
+    made.ledger.withdraw(_namespace(f"user-{number}"), f"user-{number}")
+    return made.ledger.version > version
+
+
 def _claim(wanted: list[dict[str, Any]], bound: Any, name: str = "claim") -> Any:
     listed = []
     for number, item in enumerate(wanted):
@@ -291,7 +298,7 @@ def _check_values(
 
     if "; with it, r0 and r1 have no node in common" in message:
         assert not any(all(fits(node, [item]) for item in wanted) for node in NODES)
-    if told := re.search(r"; (n\d) has (.*)", message):
+    if told := re.search(r"; (n\d) has ([^;]*)", message):
         assert all(fits(told[1], [item]) for item in wanted)
         assert not fits(told[1], wanted)
     if told and (different := re.search(r"enough left for r0 with (.*), for r1 with (.*)", told[2])):
@@ -321,6 +328,12 @@ def test_a_constraint_that_is_blamed_is_in_the_way(
         assert all(_explain(world, wanted, bound[:n] + bound[n + 1 :]) for n in range(len(bound)))
         return
     conflict = [bound[number] for number in blamed]
+    if users := re.search(r"; others are in use by (\d) claims?", found.message):
+        made = _allocator(world)
+        holding = [number for number in range(3) if _take_away(made, number)]
+        assert 0 < int(users[1]) <= len(holding)
+        if not any(item["selectors"] for item in wanted):
+            assert int(users[1]) == len(holding)
 
     assert _explain(world, wanted, [item for n, item in enumerate(bound) if n != blamed[0]]) is None
     if len(wanted) > 1:

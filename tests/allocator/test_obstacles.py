@@ -72,3 +72,26 @@ def test_nodes_that_match_but_cannot_be_used_are_named(
 
     assert found.reason is Reason.NODE_UNUSABLE
     assert found.message.endswith(f"1 on nodes that cannot be used ({told})")
+
+
+@pytest.mark.parametrize(
+    ("switch", "device"),
+    [
+        ("device_binding_and_status", {"bindingConditions": ["up"], "bindingFailureConditions": ["down"]}),
+        ("partitionable_devices", {"consumesCounters": draws("1Gi")}),
+    ],
+)
+def test_devices_that_use_what_is_switched_off_are_not_left(
+    scene_with: Any, ask: Any, switch: str, device: dict[str, Any]
+) -> None:
+    """Though their slice is seen, and others of it are."""
+    scene = scene_with(**{switch: False})
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", **device}, "b")
+    found = scene.explain(scene.claim(ask("r", 2)))
+
+    assert found.reason is Reason.NOT_ENOUGH_DEVICES
+    assert found.message.endswith(
+        "1 on nodes that cannot be used (they use a feature that is switched off on 1), 1 left, "
+        "at most 1 on one node, 2 requested"
+    )

@@ -73,7 +73,9 @@ def test_whether_it_would_help_if_no_device_were_in_use(
     found = scene.explain(scene.claim(ask("g", count), constraints=[{constraint: f"{DRIVER}/row"}]))
 
     if most is None:
-        assert found.message.endswith(f" together, {count} requested")
+        assert found.message.endswith(
+            f" together, {count} requested; others are in use by 4 claims (n1-d0, n1-d2, n2-d0, 1 more)"
+        )
     elif f"at most {most} together" in found.message:
         assert found.message.endswith(f" together even if none were in use, {count} requested")
     else:
@@ -175,7 +177,8 @@ def test_devices_that_never_agree(scene: Any, ask: Any, left: Any, right: Any, t
     assert found.message == (
         f"{name}; no value of it is on devices of each: {told}"
         if told
-        else f'{name}; n1 has enough left for x with string "c", for y with int 1'
+        else f'{name}; n1 has enough left for x with string "c", for y with int 1; '
+        "others are in use by 1 claim (holder)"
     )
 
 

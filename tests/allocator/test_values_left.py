@@ -50,7 +50,7 @@ def test_what_is_left_is_at_different_roots(roots: Any, ask: Any) -> None:
         roots.hold(name, name, "pool")
 
     assert told(roots, "matchAttribute", want(ask, "gpu", 2), want(ask, "nic")) == (
-        "; n1 has enough left for gpu with a, for nic with b"
+        "; n1 has enough left for gpu with a, for nic with b; others are in use by 2 claims (a-nic0, b-gpu0)"
     )
 
 
@@ -77,7 +77,7 @@ def test_values_that_are_true_or_false(scene: Any, ask: Any) -> None:
     scene.hold("holder", "c", "pool")
 
     assert told(scene, "matchAttribute", want(ask, "gpu"), want(ask, "nic")) == (
-        "; n1 has enough left for gpu with true, for nic with false"
+        "; n1 has enough left for gpu with true, for nic with false; others are in use by 1 claim (holder)"
     )
 
 
@@ -106,5 +106,6 @@ def test_a_request_with_an_alternative_that_is_not_bound_is_no_obstacle(roots: A
 
     assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
     assert found.message.endswith(
-        "; n1 has at most 3 with the same value of it left for gpu and any, which want 4"
+        "; n1 has at most 3 with the same value of it left for gpu and any, which want 4; "
+        "others are in use by 1 claim (holder)"
     )

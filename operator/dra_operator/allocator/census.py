@@ -259,7 +259,8 @@ class Census:
         self, pool: Pool, content: Slice, reached: Any, counters: CounterLayout | None, *, old: bool
     ) -> Place:
         size = bits.first(len(content.names))
-        slots = tuple([(slot, view.visible >> offset & size) for slot, view, offset in reached])
+        usable = size & ~self._switched_off(content)
+        slots = tuple([(slot, view.visible >> offset & usable) for slot, view, offset in reached])
         reachable = 0
         for _, visible in slots:
             reachable |= visible
@@ -275,6 +276,8 @@ class Census:
     def _why_not_reachable(self, pool: Pool, content: Slice, index: int) -> str:
         if not is_known(content, self.features):
             return f"ResourceSlice {content.name} uses a feature that is switched off"
+        if self._switched_off(content) >> index & 1:
+            return "they use a feature that is switched off"
         fields = content.effective_nodes(index)
         if not fields.is_set:
             # The API server admits no such slice, but a file, or a newer API, may have one.
@@ -289,6 +292,12 @@ class Census:
             # Whoever may choose among some nodes only keeps the others from the inventory.
             return f"node {name} does not exist or is left out"
         return f"node {name} {node.unusable or 'cannot be used'}"
+
+    def _switched_off(self, content: Slice) -> int:
+        """Return the devices of a slice that use what is switched off, and that are left out where the slice is not."""
+        features = self.features
+        off = 0 if features.device_binding_and_status else content.binding
+        return off if features.partitionable_devices else off | content.counted
 
     def _unusable_nodes(self, pool: Pool, content: Slice, index: int) -> list[str]:
         """Return the nodes, none of which can be used, that see a device."""

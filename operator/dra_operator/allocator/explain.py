@@ -35,6 +35,7 @@ from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker, tell_old
 from dra_operator.allocator.values_left import listed
 from dra_operator.cel.wording import meant
 from dra_operator.inventory import Inventory
+from dra_operator.ledger import ClaimKey
 
 Fits = Callable[[Sequence[ClaimPlan], Budget], str | None]
 """Finds the node on which some claims fit together, or None. Raises FatalError and AbortedError."""
@@ -225,7 +226,7 @@ class Explainer:
                 alone = with_constraint(plan, number)
                 if not told and self.fits((alone,), budget) is None:
                     cause = self._contention.tell_constraint(alone, number, budget)
-                    told = f"; {cause}" if cause else ""
+                    told = (f"; {cause}" if cause else "") + self._tell_users(plan, number, budget)
                 text += told
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
         places = ", ".join(
@@ -282,8 +283,22 @@ class Explainer:
             free = f", at most {vain} if none were in use" if vain not in (None, most) else ""
             even = _EVEN if vain == most else ""
             told = f", at most {most} together{even}, {request.alternatives[0].count} requested{free}{told}"
+            if vain is None and number is not None:
+                told += self._tell_users(plan, number, budget)
         none = "none together satisfy" if together and most != 0 else "none satisfies"
         return f"devices are free, but {none} {self._name_constraints(plan, number, budget)}{told}"
+
+    def _tell_users(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
+        """Return which claims use devices for the requests that a constraint binds."""
+        claims: set[ClaimKey] = set()
+        for request in plan.requests:
+            for item in request.alternatives:
+                if number in item.constraints:
+                    claims.update(*self._tally(item, budget).holders.values())
+        if not claims:
+            return ""
+        count, names = tell_holders(claims, plan.key[0])
+        return f"; others are in use {count}{f' ({names})' if names else ''}"
 
     def _tell_failure(self, plan: ClaimPlan, item: Alternative, tally: Tally) -> Explanation | None:
         """Return the failure of a selector that leaves no device because of it, if there is one."""
