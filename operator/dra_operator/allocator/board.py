@@ -9,7 +9,6 @@ Source: docs/engine sections 6 and 9.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from dra_operator.allocator.bounds import Choice, Demand, Rule
 from dra_operator.allocator.budget import Budget
@@ -18,6 +17,7 @@ from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
+from dra_operator.api.sealed import sealed
 from dra_operator.inventory import NodeView, Verdict
 
 Left = tuple[tuple[int, ...], ...]
@@ -26,7 +26,7 @@ InFlight = dict[int, dict[str, int]]
 """What shares picked in this attempt consume, by position and capacity name, in nano-units; never changed in place."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Board:
     """`demands[i]` is what `requests[i]` asks for. Sets of positions: `available`, `shareable`, `counted`."""
 

@@ -7,14 +7,14 @@ Source: docs/engine sections 7 and 8.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from dra_operator.allocator.groups import Groups
+from dra_operator.api.sealed import sealed
 
 _MOST_GROUPS = 256
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Choice:
     """An alternative: `count` devices out of `mask`, which the constraints with these numbers apply to."""
 
@@ -27,7 +27,7 @@ Demand = tuple[Choice, ...]
 """A request: one of the choices."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Rule:
     """A constraint over groups of devices with equal values: all from one group, or else no two from the same."""
 
