@@ -7,6 +7,6 @@ as long as one likes; `tests/cel/test_fuzz.py` for a moment, and goes through wh
 
 from celfuzz.devices import random_device, random_driver
 from celfuzz.expressions import Expressions
-from celfuzz.judge import LONGEST, Case, Finding, Hang, judge
+from celfuzz.judge import Case, Finding, Hang, judge
 
-__all__ = ["LONGEST", "Case", "Expressions", "Finding", "Hang", "judge", "random_device", "random_driver"]
+__all__ = ["Case", "Expressions", "Finding", "Hang", "judge", "random_device", "random_driver"]

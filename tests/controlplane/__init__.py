@@ -6,16 +6,15 @@ Python package that builds, starts and stops them. It is no part of the wheel. T
 """
 
 from controlplane.binaries import Programs, UnavailableError, find_or_build
-from controlplane.client import Answer, Client
+from controlplane.client import Client
 from controlplane.manifests import install_access
 from controlplane.namespaces import clear_cluster, fresh_namespace
-from controlplane.operator_process import OperatorProcess, running_operator, start_operator
+from controlplane.operator_process import OperatorProcess, start_operator
 from controlplane.plane import ControlPlane, KubectlError, running_control_plane, running_full_control_plane
 from controlplane.processes import Process
 from controlplane.scene import Scene
 
 __all__ = [
-    "Answer",
     "Client",
     "ControlPlane",
     "KubectlError",
@@ -30,6 +29,5 @@ __all__ = [
     "install_access",
     "running_control_plane",
     "running_full_control_plane",
-    "running_operator",
     "start_operator",
 ]

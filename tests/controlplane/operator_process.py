@@ -3,8 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -97,14 +97,3 @@ def start_operator(
         cwd=plane.directory,
         env=inherited | {"PYTHONUNBUFFERED": "1"} | dict(environment or {}),
     )
-
-
-@contextmanager
-def running_operator(plane: ControlPlane, log: Path, *flags: str) -> Iterator[OperatorProcess]:
-    """Run an operator inside the `with` block and wait until it is ready; for benchmarks."""
-    operator = start_operator(plane, log, *flags)
-    try:
-        operator.wait_ready()
-        yield operator
-    finally:
-        operator.stop()

@@ -4,7 +4,5 @@ from .scenarios_claims import CLAIM_SCENARIOS
 from .scenarios_kinds import KIND_SCENARIOS
 from .steps import Step
 
-__all__ = ["SCENARIOS", "Step"]
-
 SCENARIOS: dict[str, tuple[Step, ...]] = {**CLAIM_SCENARIOS, **KIND_SCENARIOS}
 """Every scenario by its name."""
