@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dra_operator.allocator import reads as reads_module
 from dra_operator.allocator.reads import Excerpt, Reads
 from dra_operator.api.read import read_object
 from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
@@ -79,6 +80,35 @@ def test_slices_that_differ_in_what_is_not_read_are_alike() -> None:
     reads = reads_of(MODEL)
 
     assert reads.key(slice_with(DEVICE)) == reads.key(slice_with(other))
+
+
+def test_slices_that_differ_in_names_that_are_not_read_are_alike() -> None:
+    """A driver that renames an attribute leaves the answers of all who do not read it as they are."""
+    renamed = {**DEVICE, "attributes": {**DEVICE["attributes"], "number": {"int": 1}}}
+    del renamed["attributes"]["index"]
+    reads = reads_of(MODEL)
+    before, after, larger = slice_with(DEVICE), slice_with(renamed), slice_with(DEVICE, DEVICE)
+
+    assert reads.key(before) == reads.key(after)
+    assert reads.key(before) != reads.key(larger)
+
+
+def test_names_that_change_leave_little_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often; and the answers of slices that are there stay."""
+    monkeypatch.setattr(reads_module, "_MAX_SCHEMAS", 4)
+    monkeypatch.setattr(reads_module, "_MAX_LOOKS", 2)
+    reads = reads_of(MODEL)
+    there = slice_with(DEVICE)
+    first = reads.key(there)
+    for number in range(20):
+        renamed = {**DEVICE, "attributes": {**DEVICE["attributes"], f"x{number}": {"int": 1}}}
+        assert reads.key(slice_with(renamed)) == first
+    assert reads.key(there) == first
+    for number in range(1, 20):
+        reads.key(slice_with(*([DEVICE] * number)))
+
+    assert len(reads._projections) <= 4
+    assert len(reads._looks) <= 6
 
 
 @pytest.mark.parametrize(

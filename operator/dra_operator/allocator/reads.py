@@ -17,6 +17,7 @@ from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.columns import Column, Schema
 
 _MAX_SCHEMAS = 1024
+_MAX_LOOKS = 16_384
 _Named = Sequence[tuple[str, Column[Any]]]
 
 
@@ -75,8 +76,12 @@ class Excerpt:
 
 @sealed
 class _Projection:
-    """What is read of slices of one schema: the names, and what picks the serial numbers of their columns."""
+    """What is read of slices of one schema: the names, and what picks the serial numbers of their columns.
 
+    `look` is the same for schemas that differ in nothing but names that are not read.
+    """
+
+    look: object
     attributes: tuple[str, ...]
     capacity: tuple[str, ...]
     pick: Callable[[tuple[int, ...]], object]
@@ -96,6 +101,7 @@ class Reads:
     attributes: tuple[_Name, ...] = ()
     capacity: tuple[_Name, ...] = ()
     _projections: dict[Schema, _Projection] = field(default_factory=dict)
+    _looks: dict[object, object] = field(default_factory=dict)
 
     @classmethod
     def of(cls, program: Selector) -> "Reads":
@@ -116,7 +122,7 @@ class Reads:
         projection = self._projections.get(schema)
         if projection is None:
             projection = self._project(schema)
-        return (schema, projection.pick(content.serials))
+        return (projection.look, projection.pick(content.serials))
 
     def excerpt(self, content: Slice) -> Excerpt:
         """Return the part of a slice that is read."""
@@ -130,14 +136,27 @@ class Reads:
     def _project(self, schema: Schema) -> _Projection:
         if len(self._projections) >= _MAX_SCHEMAS:
             self._projections.clear()
+            # With a look that is forgotten go all answers, so there is room for more of these.
+            if len(self._looks) >= _MAX_LOOKS:
+                self._looks.clear()
         if self.whole:
-            found = _Projection(schema.attributes, schema.capacity, tuple)
+            found = _Projection(schema, schema.attributes, schema.capacity, tuple)
         else:
-            attributes = _present(self.attributes, schema.attributes, schema.driver)
-            capacity = _present(self.capacity, schema.capacity, schema.driver)
-            places = [schema.attributes.index(name) for name in attributes]
-            places += [len(schema.attributes) + schema.capacity.index(name) for name in capacity]
-            found = _Projection(attributes, capacity, itemgetter(*places) if places else _nothing)
+            attributes: tuple[str, ...] = ()
+            capacity: tuple[str, ...] = ()
+            places: list[int] = []
+            if self.attributes:
+                attributes = _present(self.attributes, schema.attributes, schema.driver)
+                places = list(map(schema.attributes.index, attributes))
+            if self.capacity:
+                capacity = _present(self.capacity, schema.capacity, schema.driver)
+                places += [len(schema.attributes) + schema.capacity.index(name) for name in capacity]
+            # Slices differ for other selectors in names that these do not read.
+            fields = (schema.driver, attributes, capacity, schema.size, schema.shareable, schema.unreadable)
+            look = self._looks.get(fields)
+            if look is None:
+                look = self._looks[fields] = object()
+            found = _Projection(look, attributes, capacity, itemgetter(*places) if places else _nothing)
         self._projections[schema] = found
         return found
 
