@@ -67,7 +67,7 @@ def test_an_attribute_that_some_devices_have(gpus: Any, ask: Any) -> None:
 
 
 def test_one_device_has_nothing_to_agree_with(gpus: Any, ask: Any) -> None:
-    """Where the request is for one, nothing is said of several, also when others would have the attribute."""
+    """Where the request is for one, nothing is said of several; whoever uses one that has the attribute is named."""
     name = f"{DRIVER}/serial"
     gpus.use("first", ask())
     gpus.slice("n2", nodeName="n2")
@@ -75,7 +75,7 @@ def test_one_device_has_nothing_to_agree_with(gpus: Any, ask: Any) -> None:
 
     assert found.message == (
         f"request g: devices are free, but none satisfies constraint #0 (matchAttribute {name}); "
-        f"attribute {name} is on 1 of 2 matching devices"
+        f"attribute {name} is on 1 of 2 matching devices; others are in use by 1 claim (first)"
     )
 
 

@@ -51,7 +51,7 @@ def test_pools_whose_counters_differ_in_all_are_told_apart(scene: Any, ask: Any)
     [
         ({"n1": "a"}, "node n1 cordoned on 1"),
         ({"n1": "a", "n2": "b"}, "node n1 cordoned on 1"),
-        ({"n1": "a", "n2": "a"}, "nodes n1 cordoned, n2 cordoned on 1"),
+        ({"n1": "a", "n2": "a"}, "nodes n1, n2 cordoned on 1"),
         ({"n1": "b"}, 'no usable node matches their node selector "zone In a" on 1'),
     ],
     ids=["one", "one of two", "both", "none"],

@@ -39,6 +39,29 @@ def test_constraints_that_only_conflict_are_both_named(grid: Any, ask: Any) -> N
     )
 
 
+def test_constraints_that_only_conflict_blame_no_claim(grid: Any, ask: Any) -> None:
+    """Waiting for it may help nothing: no two devices agree in both."""
+    grid.use("holder", ask("g"))
+    found = grid.explain(grid.claim(ask("g", 2), constraints=[match("row"), match("column")]))
+
+    assert found.message.endswith(", at most 1 together, 2 requested")
+
+
+def test_alternatives_that_a_constraint_refuses_tell_who_uses_others(grid: Any, ask: Any) -> None:
+    """Though not how many would be together, as each alternative wants another number."""
+    for name in ("d0", "d2"):
+        grid.hold(f"holder-{name}", name, "pool")
+    alternatives = [{"name": name, **ask("", 2)["exactly"]} for name in "ab"]
+    found = grid.explain(
+        grid.claim({"name": "g", "firstAvailable": alternatives}, constraints=[match("row")])
+    )
+
+    assert found.message == (
+        "request g: devices are free, but none together satisfy constraint #0 (matchAttribute gpu.example.com/row); "
+        "others are in use by 2 claims (holder-d0, holder-d2)"
+    )
+
+
 def test_constraints_that_only_conflict_between_requests(grid: Any, ask: Any) -> None:
     """As for one request."""
     found = grid.explain(grid.claim(ask("g"), ask("h"), constraints=[match("row"), match("column")]))

@@ -284,8 +284,11 @@ class Census:
             return f"{'the device' if content.per_device_nodes else f'ResourceSlice {content.name}'} names no node"
         if (name := fields.node_name) is None:
             if unusable := self._unusable_nodes(pool, content, index):
-                texts = [f"{name} {self.inventory.nodes[name].unusable}" for name in unusable]
-                return f"node{'s' if len(texts) != 1 else ''} {', '.join(shortened(texts))}"
+                causes: dict[str | None, list[str]] = {}
+                for each in unusable:
+                    causes.setdefault(self.inventory.nodes[each].unusable, []).append(each)
+                texts = [f"{', '.join(shortened(nodes))} {cause}" for cause, nodes in causes.items()]
+                return f"node{'s' if len(unusable) != 1 else ''} {', '.join(texts)}"
             written = fields.selector and describe(fields.selector)
             return "no usable node matches their node selector" + (f' "{written}"' if written else "")
         if (node := self.inventory.nodes.get(name)) is None:

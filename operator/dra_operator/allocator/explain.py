@@ -264,6 +264,7 @@ class Explainer:
         number = self._find_constraint(plan, budget)
         together = any(item.count != 1 for item in request.alternatives)
         absent: dict[str, str] = {}
+        never = False
         for at, constraint in enumerate(plan.constraints):
             bound = [item for item in request.alternatives if at in item.constraints]
             if not bound or number not in (None, at):
@@ -272,10 +273,12 @@ class Explainer:
             if text:
                 absent[constraint.attribute] = text
             together = together and having > 0
+            never = never or not having
         most = most_that_fit(plan, self._fit(budget)) if together else None
         told = "".join(f"; {text}" for text in absent.values())
-        if together and number is not None:
-            told += self._hints.disagreement(plan, number, budget)
+        if together and number is not None and (text := self._hints.disagreement(plan, number, budget)):
+            told += text
+            never = True
         if most:
             vain = None
             if number is not None and not request.alternatives[0].admin_access:
@@ -283,13 +286,16 @@ class Explainer:
             free = f", at most {vain} if none were in use" if vain not in (None, most) else ""
             even = _EVEN if vain == most else ""
             told = f", at most {most} together{even}, {request.alternatives[0].count} requested{free}{told}"
-            if vain is None and number is not None:
-                told += self._tell_users(plan, number, budget)
+            never = never or vain is not None
+        if number is not None and not never:
+            told += self._tell_users(plan, number, budget)
         none = "none together satisfy" if together and most != 0 else "none satisfies"
         return f"devices are free, but {none} {self._name_constraints(plan, number, budget)}{told}"
 
     def _tell_users(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
-        """Return which claims use devices for the requests that a constraint binds."""
+        """Return which claims use devices for the requests that a constraint binds, if that one alone is in the way."""
+        if self.fits((with_constraint(plan, number),), budget) is not None:
+            return ""
         claims: set[ClaimKey] = set()
         for request in plan.requests:
             for item in request.alternatives:
