@@ -42,8 +42,6 @@ def read_attribute(wire: Any) -> AttributeValue:
 
     Raises ValueError if the union's field has a value of another type.
     """
-    if isinstance(wire, AttributeValue):
-        return wire
     if type(wire) is dict and len(wire) == 1:
         # What nearly every attribute is: one field, of the type that its name says.
         ((name, value),) = wire.items()

@@ -133,8 +133,6 @@ def read_quantity(wire: Any) -> Quantity:
 
     Raises ValueError for anything else.
     """
-    if isinstance(wire, Quantity):
-        return wire
     if isinstance(wire, str):
         return parse_quantity(wire)
     if isinstance(wire, bool) or not isinstance(wire, int | float) or not math.isfinite(wire):

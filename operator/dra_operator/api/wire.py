@@ -54,12 +54,7 @@ class Wire:
     """What every object shares: camel case on the wire, unknown fields ignored."""
 
     __slots__ = ()
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        extra="ignore",
-        arbitrary_types_allowed=True,
-    )
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel, extra="ignore")
 
 
 @cache
