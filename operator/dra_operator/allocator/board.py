@@ -97,9 +97,9 @@ def set_up(
     for plan in plans:
         first = len(rules)
         most = 0
-        rules += (
+        rules += [
             Rule(item.matching, eligibility.groups.of(view, (item.attribute,))) for item in plan.constraints
-        )
+        ]
         for request in plan.requests:
             choices: list[Choice] = []
             for item in request.alternatives:
@@ -109,15 +109,18 @@ def set_up(
                     if row is UNSURE:
                         return UNSURE
                     mask = masks[item.key.serial, item.admin_access] = row
-                numbers = tuple(first + number for number in item.constraints)
-                if any(rules[number].groups.odd & mask for number in numbers):
-                    return UNSURE
+                numbers = (
+                    tuple([first + number for number in item.constraints]) if first else item.constraints
+                )
+                for number in numbers:
+                    if rules[number].groups.odd & mask:
+                        return UNSURE
                 count = item.count or _number_of_all(eligibility, item.key, view, budget)
                 if count is UNSURE:
                     return UNSURE
                 choices.append(Choice(mask, count, numbers))
             demands.append(tuple(choices))
-            most += max(choice.count for choice in choices)
+            most += max([choice.count for choice in choices])
         if most > MAX_DEVICES:
             return UNSURE
     reached = 0

@@ -71,7 +71,7 @@ def narrow(
     """
     narrowed = list(allowed)
     for number, rule in enumerate(rules):
-        bound = [demand for demand in demands if any(number in choice.constraints for choice in demand)]
+        bound = [demand for demand in demands if _may_be_bound(demand, number)]
         if not rule.matching or not bound:
             continue
         kept = 0
@@ -90,11 +90,11 @@ def _has_sum(
 ) -> bool:
     union = least = 0
     for demand in bound:
-        if all(number in choice.constraints for choice in demand):
+        if _is_bound(demand, number):
             wanted = _union(demand, available, allowed)
             if not wanted & shareable:
                 union |= wanted
-                least += min(choice.count for choice in demand)
+                least += _least(demand)
     return union.bit_count() >= least
 
 
@@ -108,10 +108,10 @@ def can_differ(
             continue
         units: list[int] = []
         for demand in demands:
-            if all(number in choice.constraints for choice in demand):
+            if _is_bound(demand, number):
                 wanted = _union(demand, available, allowed)
                 reached = sum(1 << place for place, group in enumerate(groups) if group & wanted)
-                units += [reached] * min(choice.count for choice in demand)
+                units += [reached] * _least(demand)
         if not can_be_matched(units):
             return False
     return True
@@ -123,7 +123,7 @@ def can_be_apart(demands: Sequence[Demand], available: int, allowed: Sequence[in
     for demand in demands:
         wanted = _union(demand, available, allowed)
         if not wanted & shareable:
-            units += [wanted] * min(choice.count for choice in demand)
+            units += [wanted] * _least(demand)
     return can_be_matched(units)
 
 
@@ -143,11 +143,11 @@ def fit_in_groups(
     needs: dict[int, tuple[int, int]] = {}
     for demand in demands:
         for number in demand[0].constraints:
-            if rules[number].matching and all(number in choice.constraints for choice in demand):
+            if rules[number].matching and _is_bound(demand, number):
                 wanted = _union(demand, available, allowed)
                 if not wanted & shareable:
                     total, union = needs.get(number, (0, 0))
-                    needs[number] = (total + min(choice.count for choice in demand), union | wanted)
+                    needs[number] = (total + _least(demand), union | wanted)
                 break
     families: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for number, need in needs.items():
@@ -187,6 +187,27 @@ def can_be_matched(units: Sequence[int]) -> bool:
         if not place(unit):
             return False
     return True
+
+
+def _may_be_bound(demand: Demand, number: int) -> bool:
+    """True if the constraint with this number applies to one of the choices."""
+    for choice in demand:  # noqa: SIM110 - asked for each group, and a generator takes longer than this
+        if number in choice.constraints:
+            return True
+    return False
+
+
+def _is_bound(demand: Demand, number: int) -> bool:
+    """True if the constraint with this number applies to each of the choices."""
+    for choice in demand:  # noqa: SIM110 - as above
+        if number not in choice.constraints:
+            return False
+    return True
+
+
+def _least(demand: Demand) -> int:
+    """Return how many devices a request takes at least."""
+    return min([choice.count for choice in demand])
 
 
 def _union(demand: Demand, available: int, allowed: Sequence[int]) -> int:
