@@ -88,7 +88,7 @@ async def late(cluster, one_gpu, die):
 
 def asked_to_patch(cluster):
     """Return how many patches of claims reached the API server, by subresource."""
-    counts = cluster.server.requests.counts
+    counts = cluster.server.requests
     return counts["patch ResourceClaim"], counts["patch ResourceClaim/status"]
 
 

@@ -239,7 +239,7 @@ async def test_kopf_puts_nothing_on_any_object(apart, shell):
 
     bodies = [body for kind in ("Node", "DeviceClass", "ResourceSlice") for body in apart.server.list(kind)]
     assert not any("kopf" in str(body) for body in (*bodies, apart.claim()))
-    patched = {what for what in apart.server.requests.counts if what.startswith(("patch", "update"))}
+    patched = {what for what in apart.server.requests if what.startswith(("patch", "update"))}
     assert patched == {"patch ResourceClaim", "patch ResourceClaim/status"}
 
 

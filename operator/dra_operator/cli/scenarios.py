@@ -37,7 +37,6 @@ _KINDS = {
 class Scenario:
     """A cluster, the claims that are allocated in it, and those to be allocated."""
 
-    name: str
     allocator: Allocator
     claims: tuple[ResourceClaim, ...]
 
@@ -83,7 +82,7 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
         ),
     )
     claims = tuple(_read_all(row, "claims", "ResourceClaim", defaults))
-    return Scenario(str(row.get("name", "")), allocator, claims)
+    return Scenario(allocator, claims)
 
 
 def _objects(row: Mapping[str, Any], defaults: Callable[[Any], Any]) -> Iterator[Any]:

@@ -5,10 +5,8 @@ streams, connections that break on purpose.
 """
 
 import json
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable
 from datetime import datetime
 
 import orjson
@@ -27,35 +25,6 @@ from dra_operator.sim.routes import Route, Routes
 from dra_operator.sim.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRecord:
-    """One request for a kind, as it came in. `parameters` is its query, `time` of the monotonic clock in seconds."""
-
-    verb: str
-    kind: str
-    namespace: str
-    name: str
-    subresource: str
-    version: str
-    parameters: Mapping[str, str]
-    user_agent: str
-    time: float
-
-
-@dataclass
-class RequestLog:
-    """The last requests, and how many there were by verb and kind, such as `patch ResourceClaim/status`."""
-
-    last: deque[RequestRecord] = field(default_factory=lambda: deque(maxlen=10_000))
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def add(self, record: RequestRecord) -> None:
-        """Count a request."""
-        self.last.append(record)
-        what = f"{record.kind}/{record.subresource}" if record.subresource else record.kind
-        self.counts[f"{record.verb} {what}"] += 1
-
-
 class Handler:
     """Answers requests from the parts of one server. `stopping` says that watches should end."""
 
@@ -72,7 +41,8 @@ class Handler:
         bookmark_seconds: float,
         clock: Callable[[], datetime],
     ) -> None:
-        self.requests = RequestLog()
+        self.requests: Counter[str] = Counter()
+        """How many there were so far, by verb and kind, such as `patch ResourceClaim/status`."""
         self.stopping = False
         self._store = store
         self._registry = registry
@@ -126,7 +96,8 @@ class Handler:
     async def _answer(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
         target = route.target
         subject = Subject(route.verb, target.resource.kind, target.subresource, target.name)
-        self.requests.add(_record(request, route))
+        what = f"{subject.kind}/{subject.subresource}" if subject.subresource else subject.kind
+        self.requests[f"{subject.verb} {what}"] += 1
         body = await bodies.read(request) if request.method != "GET" else b""
         await self._faults.wait(subject)
         if self._faults.take(Effect.REFUSE, subject) is not None:
@@ -205,21 +176,6 @@ class Handler:
         finally:
             await chunks.aclose()
         return response
-
-
-def _record(request: web.BaseRequest, route: Route) -> RequestRecord:
-    target = route.target
-    return RequestRecord(
-        route.verb,
-        target.resource.kind,
-        target.namespace,
-        target.name,
-        target.subresource,
-        target.version,
-        dict(request.query),
-        request.headers.get("User-Agent", ""),
-        time.monotonic(),
-    )
 
 
 # --- answers --------------------------------------------------------------------------------------------------------

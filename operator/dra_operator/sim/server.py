@@ -10,6 +10,7 @@ import asyncio
 import secrets
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from aiohttp import web
 from dra_operator.sim.admission import AdminAccess
 from dra_operator.sim.discovery import Discovery
 from dra_operator.sim.faults import Faults
-from dra_operator.sim.handler import Handler, RequestLog
+from dra_operator.sim.handler import Handler
 from dra_operator.sim.lists import Lists
 from dra_operator.sim.openapi import OpenApi
 from dra_operator.sim.registry import Registry, Target
@@ -119,8 +120,8 @@ class ApiServer:
         return f"http://{_HOST}:{self._port}"
 
     @property
-    def requests(self) -> RequestLog:
-        """The requests so far."""
+    def requests(self) -> Counter[str]:
+        """How many requests there were so far, by verb and kind, such as `patch ResourceClaim/status`."""
         return self._handler.requests
 
     def kubeconfig(self) -> str:
