@@ -9,6 +9,7 @@ from dra_operator.allocator import Reason, census, explain, tally
 from dra_operator.allocator.census import Group
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.parts import Part, Parts, Refused
+from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.tally import TallyMaker
 
 NODES = 6
@@ -199,6 +200,30 @@ def test_explanations_do_not_heap_up_while_nothing_changes(
 
     assert len(unlike.allocator._explainer._known) <= 4
     assert [explain_own(number) for number in range(10)] == told
+
+
+def test_tallies_are_made_once_for_all_namespaces_and_do_not_heap_up(
+    unlike: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claims of many namespaces ask the same; those with selectors of their own leave no more than has room."""
+    made: list[Alternative] = []
+    make = TallyMaker.make
+
+    def making(self: TallyMaker, alternative: Alternative, budget: Any) -> tally.Tally:
+        made.append(alternative)
+        return make(self, alternative, budget)
+
+    monkeypatch.setattr(TallyMaker, "make", making)
+    for number in range(5):
+        unlike.explain(unlike.claim(ask(), namespace=f"team-{number}"))
+    assert len(made) == 1
+    explainer = unlike.allocator._explainer
+    monkeypatch.setattr(explain, "_MAX_TALLIED", 100)
+    for number in range(20):
+        unlike.explain(unlike.claim(ask("r", 1, SERIAL.format("!=", f"x{number}"))))
+        sizes = [item.size for item in explainer._tallies.values()]
+
+        assert 0 < sum(sizes) == explainer._tallied <= 100
 
 
 def test_what_was_counted_before_the_time_was_up_is_kept(

@@ -41,7 +41,8 @@ Fits = Callable[[Sequence[ClaimPlan], Budget], str | None]
 """Finds the node on which some claims fit together, or None. Raises FatalError and AbortedError."""
 
 _MAX_KNOWN = 4096
-_MAX_TALLIES = 64
+_MAX_TALLIED = 65_536
+"""How many details and claims the tallies have together that are kept."""
 _EVEN = " even if none were in use"
 
 _LASTING = frozenset((Reason.NO_DEVICES, Reason.CLASS_MATCHES_NO_DEVICE, Reason.SELECTOR_MATCHES_NO_DEVICE))
@@ -73,6 +74,7 @@ class Explainer:
     _known: dict[object, Explanation] = field(default_factory=dict)
     _lasting: dict[object, Explanation] = field(default_factory=dict)
     _tallies: dict[object, Tally] = field(default_factory=dict)
+    _tallied: int = 0
     _versions: tuple[int, int] = (-1, -1)
     _published: Published = field(init=False)
     _hints: Hints = field(init=False)
@@ -111,6 +113,7 @@ class Explainer:
         if versions != self._versions:
             self._known.clear()
             self._tallies.clear()
+            self._tallied = 0
             if versions[0] != self._versions[0]:
                 # What is published changes less often than what is in use.
                 self._lasting.clear()
@@ -187,9 +190,12 @@ class Explainer:
         """Return the tally of an alternative, the same for all claims of any namespace while nothing changes."""
         key = (item.key.serial, item.admin_access)
         if (found := self._tallies.get(key)) is None:
-            if len(self._tallies) >= _MAX_TALLIES:
+            found = self.tallies.make(item, budget)
+            self._tallied += found.size
+            if self._tallied > _MAX_TALLIED:
                 self._tallies.clear()
-            found = self._tallies[key] = self.tallies.make(item, budget)
+                self._tallied = found.size
+            self._tallies[key] = found
         return found
 
     def _tell_never(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> str:

@@ -86,6 +86,12 @@ class Tally:
     holders: dict[Reason, set[ClaimKey]] = field(default_factory=dict)
 
     @property
+    def size(self) -> int:
+        """How many details and claims it has, and one for itself."""
+        details = (self.class_details, *self.selectors, *self.obstacles.values())
+        return 1 + sum([len(item.details) for item in details]) + sum(map(len, self.holders.values()))
+
+    @property
     def selected(self) -> int:
         """The devices that all selectors select."""
         return self.in_class - sum(item.count for item in self.selectors)
