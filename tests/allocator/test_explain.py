@@ -80,7 +80,7 @@ def test_not_enough_on_one_node(gpus: Any, ask: Any) -> None:
     assert found.reason is Reason.NOT_ENOUGH_DEVICES
     assert found.message == (
         "request r: 16 devices published, 8 in class gpu, 1 in use by 1 claim (a), 7 left, "
-        "at most 4 on one node even if none were in use, 5 requested"
+        "at most 4 on one node (n2) even if none were in use, 5 requested"
     )
 
 
@@ -247,7 +247,7 @@ def test_each_alternative_is_told_briefly(gpus: Any, ask: Any) -> None:
         "request gpu: large: 16 devices published, 8 in class gpu, 0 match selector #0"
     )
     assert found.message.endswith(
-        "; many: 16 devices published, 8 in class gpu, 8 left, at most 4 on one node, 9 requested"
+        "; many: 16 devices published, 8 in class gpu, 8 left, at most 4 on one node (n1), 9 requested"
     )
 
 

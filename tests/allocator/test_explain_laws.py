@@ -195,7 +195,8 @@ NUMBERS = re.compile(
     r"(?P<published>\d+) devices? published, (?P<in_class>\d+) in class c"
     r"(?P<selectors>(?:, \d+ match selector #\d)*)"
     r"(?P<obstacles>(?:, \d+ (?!left|requested)[a-z][^,(]*(?:\([^)]*\))?)*)"
-    r"(?:, (?P<left>\d+) left)?(?:, at most (?P<most>\d+) on one node(?: even if none were in use)?)?"
+    r"(?:, (?P<left>\d+) left)?"
+    r"(?:, at most (?P<most>\d+) on one node(?: \(n\d\))?(?: even if none were in use)?)?"
     r"(?:, but only (?P<together>\d+) of them together[^,]*)?(?:, (?P<requested>\d+) requested)?"
     r"(?:, at most (?P<free>\d+) on one node if none were in use)?"
 )
@@ -263,12 +264,12 @@ def test_what_is_blamed_once_removed_changes_the_answer(world: World, wanted: di
         if wanted["count"] is None:
             return
         if free_of_all := re.search(
-            r"at most (\d+) on one node(?: even)? if none were in use", found.message
+            r"at most (\d+) on one node(?: \(n\d\) even)? if none were in use", found.message
         ):
             then = _explain(free, [wanted])
             assert then is not None
             assert int(free_of_all[1]) < wanted["count"]
-            assert re.findall(r"at most (\d+) on one node,", then.message) == [free_of_all[1]]
+            assert re.findall(r"at most (\d+) on one node(?: \(n\d\))?,", then.message) == [free_of_all[1]]
         elif " in use" in found.message and not any(
             device["cores"] for pool in world.pools.values() for device in pool
         ):
@@ -281,6 +282,9 @@ def test_what_is_blamed_once_removed_changes_the_answer(world: World, wanted: di
         removed[found.reason] = (world, {**wanted, "count": fits})
         assert fits
         assert _explain(world, [{**wanted, "count": fits}]) is None
+        if named := re.search(r"on one node \((n\d)\)", found.message):
+            claim = _claim([{**wanted, "count": fits}], ())
+            assert isinstance(_allocator(world).allocate([claim], [named[1]]), Allocated)
         assert _explain(world, [{**wanted, "count": fits + 1}]) is not None
     after = _explain(removed[found.reason][0], [removed[found.reason][1]])
 

@@ -44,8 +44,9 @@ def test_its_devices_are_counted_and_told(moved: Any, ask: Any) -> None:
 
     assert found.reason is Reason.NOT_ENOUGH_DEVICES
     assert found.message == (
-        "request r: 3 devices published, 3 in class gpu, 2 in use by 1 claim (holder), 1 left, at most 1 on one node, "
-        "2 requested; 2 of those matching are of an older generation that nodes still see (gpu.example.com/p)"
+        "request r: 3 devices published, 3 in class gpu, 2 in use by 1 claim (holder), 1 left, "
+        "at most 1 on one node (n1), 2 requested; "
+        "2 of those matching are of an older generation that nodes still see (gpu.example.com/p)"
     )
 
 

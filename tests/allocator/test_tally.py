@@ -35,7 +35,7 @@ def test_so_is_one_that_has_some_left(pair: Any, ask: Any) -> None:
     found = pair.explain(pair.claim(ask("r", 3)))
 
     assert found.message.endswith(
-        "1 left, at most 1 on one node, 3 requested, at most 2 on one node if none were in use"
+        "1 left, at most 1 on one node (n2), 3 requested, at most 2 on one node if none were in use"
     )
 
 

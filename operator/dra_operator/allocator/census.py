@@ -6,14 +6,24 @@ it. Pools that agree in these are one group, so a request is held against each g
 slice, a node or a use changes, only the pools concerned change their group.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dra_operator.allocator.published import old_slices
 from dra_operator.api.node_selector import describe
 from dra_operator.api.shortened import shortened
-from dra_operator.inventory import Changes, Features, Inventory, PoolView, Slice, Verdict, Views, bits
+from dra_operator.inventory import (
+    Changes,
+    Features,
+    Inventory,
+    NodeView,
+    PoolView,
+    Slice,
+    Verdict,
+    Views,
+    bits,
+)
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.pool import Judgement, Pool
 from dra_operator.inventory.sight import is_known
@@ -106,6 +116,10 @@ class Group:
         self._owners.clear()
 
 
+Shape = tuple[tuple[Group, int], ...]
+"""What a node has: for each of its pools the group, and which of its views the node sees."""
+
+
 @dataclass(slots=True, eq=False)
 class Grouping:
     """All pools, grouped by what they look like through a projection."""
@@ -113,7 +127,8 @@ class Grouping:
     projection: Projection
     groups: dict[object, Group] = field(default_factory=dict)
     _of_pool: dict[PoolKey, object] = field(default_factory=dict)
-    _shapes: set[tuple[tuple[Group, int], ...]] | None = None
+    _shapes: dict[Shape, list[NodeView]] | None = None
+    _first: dict[Shape, str] = field(default_factory=dict)
 
     def put(self, key: PoolKey, record: PoolRecord | None) -> None:
         """Move a pool to the group it now belongs to; None if it is gone."""
@@ -133,8 +148,8 @@ class Grouping:
         found.members[key] = record
         found.changed()
 
-    def shapes(self, views: Views) -> set[tuple[tuple[Group, int], ...]]:
-        """Return what usable nodes have: for each of their pools its group, and which of its views they see."""
+    def shapes(self, views: Views) -> Collection[Shape]:
+        """Return what usable nodes have."""
         if self._shapes is None:
             slots = {
                 serial: (group, slot)
@@ -143,12 +158,25 @@ class Grouping:
                 for slot, serial in enumerate(record.slots)
             }
             usable = views.usable
-            self._shapes = {
-                tuple([slots[pool.serial] for pool in view.pools if pool.serial in slots])
-                for view in views.node_views()
-                if view.nodes & usable
-            }
+            self._shapes = {}
+            self._first.clear()
+            for view in views.node_views():
+                if view.nodes & usable:
+                    shape = tuple([slots[pool.serial] for pool in view.pools if pool.serial in slots])
+                    self._shapes.setdefault(shape, []).append(view)
         return self._shapes
+
+    def first_node(self, shapes: Iterable[Shape], views: Views) -> str:
+        """Return the first usable node by name that has one of some shapes, of which there is one at least."""
+        names: list[str] = []
+        for shape in shapes:
+            if (name := self._first.get(shape)) is None:
+                nodes = 0
+                for view in self._shapes[shape] if self._shapes else ():
+                    nodes |= view.nodes
+                name = self._first[shape] = views.order[bits.lowest(nodes & views.usable)]
+            names.append(name)
+        return min(names, key=str.encode)
 
     def _project(self, content: Slice) -> object:
         if self.projection is None:

@@ -374,13 +374,17 @@ class Explainer:
         vain = not USES.isdisjoint(tally.obstacles) and 0 < tally.most_if_free < count
         even = vain and tally.most_on_a_node == tally.most_if_free
         if tally.left:
-            text = f", {tally.left} left, at most {tally.most_on_a_node} on one node{_EVEN if even else ''}"
+            most = None
             if tally.rivals or tally.most_on_a_node >= count:
                 most = most_that_fit(plan, self._fit(budget))
-                if most is not None and most < tally.most_on_a_node:
-                    text += (
-                        f", but only {most} of them together{f' {_rivals(tally)}' if tally.rivals else ''}"
-                    )
+            together = ""
+            where = f" ({tally.node})"
+            if most is not None and most < tally.most_on_a_node:
+                # That many are not on this node, maybe.
+                where = ""
+                together = f", but only {most} of them together{f' {_rivals(tally)}' if tally.rivals else ''}"
+            text = f", {tally.left} left, at most {tally.most_on_a_node} on one node{where}"
+            text += f"{_EVEN if even else ''}{together}"
         elif last is not None and not vain:
             return last, ""
         text += f", {count} requested"

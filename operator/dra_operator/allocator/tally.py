@@ -68,8 +68,9 @@ class Tally:
     `selectors` holds, for each request selector by number, the devices that it was the first to refuse. `left` counts
     the devices that are left by node, those usable on several nodes by each; `rivals` are those of them that draw on
     counters, so that one may leave too little for the next, and `grouped` those of them whose slice has compatibility
-    groups. `most_on_a_node` are left on one node, and `most_if_free` would be if no device were in use. `holders` are,
-    by obstacle, the claims whose devices it is due to. `old` counts those selected of older generations, by pool.
+    groups. `most_on_a_node` are left on one node, the first of which is `node`, and `most_if_free` would be if no
+    device were in use. `holders` are, by obstacle, the claims whose devices it is due to. `old` counts those selected
+    of older generations, by pool.
     """
 
     published: int = 0
@@ -82,6 +83,7 @@ class Tally:
     rivals: int = 0
     grouped: int = 0
     most_on_a_node: int = 0
+    node: str = ""
     most_if_free: int = 0
     holders: dict[Reason, set[ClaimKey]] = field(default_factory=dict)
 
@@ -133,8 +135,10 @@ class TallyMaker:
                 total.holders.setdefault(reason, set()).update(owners)
         shapes = grouping.shapes(self.availability.views)
         if total.left:
-            each = (sum([parts[group].left_on[slot] for group, slot in shape]) for shape in shapes)
-            total.most_on_a_node = total.most_if_free = max(each, default=0)
+            left = {shape: sum([parts[group].left_on[slot] for group, slot in shape]) for shape in shapes}
+            total.most_on_a_node = total.most_if_free = max(left.values(), default=0)
+            most = [shape for shape, number in left.items() if number == total.most_on_a_node]
+            total.node = grouping.first_node(most, self.availability.views) if most else ""
         if not USES.isdisjoint(total.obstacles):
             each = (sum([parts[group].free_on[slot] for group, slot in shape]) for shape in shapes)
             total.most_if_free = max(each, default=0)
