@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Reason
-from dra_operator.allocator.contention import _MAX_SEARCHED
+from dra_operator.allocator.contention import _MAX_SEARCHED, Contention
+from dra_operator.allocator.decision import AbortedError
 
 KIND = 'device.attributes["gpu.example.com"].kind == "{}"'
 SHARED = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
@@ -183,3 +184,25 @@ def test_not_every_node_is_searched(scene: Any, ask: Any) -> None:
     x, y = KIND.format("x"), KIND.format("y")
 
     assert not cause(scene, ask("p", 2, x), ask("q", 1, y))
+
+
+@pytest.mark.parametrize("constrained", [False, True], ids=["alone", "with a constraint"])
+def test_a_cause_that_takes_too_long_is_left_out(
+    scene: Any, ask: Any, monkeypatch: pytest.MonkeyPatch, *, constrained: bool
+) -> None:
+    """What is known without it is told."""
+    scene.nodes("n1")
+    scene.slice("s", kind("a", "x"), kind("b", "y"))
+
+    def late(*_: object) -> None:
+        raise AbortedError("the time is up")
+
+    monkeypatch.setattr(Contention, "_find_node", late)
+    constraints = [{"matchAttribute": "gpu.example.com/kind"}] if constrained else []
+    found = scene.explain(scene.claim(ask("p"), ask("q", 1 if constrained else 2), constraints=constraints))
+
+    assert found.message == (
+        "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/kind)"
+        if constrained
+        else "each request fits alone (p on n1, q on n1), but no node has room for all of them"
+    )

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from dra_operator.allocator.board import Board, set_up
 from dra_operator.allocator.bounds import Choice
 from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
@@ -65,10 +66,24 @@ class Contention:
     def tell(self, plan: ClaimPlan, budget: Budget) -> str:
         """Return a clause on why requests do not fit together, each of which fits alone; no constraint binds them.
 
-        It is empty where that is not plain. Raises AbortedError.
+        It is empty where that is not plain, or where the time is used up: without it there is enough to tell.
         """
-        if not is_countable([plan]):
+        try:
+            return self._tell(plan, budget) if is_countable([plan]) else ""
+        except AbortedError:
             return ""
+
+    def tell_constraint(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
+        """Return a clause on why requests do not fit together with a constraint, the only one that binds them.
+
+        Each fits alone with it, and all of them without it. The clause is empty where `tell` would be.
+        """
+        try:
+            return self._tell_constraint(plan, number, budget) if is_countable([plan]) else ""
+        except AbortedError:
+            return ""
+
+    def _tell(self, plan: ClaimPlan, budget: Budget) -> str:
         found = self._find_node(plan, budget)
         if found is None:
             return f"{listed(plan.requests)} have no node in common"
@@ -95,13 +110,7 @@ class Contention:
             return f"on {node}, {names} need capacity of the same devices"
         return ""
 
-    def tell_constraint(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
-        """Return a clause on why requests do not fit together with a constraint, the only one that binds them.
-
-        Each fits alone with it, and all of them without it. It is empty where that is not plain. Raises AbortedError.
-        """
-        if not is_countable([plan]):
-            return ""
+    def _tell_constraint(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
         found = self._find_node(plan, budget)
         if found is None:
             return f"with it, {listed(plan.requests)} have no node in common"
