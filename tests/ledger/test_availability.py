@@ -1,5 +1,6 @@
 """Inventory and ledger joined: the invariants hold after each event."""
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Features, Inventory, PoolView, Views
 from dra_operator.ledger import Availability, Ledger, Log
+from dra_operator.ledger.uses import Shares
 
 DEVICES = ("0", "1", "2")
 CONSUMED = {"a": {}, "b": {"memory": "1"}, "c": {"memory": "2"}}
@@ -202,3 +204,37 @@ def test_renumbered_nodes_start_a_new_era(availability: Availability) -> None:
     availability.refresh()
 
     assert availability.log.era == era + 1
+
+
+def test_views_of_a_wide_pool_are_set_up_from_their_own_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the devices of other nodes share is not gone through for each of them."""
+    gone_through: list[str] = []
+
+    class Watched(dict[str, Shares]):
+        def __iter__(self) -> Iterator[str]:
+            for name in super().__iter__():
+                gone_through.append(name)
+                yield name
+
+        def items(self) -> Any:
+            return [(name, self[name]) for name in self]
+
+    inventory, ledger = Inventory(), Ledger()
+    names = [f"n{number}" for number in range(20)]
+    shares = Watched({name: Shares([("team", name)], {"memory": 1}) for name in names})
+    monkeypatch.setattr(Ledger, "shared", lambda *_: shares)
+    for name in names:
+        inventory.put(read_object({"metadata": {"name": name}}, "Node"))
+        spec = {
+            "driver": "gpu",
+            "pool": {"name": "wide", "generation": 1, "resourceSliceCount": len(names)},
+            "devices": [{"name": name, "allowMultipleAllocations": True}],
+            "nodeName": name,
+        }
+        inventory.put(read_object({"metadata": {"name": name}, "spec": spec}, "ResourceSlice"))
+    availability = Availability(Views(inventory, Features.all_on()), ledger)
+    availability.refresh()
+    views = availability.views.of_pool["gpu", "wide"].values()
+
+    assert [view.charged for view in views] == [1] * len(names)
+    assert len(gone_through) <= len(names)

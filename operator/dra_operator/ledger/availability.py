@@ -116,11 +116,11 @@ class Availability:
         for view in changes.added:
             held, shared = self.ledger.held(view.key), self.ledger.shared(view.key)
             view.free = bits.first(view.size)
-            for position in _positions(view, held):
+            for _, position in _positions(view, held):
                 view.free &= ~(1 << position)
-            charged = {device for device, shares in shared.items() if shares.amounts}
-            for position in _positions(view, charged):
-                view.charged |= 1 << position
+            for device, position in _positions(view, shared):
+                if shared[device].amounts:
+                    view.charged |= 1 << position
             if view.counters is not None and view.counters not in self._counters:
                 state = self._counters[view.counters] = CounterState(view.counters)
                 state.set_used({*held, *shared})
@@ -220,14 +220,14 @@ class Availability:
         self.nonempty = (self.nonempty & ~nodes) | nonempty
 
 
-def _positions(view: PoolView, devices: Collection[str]) -> Iterator[int]:
-    """Yield the positions of those of some devices that a view has; of a wide pool it has only a few."""
+def _positions(view: PoolView, devices: Collection[str]) -> Iterator[tuple[str, int]]:
+    """Yield those of some devices that a view has, with their positions; of a wide pool it has only a few."""
     if len(devices) < view.size:
         for device in devices:
             if (position := view.positions.get(device)) is not None:
-                yield position
+                yield device, position
         return
     for content, offset in zip(view.slices, view.offsets, strict=True):
         for index, device in enumerate(content.names):
             if device in devices:
-                yield offset + index
+                yield device, offset + index
