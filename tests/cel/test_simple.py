@@ -29,6 +29,8 @@ OTHERS = (
     'quantity(string(b"1")) == quantity("1")',
     'device.attributes["gpu.example.com"].model in [device.driver]',
     'device.attributes[device.driver].model == "h100"',
+    'device.attributes["gpu.example.com"].roots[0] == device.attributes["gpu.example.com"].roots[1]',
+    'device.attributes["gpu.example.com"].model.startsWith(device.attributes["gpu.example.com"].roots[0])',
 )
 
 

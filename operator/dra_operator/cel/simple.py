@@ -55,8 +55,12 @@ def _is_simple(call: Call) -> bool:
 
 
 def _is_limited(expr: Expr) -> bool:
-    """Return whether it is known how long a value can be: it is written there, or declared as part of a device."""
-    return type(expr) is Literal or _way(expr)[:1] in (("driver",), ("attributes",))
+    """Return whether it is known how long a value can be: it is written there, or declared as part of a device.
+
+    Nothing is declared of what lies inside an attribute, as an element of a list does.
+    """
+    way = _way(expr)
+    return type(expr) is Literal or way == ("driver",) or (way[:1] == ("attributes",) and len(way) <= 3)
 
 
 def _are_constants(expr: ListExpr) -> bool:
