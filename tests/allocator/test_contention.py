@@ -91,6 +91,17 @@ def test_counters_that_no_sum_tells_of(scene: Any, ask: Any) -> None:
     assert told == "; on n1, p and q draw on the same counters"
 
 
+def test_requests_that_draw_on_no_common_counter_are_not_said_to(scene: Any, ask: Any) -> None:
+    """The last one takes what draws on nothing, so that the first has to draw beside the second."""
+    partitions(scene, "30Gi", "20Gi", "15Gi")
+    scene.slice("t", kind("plain", "plain"), pool="other")
+    either = f"{KIND.format('20Gi')} || {KIND.format('plain')}"
+
+    assert not cause(
+        scene, ask("p", 1, either), ask("q", 1, KIND.format("15Gi")), ask("r", 1, KIND.format("plain"))
+    )
+
+
 def test_requests_for_shares_of_the_same_devices(scene: Any, ask: Any) -> None:
     """What is left of the capacity of those that each could have."""
     scene.nodes("n1")

@@ -380,10 +380,10 @@ def _check_cause(world: World, wanted: list[dict[str, Any]], message: str) -> No
         return
     cause = CAUSE.search(message) or re.search(r"; on (?P<node>n\d), (?P<names>.*) (?:draw on|need)", message)
     if cause is None:
-        # Only the plain search looks at devices that are shared and draw on counters.
-        assert any(
-            device.get("shared") and device["cores"] for pool in world.pools.values() for device in pool
-        )
+        # Only the plain search looks at devices that are shared and draw on counters. And three requests may be stuck
+        # though there is no counter, or no shared device, that all of them want.
+        every = [device for pool in world.pools.values() for device in pool]
+        assert len(wanted) > 2 or any(device.get("shared") and device["cores"] for device in every)
         return
     node, numbers = cause["node"], list(map(int, re.findall(r"r(\d)", cause["names"])))
     assert not fits(node, *numbers)

@@ -104,9 +104,9 @@ class Contention:
         # There are devices enough where nobody can choose among alternatives; what else they take is the cause.
         if any(request.prioritized for request in stuck.requests):
             return ""
-        if board.counted and not board.shareable:
+        if board.counted and not board.shareable and _draw_on_one_counter(board):
             return f"on {node}, {names} draw on the same counters"
-        if board.shareable == board.available:
+        if board.shareable == board.available and _want_one_device(board):
             return f"on {node}, {names} need capacity of the same devices"
         return ""
 
@@ -192,6 +192,24 @@ def _sums(board: Board) -> Iterator[_Sum]:
                 for demand, numbers in zip(board.demands, keys, strict=True)
             ]
             yield _added(sum([room.get(name, 0) for room in rooms]), taken, f"capacity {name}")
+
+
+def _draw_on_one_counter(board: Board) -> bool:
+    """True if there is a counter on which some device of each request draws."""
+    draws = Stock(board).draws
+    places = [
+        {place for position in bits.each(reached_by([demand]) & board.counted) for place in draws[position]}
+        for demand in board.demands
+    ]
+    return bool(set.intersection(*places))
+
+
+def _want_one_device(board: Board) -> bool:
+    """True if there is a device that each request could have."""
+    common = -1
+    for demand in board.demands:
+        common &= reached_by([demand])
+    return bool(common)
 
 
 def _of(choice: Choice, amounts: Mapping[int, int]) -> tuple[int, int]:
