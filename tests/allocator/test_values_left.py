@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Reason
+from dra_operator.allocator.decision import AbortedError
+from dra_operator.allocator.tally import TallyMaker
 
 DRIVER = "gpu.example.com"
 KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'
@@ -108,4 +110,21 @@ def test_a_request_with_an_alternative_that_is_not_bound_is_no_obstacle(roots: A
     assert found.message.endswith(
         "; n1 has at most 3 with the same value of it left for gpu and any, which want 4; "
         "others are in use by 1 claim (holder)"
+    )
+
+
+def test_users_that_take_too_long_to_find_are_left_out(
+    roots: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is known without them is told."""
+    for name in ("a-nic0", "b-gpu0"):
+        roots.hold(name, name, "pool")
+
+    def late(*_: object) -> None:
+        raise AbortedError("the time is up")
+
+    monkeypatch.setattr(TallyMaker, "make", late)
+
+    assert told(roots, "matchAttribute", want(ask, "gpu", 2), want(ask, "nic")) == (
+        "; n1 has enough left for gpu with a, for nic with b"
     )

@@ -228,12 +228,7 @@ class Explainer:
             name = self._name_constraints(plan, number, budget)
             text = f"the requests fit together on node {node}, but not with {name}"
             if number is not None:
-                told = self._hints.disagreement(plan, number, budget)
-                alone = with_constraint(plan, number)
-                if not told and self.fits((alone,), budget) is None:
-                    cause = self._contention.tell_constraint(alone, number, budget)
-                    told = (f"; {cause}" if cause else "") + self._tell_users(plan, number, budget)
-                text += told
+                text += self._tell_between(plan, number, budget)
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
         places = ", ".join(
             f"{request.name} on {node}" for request, node in zip(plan.requests, nodes, strict=True)
@@ -247,6 +242,19 @@ class Explainer:
                 free = only(free, stuck)
         cause = self._contention.tell(free, budget)
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, f"{text}; {cause}" if cause else text)
+
+    def _tell_between(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
+        """Return why requests do not fit together with a constraint, or nothing where that cannot be found out."""
+        alone = with_constraint(plan, number)
+        try:
+            if told := self._hints.disagreement(plan, number, budget):
+                return told
+            if self.fits((alone,), budget) is not None:
+                return ""
+        except (FatalError, AbortedError):
+            return ""
+        cause = self._contention.tell_constraint(alone, number, budget)
+        return (f"; {cause}" if cause else "") + self._tell_users(plan, number, budget)
 
     def _fit(self, budget: Budget) -> Callable[[ClaimPlan], bool]:
         return lambda plan: self.fits((plan,), budget) is not None
@@ -299,14 +307,20 @@ class Explainer:
         return f"devices are free, but {none} {self._name_constraints(plan, number, budget)}{told}"
 
     def _tell_users(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
-        """Return which claims use devices for the requests that a constraint binds, if that one alone is in the way."""
-        if self.fits((with_constraint(plan, number),), budget) is not None:
-            return ""
+        """Return which claims use devices for the requests that a constraint binds, if that one alone is in the way.
+
+        Nothing where that cannot be found out: without it there is enough to tell.
+        """
         claims: set[ClaimKey] = set()
-        for request in plan.requests:
-            for item in request.alternatives:
-                if number in item.constraints:
-                    claims.update(*self._tally(item, budget).holders.values())
+        try:
+            if self.fits((with_constraint(plan, number),), budget) is not None:
+                return ""
+            for request in plan.requests:
+                for item in request.alternatives:
+                    if number in item.constraints:
+                        claims.update(*self._tally(item, budget).holders.values())
+        except (FatalError, AbortedError):
+            return ""
         if not claims:
             return ""
         count, names = tell_holders(claims, plan.key[0])
