@@ -37,6 +37,8 @@ _MAX_OWNERS = 16
 
 Projection = frozenset[str] | None
 """The attributes by which pools are told apart, as `domain/id`; None for all of them."""
+_Seen = tuple[PoolView, int]
+"""A view that has a slice, and the position at which the slice begins there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,17 +258,29 @@ class Census:
         judgement = pool.judge_all(self.features)
         slots: list[int] = []
         reached: dict[int, list[tuple[int, PoolView, int]]] = {}
+        hidden: dict[int, list[_Seen]] = {}
         for view in views.of_pool.get(pool.key, {}).values():
-            if view.nodes & views.usable:
-                for content, offset in zip(view.slices, view.offsets, strict=True):
+            usable = view.nodes & views.usable
+            for content, offset in zip(view.slices, view.offsets, strict=True):
+                if usable:
                     reached.setdefault(content.serial, []).append((len(slots), view, offset))
+                if usable != view.nodes:
+                    hidden.setdefault(content.serial, []).append((view, offset))
+            if usable:
                 slots.append(view.serial)
         published: dict[Slice, CounterLayout | None] = dict.fromkeys(pool.newest())
         published |= dict.fromkeys(judgement.slices, judgement.counters)
         published |= (old := old_slices(pool, views))
         places = tuple(
             [
-                self._place(pool, item, reached.get(item.serial, ()), counters, old=item in old)
+                self._place(
+                    pool,
+                    item,
+                    reached.get(item.serial, ()),
+                    hidden.get(item.serial, ()),
+                    counters,
+                    old=item in old,
+                )
                 for item, counters in published.items()
             ]
         )
@@ -284,7 +298,14 @@ class Census:
         return PoolRecord(pool, judgement, places, tuple(slots), number)
 
     def _place(
-        self, pool: Pool, content: Slice, reached: Any, counters: CounterLayout | None, *, old: bool
+        self,
+        pool: Pool,
+        content: Slice,
+        reached: Any,
+        hidden: Sequence[_Seen],
+        counters: CounterLayout | None,
+        *,
+        old: bool,
     ) -> Place:
         size = bits.first(len(content.names))
         usable = size & ~self._switched_off(content)
@@ -293,7 +314,7 @@ class Census:
         for _, visible in slots:
             reachable |= visible
         missing = bits.each(size & ~reachable)
-        unreachable = {index: self._why_not_reachable(pool, content, index) for index in missing}
+        unreachable = {index: self._why_not_reachable(content, index, hidden) for index in missing}
         taken, shared = self.availability.ledger.look(pool.key, content.names)
         sharing = bits.of_positions(shared)
         operations = not content.skip_node_operations or self._skips_operations(reached)
@@ -301,7 +322,7 @@ class Census:
             content, slots, reachable, unreachable, operations, taken, sharing, shared, counters, old
         )
 
-    def _why_not_reachable(self, pool: Pool, content: Slice, index: int) -> str:
+    def _why_not_reachable(self, content: Slice, index: int, hidden: Sequence[_Seen]) -> str:
         if not is_known(content, self.features):
             return f"ResourceSlice {content.name} uses a feature that is switched off"
         if self._switched_off(content) >> index & 1:
@@ -311,7 +332,7 @@ class Census:
             # The API server admits no such slice, but a file, or a newer API, may have one.
             return f"{'the device' if content.per_device_nodes else f'ResourceSlice {content.name}'} names no node"
         if (name := fields.node_name) is None:
-            if unusable := self._unusable_nodes(pool, content, index):
+            if unusable := self._unusable_nodes(index, hidden):
                 causes: dict[str | None, list[str]] = {}
                 for each in unusable:
                     causes.setdefault(self.inventory.nodes[each].unusable, []).append(each)
@@ -330,14 +351,13 @@ class Census:
         off = 0 if features.device_binding_and_status else content.binding
         return off if features.partitionable_devices else off | content.counted
 
-    def _unusable_nodes(self, pool: Pool, content: Slice, index: int) -> list[str]:
-        """Return the nodes, none of which can be used, that see a device."""
+    def _unusable_nodes(self, index: int, hidden: Sequence[_Seen]) -> list[str]:
+        """Return the nodes that see a device, which cannot be used; `hidden` is where such nodes see its slice."""
         views = self.availability.views
         nodes = 0
-        for view in views.of_pool.get(pool.key, {}).values():
-            for item, offset in zip(view.slices, view.offsets, strict=True):
-                if item is content and view.visible >> offset + index & 1:
-                    nodes |= view.nodes
+        for view, offset in hidden:
+            if view.visible >> offset + index & 1:
+                nodes |= view.nodes
         return [views.order[position] for position in bits.each(nodes & ~views.usable)]
 
     def _skips_operations(self, reached: Any) -> bool:
