@@ -228,3 +228,26 @@ def test_an_explanation_that_takes_too_long_is_no_search_given_up(ticking: Any, 
     assert found.message == (
         "it fits on no node; what keeps it from them was not found, as the search was given up after 0 s"
     )
+
+
+def test_a_selector_that_would_fail_without_a_constraint_is_not_blamed(scene: Any, ask: Any) -> None:
+    """The claim never comes to that device, as the constraint stops it before."""
+    scene.nodes("n1", "n2")
+    scene.slice(
+        "n1",
+        device("a", k="a", x=1, y=1),
+        device("b", k="b", x=2, y=2),
+        device("c", k="c", z=1),
+        nodeName="n1",
+    )
+    scene.slice(
+        "n2", device("a", k="a", x=1, y=1), device("b", k="b", x=1, y=2), device("c", k="c"), nodeName="n2"
+    )
+    kinds = {name: f'device.attributes["{DRIVER}"].k == "{name}"' for name in "abc"}
+    fails = f'{kinds["c"]} && device.attributes["{DRIVER}"].z == 1'
+    constraints = [{"matchAttribute": f"{DRIVER}/{name}", "requests": ["a", "b"]} for name in "xy"]
+    requests = (ask("a", 1, kinds["a"]), ask("b", 1, kinds["b"]), ask("c", 1, fails))
+    found = scene.explain(scene.claim(*requests, constraints=constraints))
+
+    assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
+    assert found.message == "the requests fit together on node n1, but not with its 2 constraints"

@@ -262,8 +262,12 @@ class Explainer:
     def _find_constraint(self, plan: ClaimPlan, budget: Budget) -> int | None:
         """Return the first constraint without which the plan would fit; there may be none that does it alone."""
         for number in range(len(plan.constraints)):
-            if len(plan.constraints) == 1 or self.fits((without(plan, number),), budget) is not None:
-                return number
+            try:
+                if len(plan.constraints) == 1 or self.fits((without(plan, number),), budget) is not None:
+                    return number
+            except FatalError:
+                # Of a device that the claim itself never comes to.
+                continue
         return None
 
     def _name_constraints(self, plan: ClaimPlan, number: int | None, budget: Budget) -> str:
