@@ -90,11 +90,11 @@ def _has_sum(
 ) -> bool:
     union = least = 0
     for demand in bound:
-        if _is_bound(demand, number):
+        if is_bound(demand, number):
             wanted = _union(demand, available, allowed)
             if not wanted & shareable:
                 union |= wanted
-                least += _least(demand)
+                least += least_of(demand)
     return union.bit_count() >= least
 
 
@@ -108,10 +108,10 @@ def can_differ(
             continue
         units: list[int] = []
         for demand in demands:
-            if _is_bound(demand, number):
+            if is_bound(demand, number):
                 wanted = _union(demand, available, allowed)
                 reached = sum(1 << place for place, group in enumerate(groups) if group & wanted)
-                units += [reached] * _least(demand)
+                units += [reached] * least_of(demand)
         if not can_be_matched(units):
             return False
     return True
@@ -123,7 +123,7 @@ def can_be_apart(demands: Sequence[Demand], available: int, allowed: Sequence[in
     for demand in demands:
         wanted = _union(demand, available, allowed)
         if not wanted & shareable:
-            units += [wanted] * _least(demand)
+            units += [wanted] * least_of(demand)
     return can_be_matched(units)
 
 
@@ -143,11 +143,11 @@ def fit_in_groups(
     needs: dict[int, tuple[int, int]] = {}
     for demand in demands:
         for number in demand[0].constraints:
-            if rules[number].matching and _is_bound(demand, number):
+            if rules[number].matching and is_bound(demand, number):
                 wanted = _union(demand, available, allowed)
                 if not wanted & shareable:
                     total, union = needs.get(number, (0, 0))
-                    needs[number] = (total + _least(demand), union | wanted)
+                    needs[number] = (total + least_of(demand), union | wanted)
                 break
     families: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for number, need in needs.items():
@@ -197,7 +197,7 @@ def _may_be_bound(demand: Demand, number: int) -> bool:
     return False
 
 
-def _is_bound(demand: Demand, number: int) -> bool:
+def is_bound(demand: Demand, number: int) -> bool:
     """True if the constraint with this number applies to each of the choices."""
     for choice in demand:  # noqa: SIM110 - as above
         if number not in choice.constraints:
@@ -205,7 +205,7 @@ def _is_bound(demand: Demand, number: int) -> bool:
     return True
 
 
-def _least(demand: Demand) -> int:
+def least_of(demand: Demand) -> int:
     """Return how many devices a request takes at least."""
     return min([choice.count for choice in demand])
 

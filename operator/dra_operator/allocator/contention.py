@@ -23,10 +23,9 @@ from dra_operator.allocator.reduced import only, stuck_requests
 from dra_operator.allocator.stock import Stock
 from dra_operator.allocator.values_left import listed, reached_by, tell_values
 from dra_operator.allocator.window import WindowSearch, is_countable
-from dra_operator.api.quantity import NANO, Family, format_amount
+from dra_operator.api.quantity import format_beside
 from dra_operator.inventory import NodeView, bits
 
-_MEBI = 2**20 * NANO
 _MAX_SEARCHED = 128
 """On how many nodes it is asked, at the most, whether each request fits alone."""
 
@@ -46,12 +45,8 @@ class _Sum(NamedTuple):
         """Return a clause that sets the one against the other."""
         at_least = "" if self.least == self.most else "at least "
         if self.of:
-            binary = self.have % _MEBI == self.least % _MEBI == 0
-            written = Family.BINARY if binary else Family.DECIMAL
-            there, wanted = (
-                f"{format_amount(self.have, written)} of {self.of}",
-                format_amount(self.least, written),
-            )
+            have, wanted = format_beside(self.have, self.least)
+            there = f"{have} of {self.of}"
         else:
             there, wanted = f"{self.have} device{'s' if self.have != 1 else ''}", str(self.least)
         return f"{node} has {there}{left} for {requests}, which want {at_least}{wanted}"

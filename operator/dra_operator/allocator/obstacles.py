@@ -15,12 +15,11 @@ from dra_operator.allocator.census import Place, PoolRecord
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.tainted import taint_text
-from dra_operator.api.quantity import NANO, Family, family, format_amount
+from dra_operator.api.quantity import family, format_amount, format_beside
 from dra_operator.inventory import Slice, Verdict, bits
 from dra_operator.inventory.counters import CounterLayout, Draw
 from dra_operator.ledger import Availability
 
-_MEBI = 2**20 * NANO
 USES = frozenset(
     (
         Reason.DEVICE_IN_USE,
@@ -198,9 +197,8 @@ def _groups(names: frozenset[str]) -> str:
 
 def _compared(counter: tuple[str, str], there: int, how: str, wanted: int) -> str:
     """Return what is there of a counter and what a device takes, in nano-units: memory shows by its round numbers."""
-    binary = wanted % _MEBI == there % _MEBI == 0
-    written = Family.BINARY if binary else Family.DECIMAL
-    return f"{'/'.join(counter)} {format_amount(there, written)} {how} < {format_amount(wanted, written)}"
+    have, takes = format_beside(there, wanted)
+    return f"{'/'.join(counter)} {have} {how} < {takes}"
 
 
 def _exhausted(consumed: Consumed, used: Mapping[str, int]) -> str:

@@ -8,7 +8,7 @@ Source: docs/dra-semantics 3.7.
 from collections.abc import Sequence
 
 from dra_operator.allocator.board import Board
-from dra_operator.allocator.bounds import Demand
+from dra_operator.allocator.bounds import Demand, is_bound, least_of
 from dra_operator.allocator.comparison import typed, untyped
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.api.attributes import AttributeValue
@@ -41,11 +41,11 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
         for request in plan.requests
         if all(number in item.constraints for item in request.alternatives)
     ]
-    demands = [demand for demand in board.demands if all(number in choice.constraints for choice in demand)]
+    demands = [demand for demand in board.demands if is_bound(demand, number)]
     reached = reached_by(demands)
     if len(requests) < 2 or reached & board.shareable:
         return ""
-    least = sum([min([choice.count for choice in demand]) for demand in demands])
+    least = sum(map(least_of, demands))
     most = sum([max([choice.count for choice in demand]) for demand in demands])
     wanted = f"for {listed(requests)}, which want {'' if least == most else 'at least '}{least}"
     groups = [group & reached for group in board.rules[number].groups.groups if group & reached]

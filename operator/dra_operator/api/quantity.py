@@ -17,6 +17,7 @@ from typing import Any
 from dra_operator.api.shortened import shown
 
 NANO = 10**9
+_MEBI = 2**20 * NANO
 MAX_INT64 = 2**63 - 1
 
 # Upstream builds the number of any exponent and burns the processor on 1e100000000. No amount comes near this
@@ -169,6 +170,12 @@ def format_amount(nano: int, family: Family) -> str:
     if family is Family.BINARY and abs(nano) >= 1024 * NANO and nano % NANO == 0:
         return _binary_text(nano // NANO)
     return _decimal_text(nano, family)
+
+
+def format_beside(nano: int, other: int) -> tuple[str, str]:
+    """Return the texts of two amounts of the same thing, in nano-units: both binary if both are whole mebis."""
+    written = Family.BINARY if nano % _MEBI == other % _MEBI == 0 else Family.DECIMAL
+    return format_amount(nano, written), format_amount(other, written)
 
 
 def _binary_text(amount: int) -> str:

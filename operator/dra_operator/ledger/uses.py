@@ -58,7 +58,7 @@ class Touched:
 
     pools: dict[PoolKey, dict[str, bool]] = field(default_factory=dict)
 
-    def add(self, uses: "_Uses", *, came_back: bool) -> None:
+    def add(self, uses: _Uses, *, came_back: bool) -> None:
         """Take note of devices."""
         whole, shares = uses
         for pool, devices in whole:
