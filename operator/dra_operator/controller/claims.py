@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
+from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import FINALIZER, PENDING_ANNOTATION
 from dra_operator.controller.messages import OPT_OUT_LABEL
@@ -87,7 +88,7 @@ class ClaimBook:
 
     def put(self, claim: ResourceClaim) -> ResourceClaim | None:
         """Keep the newest state of a claim and return the one before, if there was one."""
-        key = key_of(claim)
+        key = claim_key(claim)
         before = self._claims.get(key)
         self._claims[key] = claim
         self._judge(key)
@@ -135,7 +136,7 @@ class ClaimBook:
             return Standing.OWNED
         if claim.status.reserved_for:
             return Standing.RESERVED
-        return Standing.POD if key_of(claim) in self._users else Standing.OURS
+        return Standing.POD if claim_key(claim) in self._users else Standing.OURS
 
     def waiting(self) -> frozenset[Key]:
         """Return the claims of ours that have no allocation and are not being deleted."""
@@ -162,11 +163,6 @@ class ClaimBook:
         self._counts[standing] += 1
         if standing is Standing.OURS and is_pending(claim):
             self._waiting.add(key)
-
-
-def key_of(claim: ResourceClaim) -> Key:
-    """Return namespace and name of a claim."""
-    return claim.metadata.namespace, claim.metadata.name
 
 
 def is_pending(claim: ResourceClaim) -> bool:

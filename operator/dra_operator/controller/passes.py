@@ -17,12 +17,13 @@ from functools import partial
 from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Failed
+from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writer import AllocateWrite, WriteOutcome
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimBook, Key, PodUse, annotation, key_of, order
+from dra_operator.controller.claims import ClaimBook, Key, PodUse, annotation, order
 from dra_operator.controller.desk import Desk, Effect, text
 from dra_operator.controller.fence import Fence
 from dra_operator.controller.flights import Flights
@@ -216,7 +217,7 @@ class Passes:
             now = desk.clock()
             if stopping() or now >= until:
                 return False
-            self._todo.discard(key_of(claim))
+            self._todo.discard(claim_key(claim))
             self._safely(self._decide, claim)
             self.progressed_at = desk.clock()
             desk.metrics.decision_seconds.observe(self.progressed_at - now)
@@ -247,7 +248,7 @@ class Passes:
 
     def _safely(self, work: Callable[[Key, ResourceClaim], None], claim: ResourceClaim) -> None:
         """Do one piece of work on a claim; a defect of ours costs it a wait, and the others nothing."""
-        desk, key = self.desk, key_of(claim)
+        desk, key = self.desk, claim_key(claim)
         try:
             work(key, claim)
         except Exception as error:

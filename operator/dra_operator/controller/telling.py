@@ -11,9 +11,10 @@ every waiting claim another one.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import shorten
-from dra_operator.controller.claims import Key, annotation, key_of
+from dra_operator.controller.claims import Key, annotation
 from dra_operator.controller.reports import Notice, Reports, Subject
 
 
@@ -60,7 +61,7 @@ class Telling:
 
     def waits(self, claim: ResourceClaim, waiting: Waiting) -> Notice | None:
         """State why a claim waits; return the Event if the reason is news."""
-        key, uid = key_of(claim), claim.metadata.uid
+        key, uid = claim_key(claim), claim.metadata.uid
         now = self._clock()
         told = self._told.get(key)
         first = told is None or told.uid != uid
@@ -87,7 +88,7 @@ class Telling:
 
     def annotation_due(self, claim: ResourceClaim) -> str | None:
         """Return the text that the annotation must be set to now, or None if it is right or may still wait."""
-        told = self._told.get(key_of(claim))
+        told = self._told.get(claim_key(claim))
         if told is None or told.uid != claim.metadata.uid:
             return None
         text = one_line(told.waiting.message)
