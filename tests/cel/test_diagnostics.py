@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.cel import CelError, compile_selector
-from dra_operator.cel.diagnostics import ADVICE, advice, caret, columns, describe, place_of, printable
+from dra_operator.cel.diagnostics import ADVICE, caret, columns, describe, place_of, printable
 
 
 def error_of(text, device=None) -> CelError:
@@ -76,10 +76,12 @@ def test_a_failed_evaluation_has_a_place(device):
 
 def test_the_attribute_that_was_meant_is_named(device):
     """A missing key is answered with the names there are, the closest one first."""
-    error = error_of("device.attributes['dra.example.com'].modle == 'h100'", device)
+    text = "device.attributes['dra.example.com'].modle == 'h100'"
 
     names = "model, node, index, memory, links, healthy, version"
-    assert advice(error, device) == f"this device has {names}; {ADVICE}"
+    assert describe(text, error_of(text, device), device) == (
+        f"no such key: modle; this device has {names}; {ADVICE}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,17 +94,17 @@ def test_the_attribute_that_was_meant_is_named(device):
 )
 def test_a_name_that_stands_elsewhere_is_shown_where_it_stands(device, path, there):
     """The name may be right where its domain or its table is wrong."""
-    error = error_of(f"device.{path} == device.{path}", device)
+    text = f"device.{path} == device.{path}"
 
-    assert advice(error, device) == f"this device has {there}; {ADVICE}"
+    assert describe(text, error_of(text, device), device).endswith(f"; this device has {there}; {ADVICE}")
 
 
 def test_without_a_close_name_those_there_are_named(device):
     """Where nothing is close, the names of the device are listed."""
-    error = error_of("device.attributes['dra.example.com'].zzz == 'h100'", device)
+    text = "device.attributes['dra.example.com'].zzz == 'h100'"
 
-    assert advice(error, device).startswith(
-        "this device has healthy, index, links, memory, model, node, version;"
+    assert describe(text, error_of(text, device), device).startswith(
+        "no such key: zzz; this device has healthy, index, links, memory, model, node, version;"
     )
 
 
@@ -117,7 +119,10 @@ def test_a_domain_that_is_written_with_dots_is_written_right(device):
 
 def test_an_expression_that_does_not_compile_gets_no_advice_of_a_device(device):
     """What to do about it stands with its words (wording.py)."""
-    assert advice(error_of("sise([1]) == 1"), device) == ""
+    text = "sise([1]) == 1"
+    error = error_of(text)
+
+    assert describe(text, error, device) == describe(text, error)
 
 
 def test_an_error_is_described_in_one_line(device):

@@ -111,11 +111,6 @@ def _place(expression: str, error: CelError) -> str:
     return f" at column {at.column}" if "\n" not in expression else f" at line {at.row}, column {at.column}"
 
 
-def advice(error: CelError, device: PreparedDevice | None = None) -> str:
-    """Return what to do about a failed evaluation, or nothing where there is nothing to say."""
-    return _key_advice(error.message, device) if error.kind == "runtime" else ""
-
-
 def _key_advice(message: str, device: PreparedDevice | None) -> str:
     if not message.startswith(_MISSING):
         return ""

@@ -43,9 +43,9 @@ def compile_error(message: str, position: int | None = None) -> CelError:
     return CelError("compile", message, position)
 
 
-def runtime_error(message: str, position: int | None = None) -> CelError:
+def runtime_error(message: str) -> CelError:
     """Return an error of one evaluation."""
-    return CelError("runtime", message, position)
+    return CelError("runtime", message)
 
 
 def place(error: CelError) -> int:

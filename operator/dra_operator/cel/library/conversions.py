@@ -16,9 +16,9 @@ _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 
 
-def conversion_error(source: str, target: str) -> CelError:
-    """Return the error of a value of type `source` that is no `target`."""
-    return runtime_error(f"type conversion error from '{source}' to '{target}'")
+def conversion_error(target: str) -> CelError:
+    """Return the error of a text that stands for no `target`."""
+    return runtime_error(f"type conversion error from 'string' to '{target}'")
 
 
 def string_to_bool(text: str) -> bool:
@@ -27,7 +27,7 @@ def string_to_bool(text: str) -> bool:
         return True
     if text in _FALSE:
         return False
-    raise conversion_error("string", "bool")
+    raise conversion_error("bool")
 
 
 def string_to_bytes(text: str) -> bytes:
@@ -47,7 +47,7 @@ def string_to_double(text: str) -> float:
     """Return the double that `text` stands for."""
     value = parse_double(text)
     if value is None:
-        raise conversion_error("string", "double")
+        raise conversion_error("double")
     return value
 
 
@@ -55,7 +55,7 @@ def string_to_int(text: str) -> int:
     """Return the int that `text` is in decimal."""
     value = parse_integer(text)
     if value is None or not INT_MIN <= value <= INT_MAX:
-        raise conversion_error("string", "int")
+        raise conversion_error("int")
     return value
 
 
@@ -63,7 +63,7 @@ def string_to_uint(text: str) -> Uint:
     """Return the uint that `text` is in decimal, without a sign."""
     value = parse_integer(text)
     if value is None or text[0] in "+-" or value > UINT_MAX:
-        raise conversion_error("string", "uint")
+        raise conversion_error("uint")
     return Uint(value)
 
 

@@ -47,7 +47,7 @@ def parse_duration(text: str) -> Duration:
     """Return the duration that `text` stands for, e.g. `1h1m1.5s`. Raises CelError if it is none."""
     nanos = scan_duration(text)
     if nanos is None:
-        raise conversion_error("string", "google.protobuf.Duration")
+        raise conversion_error("google.protobuf.Duration")
     return Duration(nanos)
 
 
@@ -154,7 +154,7 @@ def parse_timestamp(text: str) -> Timestamp:
     """Return the moment that `text` names in the form of RFC 3339. Raises CelError if it names none."""
     scanned = scan_timestamp(text)
     if scanned is None:
-        raise conversion_error("string", "google.protobuf.Timestamp")
+        raise conversion_error("google.protobuf.Timestamp")
     seconds, nanos, offset = scanned
     if not MIN_SECONDS <= seconds <= MAX_SECONDS:
         raise runtime_error("timestamp overflow")
