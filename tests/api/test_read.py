@@ -37,11 +37,10 @@ def test_a_slice_is_read_with_its_values():
 
 
 def test_items_of_a_list_lack_their_kind():
-    """Kind and version can be given, because the items of a list have neither."""
+    """The kind can be given, and the version is v1 then, because the items of a list have neither."""
+    requests = [{"name": "r", "exactly": {"count": 2}}]
     claim = read_object(
-        {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "count": 2}]}}},
-        "ResourceClaim",
-        version="v1beta1",
+        {"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}}, "ResourceClaim"
     )
 
     assert isinstance(claim, ResourceClaim)

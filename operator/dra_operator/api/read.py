@@ -74,11 +74,11 @@ class ObjectError(ValueError):
         super().__init__(": ".join(part for part in (subject, field, message) if part))
 
 
-def read_object(body: Any, kind: str | None = None, *, version: str | None = None) -> Any:
+def read_object(body: Any, kind: str | None = None) -> Any:
     """Return the object that `body` stands for: an instance of the dataclass of its kind, in the shape of v1.
 
-    `kind` and `version` (such as `v1beta1`) stand in for the fields `kind` and `apiVersion`, which the items
-    of a list lack. The API's defaults are not applied: see `api.defaults`.
+    `kind` stands in for the field of that name, which the items of a list lack; without `apiVersion` it is v1.
+    The API's defaults are not applied: see `api.defaults`.
     Raises ObjectError if `body` is not such an object.
     """
     if not isinstance(body, Mapping):
@@ -89,7 +89,7 @@ def read_object(body: Any, kind: str | None = None, *, version: str | None = Non
         namespace, name = _name(body)
         problem = "is required, one of" if kind is None else f"{shown(kind)} is none of the kinds"
         raise ObjectError("object", namespace, name, "kind", value=kind, message=f"{problem} {known}")
-    version = version or version_of(body)
+    version = version_of(body)
     return _read(TYPES[kind], to_v1(body, kind=kind, version=version), kind, _name(body), version)
 
 

@@ -366,12 +366,12 @@ class EventRecorder:
         return self._wall().astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def shorten(message: str, limit: int = MESSAGE_BYTES) -> str:
-    """Return a message that the API server takes: at most `limit` bytes of UTF-8, cut between characters."""
+def shorten(message: str) -> str:
+    """Return a message that the API server takes: at most MESSAGE_BYTES bytes of UTF-8, cut between characters."""
     encoded = message.encode()
-    if len(encoded) <= limit:
+    if len(encoded) <= MESSAGE_BYTES:
         return message
-    return encoded[: limit - 3].decode(errors="ignore") + "..."
+    return encoded[: MESSAGE_BYTES - 3].decode(errors="ignore") + "..."
 
 
 def _event_name(regarding: Regarding, reason: str, message: str) -> str:

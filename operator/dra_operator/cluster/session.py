@@ -87,11 +87,9 @@ class ApiSession:
         access: Access,
         user_agent: str = USER_AGENT,
         *,
-        connect_timeout: float = CONNECT_SECONDS,
         renewal_timeout: float = RENEWAL_SECONDS,
     ) -> None:
         self.access = access
-        self._connect_timeout = connect_timeout
         self._renewal = asyncio.Lock()
         self._renewals = 0
         self._renewal_timeout = renewal_timeout
@@ -132,7 +130,7 @@ class ApiSession:
         """
         data = None if body is None else orjson.dumps(body)
         headers = {} if body is None else {"Content-Type": content_type}
-        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_timeout)
+        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS)
         with _network_faults(method, path):
             async with self._accepted(method, path, params, limits, data=data, headers=headers) as response:
                 content = await response.read()
@@ -147,7 +145,7 @@ class ApiSession:
         Raises ApiError if the server refused, ApiUnreachable if the connection breaks, ApiSilent if `idle_timeout`
         seconds pass without a byte. The lines simply end where the server ends the watch.
         """
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout, sock_read=idle_timeout)
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_timeout)
         with _network_faults("GET", path):
             async with self._accepted("GET", path, params, limits) as response:
                 yield _lines(path, response.content, idle_timeout)

@@ -13,7 +13,7 @@ Allocations have the same JSON in v1, v1beta2 and v1beta1, so these patches fit 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from dra_operator.api import names
 from dra_operator.cluster.session import ApiError
@@ -163,7 +163,7 @@ class FinalizerAndAnnotation:
 
     finalizers: tuple[str, ...]
     drop_annotation: bool
-    subresource: str = ""
+    subresource: ClassVar[str] = ""
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions. A merge-patch replaces a list as a whole."""
@@ -184,7 +184,7 @@ class Allocation:
     """The patch that gives a claim its devices."""
 
     allocation: Mapping[str, Any]
-    subresource: str = "status"
+    subresource: ClassVar[str] = "status"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
@@ -200,7 +200,7 @@ class Allocation:
 class NoAllocation:
     """The patch that ends an allocation."""
 
-    subresource: str = "status"
+    subresource: ClassVar[str] = "status"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
@@ -216,7 +216,7 @@ class NoFinalizer:
     """The patch that takes our finalizer off and leaves those of others."""
 
     finalizers: tuple[str, ...]
-    subresource: str = ""
+    subresource: ClassVar[str] = ""
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
@@ -232,7 +232,7 @@ class Annotation:
     """The patch that says why a claim waits, or no longer."""
 
     text: str | None
-    subresource: str = ""
+    subresource: ClassVar[str] = ""
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
