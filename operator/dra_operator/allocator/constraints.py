@@ -39,6 +39,11 @@ class _Stack(Generic[_T]):
 
     _stack: list[_T] = field(default_factory=list)
 
+    @property
+    def state(self) -> object:
+        """What all of them brought in, in no order."""
+        return frozenset(self._stack)
+
     def undo(self) -> None:
         """Take the last device out again."""
         self._stack.pop()
@@ -95,11 +100,6 @@ class DistinctScalar(_Stack[AttributeValue]):
         self._stack.append(value)
         return True
 
-    @property
-    def state(self) -> object:
-        """The values that are taken."""
-        return frozenset(self._stack)
-
 
 @dataclass(slots=True)
 class DistinctSets(_Stack[ValueSet]):
@@ -112,11 +112,6 @@ class DistinctSets(_Stack[ValueSet]):
             return False
         self._stack.append(own)
         return True
-
-    @property
-    def state(self) -> object:
-        """The values that are taken."""
-        return frozenset(self._stack)
 
 
 def as_set(value: AttributeValue) -> ValueSet | None:
