@@ -15,7 +15,9 @@ from dra_operator.allocator.plain import PlainSearch
 from dra_operator.allocator.stock import Stock
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
-from dra_operator.inventory import Inventory
+from dra_operator.inventory import Inventory, Slice
+from dra_operator.inventory.columns import Columns
+from dra_operator.inventory.slices import read_slice
 from dra_operator.ledger import Ledger
 
 DRIVER = "gpu.example.com"
@@ -169,6 +171,20 @@ def scene_with() -> Callable[..., Scene]:
         made = Scene(Features(**switches), Limits(), lambda: 0.0)
         made.device_class()
         return made
+
+    return build
+
+
+@pytest.fixture
+def slice_with() -> Callable[..., Slice]:
+    """Make a slice of devices given as dicts; the slices of one test share their columns."""
+    columns = Columns()
+
+    def build(*devices: dict[str, Any], driver: str = "d.example") -> Slice:
+        pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+        named = [{"name": f"d{number}", **device} for number, device in enumerate(devices)]
+        spec = {"driver": driver, "pool": pool, "nodeName": "n", "devices": named}
+        return read_slice(read_object({"metadata": {"name": "s"}, "spec": spec}, "ResourceSlice"), columns)
 
     return build
 

@@ -6,23 +6,11 @@ import pytest
 
 from dra_operator.allocator.kinds import Kind, Kinds
 from dra_operator.allocator.reads import Reads
-from dra_operator.api.read import read_object
 from dra_operator.cel import CelError, compile_selector
 from dra_operator.inventory import Slice
-from dra_operator.inventory.columns import Columns
-from dra_operator.inventory.slices import read_slice
 
 MODEL = compile_selector('device.attributes["d.example"].model == "a"')
 READS = Reads.of(MODEL)
-COLUMNS = Columns()
-
-
-def slice_with(*devices: dict[str, Any], driver: str = "d.example") -> Slice:
-    """Return a slice with these devices."""
-    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
-    named = [{"name": f"d{number}", **device} for number, device in enumerate(devices)]
-    spec = {"driver": driver, "pool": pool, "nodeName": "n", "devices": named}
-    return read_slice(read_object({"metadata": {"name": "s"}, "spec": spec}, "ResourceSlice"), COLUMNS)
 
 
 def model(value: Any, **fields: Any) -> dict[str, Any]:
@@ -40,7 +28,7 @@ def sets(content: Slice) -> list[int]:
     return [those for _, those in kinds_of(content)]
 
 
-def test_devices_equal_in_what_is_read_are_one_kind() -> None:
+def test_devices_equal_in_what_is_read_are_one_kind(slice_with) -> None:
     """However else they differ."""
     content = slice_with(model({"string": "a"}), model({"string": "b"}), model({"string": "a"}))
 
@@ -57,12 +45,14 @@ def test_devices_equal_in_what_is_read_are_one_kind() -> None:
         ),
     ],
 )
-def test_devices_that_can_be_told_apart_are_two_kinds(first: dict[str, Any], second: dict[str, Any]) -> None:
+def test_devices_that_can_be_told_apart_are_two_kinds(
+    slice_with, first: dict[str, Any], second: dict[str, Any]
+) -> None:
     """One and true are equal in Python; sharing is seen by selectors."""
     assert sets(slice_with(first, second)) == [0b01, 0b10]
 
 
-def test_devices_of_slices_that_are_alike_are_made_ready_once() -> None:
+def test_devices_of_slices_that_are_alike_are_made_ready_once(slice_with) -> None:
     """As far as they are read."""
     kinds = Kinds()
     contents = [slice_with({"attributes": {"model": {"string": "a"}, "index": {"int": i}}}) for i in (1, 2)]
@@ -71,7 +61,7 @@ def test_devices_of_slices_that_are_alike_are_made_ready_once() -> None:
     assert first is second
 
 
-def test_a_column_under_another_name_is_another_kind() -> None:
+def test_a_column_under_another_name_is_another_kind(slice_with) -> None:
     """Attributes with equal values share a column, and a selector reads one of them by its name."""
     kinds = Kinds()
     content = slice_with({"attributes": {"model": {"string": "a"}, "brand": {"string": "a"}}})
@@ -81,7 +71,7 @@ def test_a_column_under_another_name_is_another_kind() -> None:
         assert list(device.attributes) == [f"d.example/{name}"]
 
 
-def test_a_bare_name_is_of_the_domain_of_its_driver() -> None:
+def test_a_bare_name_is_of_the_domain_of_its_driver(slice_with) -> None:
     """Two drivers may publish the same column; a selector that reads the domain of one is told of that one alone."""
     kinds = Kinds()
     device = {"attributes": {"model": {"string": "a"}}}
@@ -94,7 +84,7 @@ def test_a_bare_name_is_of_the_domain_of_its_driver() -> None:
         MODEL.match(theirs)
 
 
-def test_a_device_that_cannot_be_read_fails_whatever_is_read() -> None:
+def test_a_device_that_cannot_be_read_fails_whatever_is_read(slice_with) -> None:
     """Its unknown value need not be one that the selector reads."""
     content = slice_with(model({"string": "a"}), model({"string": "a"}))
     broken = slice_with(
@@ -108,7 +98,7 @@ def test_a_device_that_cannot_be_read_fails_whatever_is_read() -> None:
         MODEL.match(next(device for device, those in found if those == 0b10))
 
 
-def test_too_many_kinds_are_forgotten() -> None:
+def test_too_many_kinds_are_forgotten(slice_with) -> None:
     """What is asked for again is made again, and is the same."""
     kinds = Kinds(maximum=1)
     contents = [slice_with(model({"string": text}), model({"string": text + "x"})) for text in "abc"]
@@ -120,7 +110,7 @@ def test_too_many_kinds_are_forgotten() -> None:
     assert len(kinds._known) <= 2
 
 
-def test_kinds_that_hold_more_values_take_more_room() -> None:
+def test_kinds_that_hold_more_values_take_more_room(slice_with) -> None:
     """A selector that reads all of a device keeps fewer of them than one that reads a single attribute."""
     contents = [slice_with(model({"string": text})) for text in "abcdefgh"]
     kept = []

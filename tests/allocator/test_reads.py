@@ -10,22 +10,10 @@ import pytest
 
 from dra_operator.allocator import reads as reads_module
 from dra_operator.allocator.reads import Excerpt, Reads
-from dra_operator.api.read import read_object
 from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
 from dra_operator.inventory import Slice
-from dra_operator.inventory.columns import Columns
-from dra_operator.inventory.slices import read_slice
 
 DATA = Path(__file__).parents[2] / "../shared/data/cel/selectors.jsonl.gz"
-COLUMNS = Columns()
-
-
-def slice_with(*devices: dict[str, Any], driver: str = "d.example") -> Slice:
-    """Return a slice with these devices."""
-    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
-    named = [{"name": f"d{number}", **device} for number, device in enumerate(devices)]
-    spec = {"driver": driver, "pool": pool, "nodeName": "n", "devices": named}
-    return read_slice(read_object({"metadata": {"name": "s"}, "spec": spec}, "ResourceSlice"), COLUMNS)
 
 
 def reads_of(expression: str) -> Reads:
@@ -50,7 +38,7 @@ DEVICE = {
 MODEL = 'device.attributes["d.example"].model == "a"'
 
 
-def test_a_device_is_shown_with_what_is_read() -> None:
+def test_a_device_is_shown_with_what_is_read(slice_with) -> None:
     """An attribute of the driver's domain may be written with or without the domain, and both are shown."""
     shown = excerpt_of(MODEL, slice_with(DEVICE)).device(0)
 
@@ -58,14 +46,14 @@ def test_a_device_is_shown_with_what_is_read() -> None:
     assert shown.capacity == {}
 
 
-def test_a_bare_name_is_not_of_another_drivers_domain() -> None:
+def test_a_bare_name_is_not_of_another_drivers_domain(slice_with) -> None:
     """It belongs to the driver that publishes it."""
     shown = excerpt_of(MODEL, slice_with(DEVICE, driver="other.example")).device(0)
 
     assert shown.attributes == {"d.example/model": "b"}
 
 
-def test_a_selector_that_looks_through_a_map_reads_everything() -> None:
+def test_a_selector_that_looks_through_a_map_reads_everything(slice_with) -> None:
     """Which attributes it meets follows from the device."""
     expression = 'device.attributes["d.example"].exists(name, name == "x")'
     shown = excerpt_of(expression, slice_with(DEVICE)).device(0)
@@ -74,7 +62,7 @@ def test_a_selector_that_looks_through_a_map_reads_everything() -> None:
     assert set(shown.capacity) == {"d.example/memory", "d.example/cores"}
 
 
-def test_slices_that_differ_in_what_is_not_read_are_alike() -> None:
+def test_slices_that_differ_in_what_is_not_read_are_alike(slice_with) -> None:
     """One answer serves both."""
     other = {**DEVICE, "attributes": {**DEVICE["attributes"], "index": {"int": 2}}}
     reads = reads_of(MODEL)
@@ -82,7 +70,7 @@ def test_slices_that_differ_in_what_is_not_read_are_alike() -> None:
     assert reads.key(slice_with(DEVICE)) == reads.key(slice_with(other))
 
 
-def test_slices_that_differ_in_names_that_are_not_read_are_alike() -> None:
+def test_slices_that_differ_in_names_that_are_not_read_are_alike(slice_with) -> None:
     """A driver that renames an attribute leaves the answers of all who do not read it as they are."""
     renamed = {**DEVICE, "attributes": {**DEVICE["attributes"], "number": {"int": 1}}}
     del renamed["attributes"]["index"]
@@ -93,7 +81,7 @@ def test_slices_that_differ_in_names_that_are_not_read_are_alike() -> None:
     assert reads.key(before) != reads.key(larger)
 
 
-def test_names_that_change_leave_little_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_change_leave_little_behind(slice_with, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often; and the answers of slices that are there stay."""
     monkeypatch.setattr(reads_module, "_MAX_SCHEMAS", 4)
     monkeypatch.setattr(reads_module, "_MAX_LOOKS", 2)
@@ -120,7 +108,7 @@ def test_names_that_change_leave_little_behind(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_slices_that_differ_in_what_is_read_are_told_apart(
-    expression: str, attributes: dict[str, Any]
+    slice_with, expression: str, attributes: dict[str, Any]
 ) -> None:
     """Each gets an answer of its own."""
     reads = reads_of(expression)
@@ -129,7 +117,7 @@ def test_slices_that_differ_in_what_is_read_are_told_apart(
     assert reads.key(first) != reads.key(slice_with({"attributes": attributes}))
 
 
-def test_one_and_true_are_told_apart() -> None:
+def test_one_and_true_are_told_apart(slice_with) -> None:
     """They are equal in Python."""
     reads = reads_of(MODEL)
     number, flag = (slice_with({"attributes": {"model": value}}) for value in ({"int": 1}, {"bool": True}))
@@ -137,7 +125,7 @@ def test_one_and_true_are_told_apart() -> None:
     assert reads.key(number) != reads.key(flag)
 
 
-def test_the_part_that_is_read_decides() -> None:
+def test_the_part_that_is_read_decides(slice_with) -> None:
     """Every recorded selector says the same of the part as of the whole device."""
     if not DATA.exists():
         pytest.skip(f"{DATA} is absent")
@@ -176,7 +164,7 @@ def said(program: Selector, device: PreparedDevice) -> object:
         return str(error)
 
 
-def test_schemas_are_not_remembered_without_end() -> None:
+def test_schemas_are_not_remembered_without_end(slice_with) -> None:
     """Drivers may publish ever new names; what was forgotten is found out again, and is the same."""
     reads = reads_of(MODEL)
     first = slice_with(DEVICE)

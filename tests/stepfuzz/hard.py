@@ -17,7 +17,6 @@ from dra_operator.allocator import (
     AdminAccess,
     Allocator,
     Decision,
-    Failed,
     Limits,
     Searching,
     hardest,
@@ -26,6 +25,7 @@ from dra_operator.allocator import (
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from stepfuzz.content import Body, read, sometimes
+from stepfuzz.world import gave_up
 
 _ATTRIBUTES = ("root", "numa", "rail")
 _STEPS = 100_000
@@ -312,11 +312,7 @@ def decide_twice(case: Case) -> tuple[Decision, Decision | None]:
     with patch.object(window, "_TRIES_BEFORE_HARDEST", 1), patch.object(hardest, "_PATIENCE", 3):
         ours = case.allocator(Searching.COUNTING, Limits(None, None, None)).allocate(case.claims)
     plain = case.allocator(Searching.PLAIN, Limits(_STEPS, None)).allocate(case.claims)
-    return ours, None if _gave_up(plain) else plain
-
-
-def _gave_up(decision: Decision) -> bool:
-    return isinstance(decision, Failed) and decision.kind == "aborted"
+    return ours, None if gave_up(plain) else plain
 
 
 def _slowest(seed: int, first: int, count: int, most: int) -> None:
@@ -328,7 +324,7 @@ def _slowest(seed: int, first: int, count: int, most: int) -> None:
         allocator.allocate(case.claims[:1])
         started = time.process_time()
         decision = allocator.allocate(case.claims)
-        name = "undecided" if _gave_up(decision) else type(decision).__name__
+        name = "undecided" if gave_up(decision) else type(decision).__name__
         spent.append((time.process_time() - started, name, number))
     spent.sort(reverse=True)
     undecided = sum(name == "undecided" for _, name, _ in spent)

@@ -334,7 +334,7 @@ class World:
         plain, counting = self.decide_plainly(claims, nodes), self.counting.allocate(claims, nodes)
         self.asked += 1
         # The budget is for all nodes together, and the plain allocator was given it for each.
-        if _gave_up(plain) or (_gave_up(counting) and _gave_up(self.plain.allocate(claims, nodes))):
+        if gave_up(plain) or (gave_up(counting) and gave_up(self.plain.allocate(claims, nodes))):
             self.given_up += 1
             return counting
         self.same(claims, plain, counting)
@@ -362,7 +362,7 @@ class World:
         for claims in self.waiting:
             mine: Any = self.counting.allocate(claims)
             other: Any = fresh.allocate(claims)
-            if _gave_up(mine) or _gave_up(other):
+            if gave_up(mine) or gave_up(other):
                 continue
             self.compared += 1
             self.same(claims, other, mine)
@@ -378,5 +378,6 @@ class World:
             )
 
 
-def _gave_up(decision: Decision) -> bool:
+def gave_up(decision: Decision) -> bool:
+    """Return whether an allocator ended before it knew."""
     return isinstance(decision, Failed) and decision.kind == "aborted"
