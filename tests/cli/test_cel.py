@@ -26,7 +26,7 @@ kind: ResourceSlice
 metadata: {name: s}
 spec:
   driver: d
-  nodeName: n
+  nodeName: node-1
   pool: {name: p, generation: 1, resourceSliceCount: 1}
   devices:
   - {name: a, attributes: {model: {string: h100}}}

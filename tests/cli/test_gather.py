@@ -55,7 +55,7 @@ def test_a_bad_object_is_told_and_the_others_are_read(simulate):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"kind": "Node", "metadata": {"name": "n"}}, 'Node "n": apiVersion: is required'),
+        ({"kind": "Node", "metadata": {"name": "n-1"}}, 'Node "n-1": apiVersion: is required'),
         (
             {"apiVersion": "resource.k8s.io/v9", "kind": "DeviceClass", "metadata": {"name": "c"}},
             'DeviceClass "c": apiVersion: "resource.k8s.io/v9" is none of resource.k8s.io/v1, resource',

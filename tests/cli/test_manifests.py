@@ -109,9 +109,9 @@ class TestAliases:
 
     def test_a_part_may_be_repeated(self, found):
         """It is read as if it stood there twice."""
-        (item,) = found("kind: Node\nmetadata: {name: a, labels: &l {x: y}, annotations: *l}\n")
+        (item,) = found("kind: Node\nmetadata: {name: a, labels: &l {x: z}, annotations: *l}\n")
 
-        assert item.body["metadata"]["annotations"] == {"x": "y"}
+        assert item.body["metadata"]["annotations"] == {"x": "z"}
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -157,13 +157,34 @@ def test_times_are_text(found):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("12:30", "12:30"), ("1:30.5", "1:30.5"), ("=", "="), ("0x10", 16), ("1.5", 1.5), ("yes", True)],
+    [
+        ("12:30", "12:30"),
+        ("1:30.5", "1:30.5"),
+        ("=", "="),
+        ("0x10", 16),
+        ("0777", 511),
+        ("0o17", 15),
+        ("08", 8),
+        ("1.5", 1.5),
+        ("1e3", 1000),
+        ("1.", 1),
+        ("yes", True),
+        ("n", False),
+        ("Y", True),
+    ],
 )
 def test_values_are_kubectls(found, text, value):
-    """Sexagesimal numbers, of which kubectl knows nothing, are text; what both know is the same."""
+    """Sexagesimal numbers, of which kubectl knows nothing, are text; what it knows is what it is for kubectl."""
     (item,) = found(f"value: {text}\n")
 
-    assert item.body["value"] == value
+    assert (item.body["value"], type(item.body["value"])) == (value, type(value))
+
+
+def test_keys_are_text(found):
+    """A label 10 without quotes is the label "10", and one that reads as a bool is called so, as for kubectl."""
+    (item,) = found("labels: {10: a, yes: b, n: c, d: e}\n")
+
+    assert item.body["labels"] == {"10": "a", "true": "b", "false": "c", "d": "e"}
 
 
 def test_folders_are_read_with_all_below(tmp_path):
@@ -210,9 +231,10 @@ def test_what_is_written_is_read_again(found, value):
     assert item.body == body
 
 
-def test_quantities_are_written_as_text():
-    """1e3 without quotes would be a number for kubectl, and come back as 1k."""
-    assert to_yaml({"value": "1e3"}) == "value: '1e3'\n"
+@pytest.mark.parametrize("text", ["1e3", "n", "Y", "08", "0o17", "1.5e3"])
+def test_texts_that_kubectl_would_take_for_more_are_quoted(text):
+    """1e3 without quotes would be a number for kubectl, and come back as 1k; a request named n would be false."""
+    assert to_yaml({"value": text}) == f"value: '{text}'\n"
 
 
 def test_texts_of_several_lines_are_blocks():

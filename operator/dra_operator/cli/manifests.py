@@ -1,8 +1,8 @@
 """Manifests: files in, objects as plain data out, each with the place it stands at; and the way back.
 
 Read as kubectl reads them, so that a file means the same to both: documents are cut at `---` first, so that a
-broken one leaves the others alone; lists are taken apart; times and sexagesimals are text. JSON goes the
-quick way, since states of whole clusters come as JSON as well.
+broken one leaves the others alone; lists are taken apart; times and sexagesimals are text, `n` is false and 08 a
+number. JSON goes the quick way, since states of whole clusters come as JSON as well.
 """
 
 import gzip
@@ -34,7 +34,10 @@ SUFFIXES = (".yaml", ".yml", ".json", ".yaml.gz", ".yml.gz", ".json.gz")
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _STRINGS = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
-_EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
+# What kubectl's reader takes for more than a text, and PyYAML does not.
+_LETTER = re.compile(r"[yYnN]$")
+_DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
+_OCTAL = re.compile(r"[-+]?0o[0-7]+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,16 @@ Found: TypeAlias = Manifest | Unreadable
 
 
 class _Loader(SafeLoader):
-    """Reads YAML as kubectl does: what looks like a time is text."""
+    """Reads YAML as kubectl does: what looks like a time is text, one letter may be a bool."""
+
+    bool_values = SafeLoader.bool_values | {"y": True, "n": False}
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's own
+        """Return a map whose keys are text, as in JSON: {10: a} is {"10": a}, {yes: a} is {"true": a}."""
+        read: dict[Any, Any] = super().construct_mapping(node, deep)
+        if all(type(key) is str for key in read):
+            return read
+        return {json.dumps(key) if isinstance(key, bool | int) else key: each for key, each in read.items()}
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own name
         first: [(tag, pattern) for tag, pattern in resolvers if tag not in _STRINGS]
@@ -82,24 +94,33 @@ class _Dumper(SafeDumper):
     """Writes YAML as kubectl does: texts of several lines as blocks."""
 
 
-def _number(loader: Any, node: Any, otherwise: Any) -> Any:
-    return node.value if _SEXAGESIMAL.fullmatch(node.value) else otherwise(loader, node)
+def _int(loader: Any, node: Any) -> Any:
+    if _SEXAGESIMAL.fullmatch(node.value):
+        return node.value
+    return int(node.value, 8) if _OCTAL.fullmatch(node.value) else loader.construct_yaml_int(node)
 
 
-_Loader.add_constructor(
-    "tag:yaml.org,2002:int", lambda loader, node: _number(loader, node, SafeLoader.construct_yaml_int)
-)
-_Loader.add_constructor(
-    "tag:yaml.org,2002:float", lambda loader, node: _number(loader, node, SafeLoader.construct_yaml_float)
-)
+def _float(loader: Any, node: Any) -> Any:
+    if _SEXAGESIMAL.fullmatch(node.value):
+        return node.value
+    number = loader.construct_yaml_float(node)
+    # It becomes JSON, which knows one sort of numbers: 1e3 may stand where a whole number is wanted.
+    return int(number) if number.is_integer() else number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _float)
 _Dumper.add_representer(
     str,
     lambda dumper, text: dumper.represent_scalar(
         "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
     ),
 )
-# Other readers take 1e3 for a number; a quantity must stay the text it is.
-_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
+# For both: kubectl takes 1e3 for a number and a request named n for false, so one writes them in quotes.
+for _side in (_Loader, _Dumper):
+    _side.add_implicit_resolver("tag:yaml.org,2002:bool", _LETTER, list("yYnN"))
+    _side.add_implicit_resolver("tag:yaml.org,2002:int", _OCTAL, list("-+0"))
+    _side.add_implicit_resolver("tag:yaml.org,2002:float", _DECIMAL, list("-+.0123456789"))
 
 
 def read(paths: Iterable[str]) -> Iterator[Found]:
