@@ -251,3 +251,49 @@ def test_a_selector_that_would_fail_without_a_constraint_is_not_blamed(scene: An
 
     assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
     assert found.message == "the requests fit together on node n1, but not with its 2 constraints"
+
+
+def test_a_selector_that_fails_where_others_do_not_fit_is_not_blamed(scene: Any, ask: Any) -> None:
+    """The claim never comes to that device, as nothing is left for the request before."""
+    scene.nodes("n1")
+    scene.slice("n1", device("a", k="a"), device("c", k="c"), nodeName="n1")
+    kind = f'device.attributes["{DRIVER}"].k == "{{}}"'
+    fails = f'{kind.format("c")} && device.attributes["{DRIVER}"].z == 1'
+    requests = (ask("p", 1, kind.format("a")), ask("q", 1, kind.format("a")), ask("r", 1, fails))
+    found = scene.explain(scene.claim(*requests))
+
+    assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER
+    assert found.message == (
+        "leaving aside r (SelectorFailed), each request fits alone (p on n1, q on n1), "
+        "but no node has room for all of them; n1 has 1 device left for p and q, which want 2"
+    )
+
+
+def test_a_selector_that_fails_on_the_only_device_left_is_told(scene: Any, ask: Any) -> None:
+    """The claim never comes to it either, but the others fit together, and nothing else is there for the request."""
+    scene.nodes("n1", "n2")
+    scene.slice("n1", device("a", k="a"), nodeName="n1")
+    scene.slice("n2", device("c", k="c"), nodeName="n2")
+    kind = f'device.attributes["{DRIVER}"].k == "{{}}"'
+    fails = f'{kind.format("c")} && device.attributes["{DRIVER}"].z == 1'
+    found = scene.explain(scene.claim(ask("p", 1, kind.format("a")), ask("r", 1, fails)))
+
+    assert (found.reason, found.request) == (Reason.SELECTOR_FAILED, "r")
+
+
+def test_a_selector_that_fails_without_any_constraint_is_not_blamed(scene: Any, ask: Any) -> None:
+    """Whether a constraint is in the way is not known then, and only that the claim is bound by it is told."""
+    scene.nodes("n1", "n2")
+    scene.slice("n1", device("c", k="c", z=1), nodeName="n1")
+    scene.slice("n2", device("a", k="a", x=1), device("b", k="b", x=2), device("c", k="c"), nodeName="n2")
+    kinds = {name: f'device.attributes["{DRIVER}"].k == "{name}"' for name in "abc"}
+    fails = f'{kinds["c"]} && device.attributes["{DRIVER}"].z == 1'
+    constraint = {"matchAttribute": f"{DRIVER}/x", "requests": ["a", "b"]}
+    requests = (ask("a", 1, kinds["a"]), ask("b", 1, kinds["b"]), ask("c", 1, fails))
+    found = scene.explain(scene.claim(*requests, constraints=[constraint]))
+
+    assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER
+    assert found.message == (
+        "each request fits alone (a on n2, b on n2, c on n1), but no node has room for all of them with "
+        "constraint #0 (matchAttribute gpu.example.com/x)"
+    )

@@ -6,7 +6,7 @@ the same walk that decides, so an explanation cannot disagree with a decision.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dra_operator.allocator.budget import Budget
@@ -130,15 +130,28 @@ class Explainer:
                 Reason.REQUESTS_DO_NOT_FIT_TOGETHER,
                 f"the claim fits alone, but not on one node with the {len(plans) - 1} others it is allocated with",
             )
-        nodes: list[str] = []
+        nodes: dict[str, str] = {}
+        failing: dict[str, FatalError] = {}
         for request in plan.requests:
-            node = self.fits((only(plan, (request,)),), budget)
+            try:
+                node = self.fits((only(plan, (request,)),), budget)
+            except FatalError as error:
+                # Of a device that the claim itself never comes to.
+                failing[request.name] = error
+                continue
             if node is None:
                 found = self._explain_request(plan, request, budget)
                 others = self._tell_others(plan, request, found.reason, budget)
                 return replace(found, message=f"{found.message}{others}")
-            nodes.append(node)
-        return self._explain_together(plan, nodes, budget)
+            nodes[request.name] = node
+        if not failing:
+            return self._explain_together(plan, nodes, budget)
+        part = only(plan, [request for request in plan.requests if request.name in nodes])
+        if len(nodes) < 2 or self.fits((part,), budget) is not None:
+            raise next(iter(failing.values()))
+        found = self._explain_together(part, nodes, budget)
+        aside = ", ".join(f"{name} ({error.reason})" for name, error in failing.items())
+        return replace(found, message=f"leaving aside {aside}, {found.message}")
 
     def _find_invalid(self, plan: ClaimPlan) -> Explanation | None:
         """Return the first selector that does not compile: nothing that devices do makes it any better."""
@@ -222,19 +235,25 @@ class Explainer:
                 texts.append(f"; request {other.name} does not fit either ({also})")
         return "".join(texts)
 
-    def _explain_together(self, plan: ClaimPlan, nodes: Sequence[str], budget: Budget) -> Explanation:
-        if plan.constraints and (node := self.fits((unconstrained(plan),), budget)) is not None:
+    def _explain_together(self, plan: ClaimPlan, nodes: Mapping[str, str], budget: Budget) -> Explanation:
+        """Explain requests that each fit alone, on these nodes, and not together."""
+        free = unconstrained(plan)
+        bound = ""
+        try:
+            node = self.fits((free,), budget) if plan.constraints else None
+        except FatalError:
+            # Of a device that the claim itself never comes to: it may be the constraints, or not.
+            node = None
+            bound = f" with {_constraint_name(plan, 0 if len(plan.constraints) == 1 else None)}"
+        if node is not None:
             number = self._find_constraint(plan, budget)
             name = self._name_constraints(plan, number, budget)
             text = f"the requests fit together on node {node}, but not with {name}"
             if number is not None:
                 text += self._tell_between(plan, number, budget)
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
-        places = ", ".join(
-            f"{request.name} on {node}" for request, node in zip(plan.requests, nodes, strict=True)
-        )
-        text = f"each request fits alone ({places}), but no node has room for all of them"
-        free = unconstrained(plan)
+        places = ", ".join(f"{name} on {where}" for name, where in nodes.items())
+        text = f"each request fits alone ({places}), but no node has room for all of them{bound}"
         if len(plan.requests) > 2:
             stuck = stuck_requests(free, self._fit(budget))
             if len(stuck) < len(plan.requests):
