@@ -19,11 +19,12 @@ def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, st
             "; tolerated is only work:NoExecute",
         ),
         ([{"key": "work", "value": "no"}], "; tolerated is only work=no"),
+        ([{"key": "work"}], '; tolerated is only work=""'),
         ([{"key": "wrok", "operator": "Exists"}], "; tolerated is only wrok"),
         ([{"operator": "Exists", "effect": "NoExecute"}], "; tolerated is only any:NoExecute"),
         ([{"key": "broken", "operator": "Exists"}], ""),
     ],
-    ids=["none", "another effect", "another value", "a typo", "any key", "another taint"],
+    ids=["none", "another effect", "another value", "no value", "a typo", "any key", "another taint"],
 )
 def test_what_the_request_tolerates_stands_beside_the_taint(
     scene: Any, ask: Any, tolerations: list[dict[str, str]], told: str

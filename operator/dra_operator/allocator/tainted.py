@@ -66,7 +66,10 @@ def tell_tolerations(taints: Collection[str], tolerations: Iterable[DeviceTolera
 
 
 def _toleration_text(item: DeviceToleration) -> str:
-    return _text(item.key or "any", "" if item.operator == "Exists" else item.value, item.effect)
+    if item.operator == "Exists":
+        return _text(item.key or "any", "", item.effect)
+    # Without a value it tolerates only taints that have none, which does not look so without the quotes.
+    return _text(item.key, item.value or '""', item.effect)
 
 
 def _text(key: str, value: str, effect: str) -> str:
