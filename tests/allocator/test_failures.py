@@ -44,18 +44,31 @@ def test_a_selector_that_is_no_condition_tells_what_it_is(scene: Any, ask: Any) 
         pytest.param("GPU", '; did you mean "gpu"?', id="another case"),
         pytest.param("gpus", '; did you mean "gpu"?', id="a letter more"),
         pytest.param("tpu-slice", "", id="nothing like it"),
+        pytest.param("crad.example.com", '; did you mean "card.example.com"?', id="letters changed"),
+        pytest.param("card.exmaple.com", '; did you mean "card.example.com"?', id="in the domain"),
+        pytest.param("disk.example.com", "", id="only the domain is like it"),
     ],
 )
 def test_a_class_that_does_not_exist_is_told_with_a_close_one(
     scene: Any, ask: Any, name: str, hint: str
 ) -> None:
     """Most often the name is written wrongly; where no class is like it, none is offered."""
+    scene.device_class("card.example.com", "true")
     request = ask("r")
     request["exactly"]["deviceClassName"] = name
     found = scene.explain(scene.claim(request))
 
     assert found.reason is Reason.CLASS_NOT_FOUND
     assert found.message == f"request r: device class {name} does not exist{hint}"
+
+
+def test_a_value_that_does_not_print_is_written_as_in_a_literal(scene: Any, ask: Any) -> None:
+    """A driver may publish what a terminal obeys, or a blank that nobody sees; the line stays one line."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "attributes": {"model": {"string": "x\u200b\n\x1b[31m"}}})
+    found = scene.explain(scene.claim(ask("r", 1, f'device.attributes["{DRIVER}"].model == "x"')))
+
+    assert found.message.endswith(r"0 match selector #0 (model x\u200b\n\x1b[31m != x on 1)")
 
 
 def test_evaluations_leave_nothing_in_the_error_of_a_broken_device(scene: Any, ask: Any) -> None:

@@ -1,4 +1,4 @@
-"""Absent attributes: what a constraint compares or a selector asks for, and devices do not have.
+"""Absent names: attributes that a constraint compares or a selector asks for, and devices do not have; and classes.
 
 A device without the attribute satisfies no constraint on it, and no selector that guards it. So a name that is misspelt
 looks like a cluster whose devices are free and yet never fit, unless somebody counts who has it.
@@ -6,7 +6,7 @@ Source: docs/dra-semantics 3.7.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
@@ -127,3 +127,25 @@ def near_name(attribute: str, names: set[str]) -> str:
     same = sorted(name.partition("/")[2] for name in names if name.partition("/")[0] == domain)
     close = get_close_matches(identifier, same, 1, cutoff=_NEAR)
     return f"{domain}/{close[0]}" if close else ""
+
+
+def near_class(name: str, classes: Iterable[str]) -> str:
+    """Return the class that was probably meant by one that does not exist, or nothing where none is close.
+
+    A domain that both end in says nothing: typo.example.com is not like gpu.example.com.
+    """
+    alike = [(_likeness(name.lower(), each.lower()), each) for each in sorted(classes)]
+    likeness, near = max(alike, key=lambda found: found[0], default=(0.0, ""))
+    return near if likeness >= _NEAR else ""
+
+
+def _likeness(one: str, other: str) -> float:
+    mine, theirs = one.split("."), other.split(".")
+    while len(mine) > 1 and len(theirs) > 1 and mine[-1] == theirs[-1]:
+        mine.pop()
+        theirs.pop()
+    matcher = SequenceMatcher(None, ".".join(mine), ".".join(theirs))
+    # The bounds are quick, and there may be many classes.
+    if min(matcher.real_quick_ratio(), matcher.quick_ratio()) < _NEAR:
+        return 0.0
+    return matcher.ratio()

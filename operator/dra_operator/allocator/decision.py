@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.sealed import sealed
+from dra_operator.api.shortened import printable
 from dra_operator.api.types import AllocationResult, ResourceClaim
 
 
@@ -46,11 +47,18 @@ Decision: TypeAlias = Allocated | Unsatisfied | Failed
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a claim is not allocated: a reason of the closed list, one line of text, and the request it is about."""
+    """Why a claim is not allocated: a reason of the closed list, one line of text, and the request it is about.
+
+    What does not print in the text, as values of devices and selectors may hold anything, is written as in a literal.
+    """
 
     reason: Reason
     message: str
     request: str | None = None
+
+    def __post_init__(self) -> None:
+        """Keep the text to one line that only writes."""
+        object.__setattr__(self, "message", printable(self.message))
 
 
 class FatalError(Exception):

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dra_operator.allocator.absent import near_class
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.contention import Contention
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
@@ -33,7 +34,6 @@ from dra_operator.allocator.reduced import (
 from dra_operator.allocator.tainted import tell_rules, tell_tolerations
 from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker, tell_old
 from dra_operator.allocator.values_left import listed
-from dra_operator.cel.wording import meant
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey
 
@@ -495,6 +495,6 @@ def explain_failure(failed: Failed, classes: Iterable[str]) -> Explanation:
     """
     message = " ".join(failed.message.split())
     if failed.reason is Reason.CLASS_NOT_FOUND and failed.subject is not None:
-        hint = meant(failed.subject[1], sorted(classes))
-        message = f"{message}; {hint}" if hint else message
+        near = near_class(failed.subject[1], classes)
+        message = f'{message}; did you mean "{near}"?' if near else message
     return Explanation(failed.reason, message, failed.request)
