@@ -13,10 +13,14 @@ from dra_operator.inventory import PoolView, Slice
 
 @dataclass(slots=True)
 class ViewIndex:
-    """The views of one pool by the devices they have. A name may stand in several slices, one a node."""
+    """The views of one pool by the devices they have. A name may stand in several slices, one a node.
+
+    `_slices` has the serial numbers of the slices with a name: most names stand in one slice, and all names of that one
+    share a tuple; of those in thousands of slices each is found at once.
+    """
 
     _views: dict[int, dict[PoolView, None]] = field(default_factory=dict)
-    _slices: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _slices: dict[str, tuple[int] | dict[int, None]] = field(default_factory=dict)
 
     def enter(self, view: PoolView) -> None:
         """Add a view."""
@@ -56,12 +60,16 @@ class ViewIndex:
             self._slices.update(dict.fromkeys(content.names, entry))
             return
         for name in content.names:
-            self._slices[name] = self._slices.get(name, ()) + entry
+            known = self._slices.setdefault(name, entry)
+            if isinstance(known, dict):
+                known[content.serial] = None
+            elif known is not entry:
+                self._slices[name] = dict.fromkeys((*known, content.serial))
 
     def _drop_names(self, content: Slice) -> None:
         for name in content.names:
-            left = tuple([serial for serial in self._slices[name] if serial != content.serial])
-            if left:
-                self._slices[name] = left
+            known = self._slices[name]
+            if isinstance(known, dict) and len(known) > 1:
+                del known[content.serial]
             else:
                 del self._slices[name]
