@@ -190,12 +190,16 @@ class Cluster:
 
 
 class Operator:
-    """The runtime of the operator, started and stopped by tests."""
+    """The runtime of the operator, started and stopped by tests.
 
-    def __init__(self, url: str) -> None:
+    Those with one identity are one container that is started anew.
+    """
+
+    def __init__(self, url: str, identity: str = "operator", **settings: Any) -> None:
         self.crashed = False
-        settings = Settings(listen="127.0.0.1:0", quiet_seconds=0.005, latest_seconds=0.05, drain_seconds=2)
-        self.runtime = Runtime(settings, access_to(url), on_crash=self._crash)
+        quick = {"quiet_seconds": 0.005, "latest_seconds": 0.05, "drain_seconds": 2, "lease_seconds": 3}
+        own = {"listen": "127.0.0.1:0", "lease_namespace": "default", "lease_identity": identity}
+        self.runtime = Runtime(Settings(**{**quick, **own, **settings}), access_to(url), on_crash=self._crash)
 
     def _crash(self) -> None:
         self.crashed = True
@@ -219,7 +223,8 @@ class Operator:
         await asyncio.sleep(0.1)
 
     async def kill(self) -> None:
-        """End it as SIGKILL would: nothing that is under way is finished."""
+        """End it as SIGKILL would: nothing that is under way is finished, nor its Lease given up."""
+        self.runtime._leading._lease = None
         for task in tuple(self.runtime._tasks):
             task.cancel()
         writer = self.runtime._writer

@@ -323,7 +323,6 @@ async def test_a_fence_that_is_refused_is_told_on_the_claim(cluster, proxy, late
 async def test_a_fence_that_never_succeeds_is_given_up(cluster, late, start, monkeypatch):
     """When nothing that was sent can be stored any more, nobody has to wait any longer."""
     monkeypatch.setattr(fence, "DOUBT_SECONDS", 1.0)
-    monkeypatch.setattr(fence, "GRACE_SECONDS", 0.5)
     cluster.server.faults.answer(403, times=None, verb="patch", name="first", message="denied by policy")
     older(cluster)
     operator = await start()

@@ -11,7 +11,11 @@ async def served():
     """A health server on a free port, its reasons, and a way to ask it."""
     stuck, unready = [], []
     server = HealthServer(
-        "127.0.0.1:0", stuck=lambda: stuck, unready=lambda: unready, metrics=lambda: b"metric 1\n"
+        "127.0.0.1:0",
+        stuck=lambda: stuck,
+        unready=lambda: unready,
+        following=lambda: ["standing by"],
+        metrics=lambda: b"metric 1\n",
     )
     address = await server.start()
     async with aiohttp.ClientSession() as session:
@@ -58,7 +62,7 @@ async def test_metrics_are_served_as_prometheus_expects(served):
 
 async def test_the_port_that_was_taken_is_told():
     """Port 0 is a free port, and the answer says which."""
-    server = HealthServer("127.0.0.1:0", stuck=list, unready=list, metrics=bytes)
+    server = HealthServer("127.0.0.1:0", stuck=list, unready=list, following=list, metrics=bytes)
     address = await server.start()
     try:
         assert address.startswith("127.0.0.1:")

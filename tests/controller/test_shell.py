@@ -56,7 +56,13 @@ def shell(apart):
             started.set()
 
         options = Settings(
-            **{"listen": "127.0.0.1:0", "quiet_seconds": 0.005, "drain_seconds": 2, **settings}
+            **{
+                "listen": "127.0.0.1:0",
+                "quiet_seconds": 0.005,
+                "drain_seconds": 2,
+                "lease_namespace": "default",
+                **settings,
+            }
         )
         task = asyncio.create_task(serve(options, access_to(url), stop=stop, started=note))
         await asyncio.wait_for(started.wait(), 5)
@@ -240,7 +246,8 @@ async def test_kopf_puts_nothing_on_any_object(apart, shell):
     bodies = [body for kind in ("Node", "DeviceClass", "ResourceSlice") for body in apart.server.list(kind)]
     assert not any("kopf" in str(body) for body in (*bodies, apart.claim()))
     patched = {what for what in apart.server.requests if what.startswith(("patch", "update"))}
-    assert patched == {"patch ResourceClaim", "patch ResourceClaim/status"}
+    # The Lease is updated when it is given up at the end.
+    assert patched == {"patch ResourceClaim", "patch ResourceClaim/status", "update Lease"}
 
 
 async def test_kopf_answers_its_own_probe(apart, shell, unused_port):

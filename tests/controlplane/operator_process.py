@@ -64,6 +64,10 @@ class OperatorProcess(Process):
         self.wait_until(lambda: not self.ready(), seconds=seconds)
 
 
+# Which takes the Lease at once from one that was killed.
+_OF_ONE_POD = {"DRA_OPERATOR_LEASE_IDENTITY": "operator"}
+
+
 def start_operator(
     plane: ControlPlane,
     log: Path,
@@ -95,5 +99,5 @@ def start_operator(
         ],
         log=log,
         cwd=plane.directory,
-        env=inherited | {"PYTHONUNBUFFERED": "1"} | dict(environment or {}),
+        env=inherited | _OF_ONE_POD | {"PYTHONUNBUFFERED": "1"} | dict(environment or {}),
     )

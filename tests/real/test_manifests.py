@@ -34,7 +34,7 @@ def test_second_apply_changes_nothing(applied):
     """The API server stores the manifests as they are written: a second apply finds nothing to change."""
     lines = applied.kubectl("apply", "-k", str(MANIFESTS), "--warnings-as-errors").splitlines()
 
-    assert len(lines) == 7
+    assert len(lines) == 9
     assert [line for line in lines if not line.endswith(" unchanged")] == []
 
 
@@ -67,12 +67,21 @@ def test_namespace_refuses_a_weaker_pod(applied, pod, change):
     assert 'violates PodSecurity "restricted' in refused.body["message"]
 
 
-def test_one_operator_at_a_time(applied):
-    """The Deployment runs one replica and ends it before it starts the next."""
+def test_new_operator_stands_by_before_the_old_one_goes(applied):
+    """An image that cannot be had, or does not start, leaves the old operator in place."""
     spec = applied.client.get(DEPLOYMENT)["spec"]
 
     assert spec["replicas"] == 1
-    assert spec["strategy"] == {"type": "Recreate"}
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def test_container_keeps_its_identity_when_it_is_started_anew(applied):
+    """The Lease names the pod by name and UID, so that a container that was killed takes it at once."""
+    (container,) = applied.client.get(DEPLOYMENT)["spec"]["template"]["spec"]["containers"]
+    environment = {item["name"]: item for item in container["env"]}
+
+    assert environment["POD_UID"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.uid"
+    assert environment["DRA_OPERATOR_LEASE_IDENTITY"]["value"] == "$(DRA_OPERATOR_POD_NAME)_$(POD_UID)"
 
 
 def test_image_is_of_this_version(control_plane):

@@ -68,18 +68,21 @@ class Wait(Enum):
 
 Pause = Callable[[float, Wait], Awaitable[None]]
 """Waits for so many seconds; raises CancelledError when the writer stops."""
+Permit = Callable[[], Awaitable[None]]
+"""Waits until something may be written: two operators at once must not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """How writes reach the API server.
 
-    `pause` waits, `clock` is monotonic, in seconds, `random` gives numbers from 0 up to 1; `timeout` is the limit for
-    one request, in seconds.
+    `permit` is asked before each patch. `pause` waits, `clock` is monotonic, in seconds, `random` gives numbers from 0
+    up to 1; `timeout` is the limit for one request, in seconds.
     """
 
     session: ApiSession
     served: Served
+    permit: Permit
     pause: Pause
     clock: Callable[[], float]
     random: Callable[[], float]
@@ -154,6 +157,7 @@ class Delivery:
         patch = step.patch()
         patch.setdefault("metadata", {}).update({"resourceVersion": version, "uid": write.uid})
         path = self.served.path(write.namespace, write.name, step.subresource)
+        await self.permit()
         try:
             return await self.session.request(
                 "PATCH", path, params=PARAMS, body=patch, content_type=MERGE_PATCH, timeout=self.timeout

@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 
 from dra_operator.cluster.backoff import Backoff
-from dra_operator.cluster.delivery import Delivery, Wait
+from dra_operator.cluster.delivery import Delivery, Permit, Wait
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writes import (
@@ -64,11 +64,16 @@ TIMEOUT_SECONDS: Final = 60.0
 BACKOFF = Backoff(base=0.2, cap=10.0)
 
 
+async def at_once() -> None:
+    """Permit everything: this operator is the only one."""
+
+
 class Writer:
     """Sends writes to claims and reports each outcome to `deliver_outcome`, on the event loop.
 
-    `served` is the ResourceClaim in the version that the API server serves. `sleep`, `clock` (monotonic,
-    in seconds) and `random` are arguments so that tests need not wait.
+    `served` is the ResourceClaim in the version that the API server serves. `permit` is asked before each patch; a
+    write that waits for it keeps its slot. `sleep`, `clock` (monotonic, in seconds) and `random` are arguments so that
+    tests need not wait.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class Writer:
         served: Served,
         deliver_outcome: Callable[[WriteOutcome], None],
         *,
+        permit: Permit = at_once,
         concurrency: int = CONCURRENCY,
         timeout: float = TIMEOUT_SECONDS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -89,7 +95,7 @@ class Writer:
         self._deliver_outcome = deliver_outcome
         self._concurrency = concurrency
         self._sleep = sleep
-        self._delivery = Delivery(session, served, self._pause, clock, random, backoff, timeout)
+        self._delivery = Delivery(session, served, permit, self._pause, clock, random, backoff, timeout)
         self._free = concurrency
         self._returning: deque[asyncio.Future[None]] = deque()
         self._decisions: deque[Write] = deque()

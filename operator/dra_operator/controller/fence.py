@@ -19,7 +19,8 @@ fenced as well. Where the scheduler is about to allocate it, it gets a conflict 
 
 Until the last one is settled no claim is decided, as nobody knows which devices are at stake; but no longer than a
 patch can be under way at all (`DOUBT_SECONDS`), so that a claim that nobody may write to holds up the others for two
-minutes at most. Whoever decides after somebody else needs a fence of its own, and a list made after the other's end.
+minutes at most. Whoever decides after somebody else needs a fence of its own, and a list made after the other's end:
+after the kill, or after the moment from which the other held back its writes (`cluster.lease`).
 """
 
 from collections.abc import Callable
@@ -40,8 +41,6 @@ from dra_operator.controller.putoff import PutOffs
 
 AGAIN = (1.0, 30.0)
 """First and longest pause, in seconds, from one attempt to fence a claim to the next."""
-GRACE_SECONDS = 10.0
-"""For so long fences are waited for in any case: an API server that was away for minutes may have been frozen."""
 
 log = get_logger()
 
@@ -58,13 +57,13 @@ class _Suspect:
 class Fence:
     """The claims that an earlier operator may still be allocating. Written in the pass thread.
 
-    Make it after the end of the earlier operator, and before anything is listed. `clock` is monotonic, in seconds.
+    Let it note what is listed after the end of the earlier operator. `clock` is monotonic, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._end = clock() + DOUBT_SECONDS
-        """When decisions need to wait no longer, by the clock."""
+        self._end = 0.0
+        """When decisions need to wait no longer, by the clock, once everything has been listed."""
         self._pauses = PutOffs(clock)
         self._suspects: dict[Key, _Suspect] = {}
         self._begun = 0
@@ -115,7 +114,7 @@ class Fence:
 
     def _begin(self) -> None:
         self._listed = True
-        self._end = max(self._end, self._clock() + GRACE_SECONDS)
+        self._end = self._clock() + DOUBT_SECONDS
         self._begun = len(self._suspects)
         if self._suspects:
             log.info(messages.FENCING, claims=self._names())

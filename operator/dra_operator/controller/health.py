@@ -2,8 +2,9 @@
 
 Kopf serves one path, and only after its start-up handlers returned. The operator has more to say: `/healthz`
 is red when nothing but a restart would help, `/readyz` is red, with the reasons, while the operator cannot do
-its work, which a restart would not change. Both speak plain text, for people who ask with curl; of a failed
-probe the kubelet shows the status code alone.
+its work, which a restart would not change, and `/leaderz` is red while another operator decides, which is as it
+should be. All speak plain text, for people who ask with curl; of a failed probe the kubelet shows the status
+code alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,18 +15,25 @@ Reasons = Callable[[], Sequence[str]]
 
 
 class HealthServer:
-    """Serves `/healthz`, `/readyz` and `/metrics`.
+    """Serves `/healthz`, `/readyz`, `/leaderz` and `/metrics`.
 
-    `stuck` and `unready` return the reasons why the operator is not alive or not ready; none means it is.
-    `metrics` returns the text for Prometheus.
+    `stuck`, `unready` and `following` return the reasons why the operator is not alive, not ready, or not the one that
+    decides; none means it is. `metrics` returns the text for Prometheus.
     """
 
     def __init__(
-        self, listen: str, *, stuck: Reasons, unready: Reasons, metrics: Callable[[], bytes]
+        self,
+        listen: str,
+        *,
+        stuck: Reasons,
+        unready: Reasons,
+        following: Reasons,
+        metrics: Callable[[], bytes],
     ) -> None:
         self._listen = listen
         self._stuck = stuck
         self._unready = unready
+        self._following = following
         self._metrics = metrics
         self._runner: web.AppRunner | None = None
 
@@ -34,6 +42,7 @@ class HealthServer:
         app = web.Application()
         app.router.add_get("/healthz", self._get_healthz)
         app.router.add_get("/readyz", self._get_readyz)
+        app.router.add_get("/leaderz", self._get_leaderz)
         app.router.add_get("/metrics", self._get_metrics)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
@@ -53,6 +62,9 @@ class HealthServer:
 
     async def _get_readyz(self, _request: web.Request) -> web.Response:
         return _answer(self._unready(), red=503)
+
+    async def _get_leaderz(self, _request: web.Request) -> web.Response:
+        return _answer(self._following(), red=503)
 
     async def _get_metrics(self, _request: web.Request) -> web.Response:
         return web.Response(

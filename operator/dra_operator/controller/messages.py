@@ -20,6 +20,9 @@ STARTING = "starting"
 STOPPING = "stopping"
 STOPPED = "stopped"
 CRASHED = "background task ended"
+LEADING = "leading"
+STANDING_BY = "standing by"
+LEASE_LOST = "lease lost"
 CONNECTED = "connected"
 API_UNAVAILABLE = "API server not available"
 NOT_SERVED = "kind not served"
@@ -76,6 +79,19 @@ def collision(device: tuple[str, str, str], owners: Sequence[tuple[str, str]]) -
     return (
         f"device {'/'.join(device)} is allocated to {claims}; two allocators serve this driver; "
         "delete one of the claims, and let one allocator alone serve the driver"
+    )
+
+
+def standing_by(lease: str, holder: str) -> str:
+    """Return why an operator does not decide: another one holds the Lease."""
+    return f"standing by: {holder or 'nobody yet'} holds the Lease {lease}"
+
+
+def overdue(lease: str, seconds: float) -> str:
+    """Return why an operator that decides does not write."""
+    return (
+        f"the Lease {lease} could not be renewed; nothing has been written for {seconds:.0f} s, "
+        "so that another operator may take over"
     )
 
 

@@ -49,6 +49,7 @@ class Metrics:
         )
         self.objects = self._gauge("objects", "Objects of the inventory, by what they are.", "what")
         self.ready = self._gauge("ready", "1 if the operator is ready, else 0.")
+        self.leading = self._gauge("leading", "1 while this operator is the one that decides, else 0.")
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
 
     def text(self) -> bytes:

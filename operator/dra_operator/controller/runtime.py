@@ -5,8 +5,9 @@ minutes, or a permission may be missing for an hour. None of that ends the proce
 nothing and lose what is known: the runtime says in `/readyz` what is missing, goes on trying, and resumes.
 Only a defect of our own ends it.
 
-Nothing is allocated before every kind that is served has been listed once. Half a picture would show devices
-as free that are not, and taints as absent that are there.
+Nothing is allocated before this operator is the only one that decides (`controller.leading`), and before every kind
+that is served has been listed once. Half a picture would show devices as free that are not, and taints as absent that
+are there.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, PodUse, pod_use
 from dra_operator.controller.desk import Effect
 from dra_operator.controller.health import HealthServer
+from dra_operator.controller.leading import Leading
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
@@ -116,8 +118,14 @@ class Runtime:
             settle=settle,
             clock=clock,
         )
+        self._leading = Leading(settings, access, clock=clock, backoff=backoff)
+        self.metrics.leading.set_function(lambda: self._leading.is_leader)
         self._health = HealthServer(
-            settings.listen, stuck=self.stuck, unready=self.unready, metrics=self.metrics.text
+            settings.listen,
+            stuck=self.stuck,
+            unready=self.unready,
+            following=self._leading.following,
+            metrics=self.metrics.text,
         )
         self._reports = Reports(settings.event_refresh_seconds)
         self._session: ApiSession | None = None
@@ -164,12 +172,16 @@ class Runtime:
             log.warning(messages.PASS_LATE)
         # What the last pass handed over reaches the writer before the writer closes.
         await asyncio.sleep(0)
-        if self._writer is not None and (left := await self._writer.drain(drain)):
+        # One that is no longer the one that decides must not write.
+        if self._writer is not None and (
+            left := await self._writer.drain(0 if self._leading.lost else drain)
+        ):
             log.warning(messages.DRAINED, writes=left)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._session is not None:
+            await self._leading.give_up()
             await self._session.close()
         await self._health.stop()
         log.info(messages.STOPPED)
@@ -188,6 +200,10 @@ class Runtime:
         error = task.exception()
         if error is None and task.get_name().endswith(" connect"):
             return
+        if error is None and self._leading.lost:
+            self._crashed = messages.LEASE_LOST
+            self._on_crash()
+            return
         self._crashed = f"{task.get_name()} ended: {error!r}"
         log.critical(messages.CRASHED, task=task.get_name(), exc_info=error)
         self._on_crash()
@@ -196,7 +212,10 @@ class Runtime:
     # -------------------------------------------------------------------------------------------------
 
     async def _connect(self) -> None:
-        """Find out what is served, watch it, and let decisions begin when everything has been listed."""
+        """Become the one that decides, find out what is served, watch it, and begin when everything has been listed."""
+        assert self._session is not None
+        await self._leading.win(self._session)
+        self._spawn("lease", self._leading.keep())
         failures = 0
         while True:
             wait = REDISCOVER_SECONDS
@@ -219,11 +238,11 @@ class Runtime:
             server=self._access.server,
             **{name: kind.api_version for name, kind in found.items()},
         )
-        assert self._session is not None
         self._writer = Writer(
             self._session,
             found["ResourceClaim"],
             self._take_outcome,
+            permit=self._leading.permit,
             concurrency=self._settings.write_concurrency,
             timeout=self._settings.request_timeout_seconds,
         )
@@ -316,9 +335,9 @@ class Runtime:
                 self._loop.open()
 
     def _report_forbidden(self, now: float) -> None:
-        """Say on an object of the operator's own what it is not permitted to read."""
-        for name, reflector in self._reflectors.items():
-            error = reflector.forbidden
+        """Say on an object of the operator's own what it is not permitted to do."""
+        errors = {name: reflector.forbidden for name, reflector in self._reflectors.items()}
+        for name, error in (errors | {"Lease": self._leading.forbidden}).items():
             if error is None:
                 self._reports.clear(name)
                 continue
@@ -403,8 +422,10 @@ class Runtime:
         """Return why the operator cannot do its work, for `/readyz`; empty while it can."""
         if self._stopping:
             return ["stopping"]
-        reasons = self.stuck()
-        if self._trouble is not None:
+        reasons = self.stuck() + self._leading.unready()
+        if self._leading.stands_by:
+            return reasons
+        if self._trouble is not None and not reasons:
             reasons.append(self._trouble)
         for name, reflector in self._reflectors.items():
             reasons.extend(self._unready(name, reflector))
@@ -433,6 +454,7 @@ class Runtime:
         """Return a few facts for Kopf's probe."""
         return {
             "ready": not self.unready(),
+            "leading": self._leading.is_leader,
             "pass": self._passes.desk.number,
             "objects": {name: len(reflector) for name, reflector in self._reflectors.items()},
         }

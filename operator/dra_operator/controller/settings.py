@@ -83,6 +83,29 @@ class Settings(BaseSettings):
         description="Where Kopf answers its own liveness probe, in addition to `/healthz`. Empty: nowhere.",
         json_schema_extra={"allowed": "a URL, for example http://0.0.0.0:8081/healthz"},
     )
+    leader_election: Literal["lease", "none"] = Field(
+        "lease",
+        description="How several operators of a cluster agree which one decides. `lease`: the one that holds the Lease "
+        "`dra-operator`. `none`: not at all, so that there must never be two.",
+    )
+    lease_namespace: str = Field(
+        "",
+        description="Namespace of the Lease; the same for all operators of a cluster. Empty: that of the pod, outside "
+        "a pod that of the kubeconfig's context.",
+        json_schema_extra={"allowed": "a name"},
+    )
+    lease_identity: str = Field(
+        "",
+        description="What the operator is called in the Lease. Two must never share it; one that is started anew "
+        "under the same takes over at once. Empty: the name of the host and a random part.",
+        json_schema_extra={"allowed": "a name"},
+    )
+    lease_seconds: int = Field(
+        15,
+        ge=3,
+        le=600,
+        description="How long after the last renewal of the Lease another operator takes over.",
+    )
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="How log lines look. `auto`: for people at a terminal, JSON elsewhere."
     )

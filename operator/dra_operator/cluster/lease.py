@@ -1,0 +1,234 @@
+"""The Lease: of several operators of a cluster, the one that decides.
+
+Two operators that decide at once give one device to two claims, and nothing at the API server stops them, since each
+write speaks of one claim alone. So one holds a Lease of coordination.k8s.io and the others wait. The terms are
+client-go's: the holder renews every two seconds and another may take over fifteen seconds after the last renewal that
+it has seen, by a clock of its own, so that nobody's time of day matters.
+
+The holder counts from the moment at which it sent the last renewal that was answered, and stops writing after ten of
+the fifteen seconds: `permit` holds a write up until the Lease is renewed. An API server that was away is therefore no
+reason to end: nobody else could take the Lease there, and the first renewal afterwards says so. What was sent before
+and is stored later is what the next holder has a fence against (`controller.fence`).
+
+An operator that is started anew under the same identity, as a container is in its pod, takes the Lease at once: the one
+before it is dead. Two that live under one identity tell themselves apart by the time at which they acquired it.
+Source: docs/kopf.md, 1.12; k8s.io/client-go/tools/leaderelection.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+
+log = structlog.get_logger(__name__)
+
+LEASE_NAME: Final = "dra-operator"
+_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+Body = dict[str, Any]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Lease:
+    """The Lease of all operators of a cluster, as one of them sees it; `identity` is its name there.
+
+    `seconds` is how long it lasts without a renewal. `clock` is monotonic, in seconds; `wall` tells the time of day in
+    UTC, which stands in the Lease for people.
+    """
+
+    def __init__(
+        self,
+        session: ApiSession,
+        namespace: str,
+        identity: str,
+        *,
+        seconds: int,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = _now,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.name = f"{namespace}/{LEASE_NAME}"
+        """Namespace and name, as texts have them."""
+        self.identity = identity
+        self.holder = ""
+        """Who held it when it was last read; empty for nobody."""
+        self.period = seconds * 2 / 15
+        """Seconds from one renewal, or one attempt to take it, to the next."""
+        self.won = False
+        """Whether it has become ours; once lost it does not again."""
+        self._session = session
+        self._path = _PATH.format(namespace=namespace)
+        self._namespace = namespace
+        self._seconds = seconds
+        self._clock = clock
+        self._wall = wall
+        self._sleep = sleep
+        self._body: Body = {}
+        """The Lease as it was last read or written; empty if there was none."""
+        self._free_at = 0.0
+        """When whoever holds it may be taken for dead, by the clock."""
+        self._permitted_until = 0.0
+        self._acquired = ""
+        self._renewed = asyncio.Event()
+
+    # --- for writes
+    # -------------------------------------------------------------------------------------------------
+
+    @property
+    def valid(self) -> bool:
+        """Whether nobody else can hold it now."""
+        return self.won and self._clock() < self._permitted_until
+
+    async def permit(self) -> None:
+        """Wait until something may be written: at once while the Lease is valid, for ever when it is lost."""
+        while not self.valid:
+            self._renewed.clear()
+            await self._renewed.wait()
+
+    @property
+    def overdue(self) -> float:
+        """For how many seconds it has been held without being valid; 0 while it is, or is not ours."""
+        return max(0.0, self._clock() - self._permitted_until) if self.won else 0.0
+
+    # --- for its life
+    # -----------------------------------------------------------------------------------------------
+
+    async def take(self) -> bool:
+        """Take it if it is free; return whether it is ours now. Raises ApiError, ApiUnreachable."""
+        sent = self._clock()
+        found = await self._read()
+        self._observe(found)
+        if self.holder not in ("", self.identity) and self._clock() < self._free_at:
+            return False
+        acquired = _micro_time(self._wall())
+        spec = (found or {}).get("spec") or {}
+        transitions = spec.get("leaseTransitions") or 0
+        if found is not None and spec.get("holderIdentity") != self.identity:
+            transitions += 1
+        terms = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self._seconds,
+            "acquireTime": acquired,
+            "renewTime": acquired,
+            "leaseTransitions": transitions,
+        }
+        try:
+            await self._write(found, terms)
+        except ApiError as error:
+            if error.status == 409:
+                return False
+            raise
+        self._acquired = acquired
+        self.won = True
+        self._extend(sent)
+        return True
+
+    async def keep(self) -> None:
+        """Renew it until somebody else holds it, which is when this returns."""
+        late = False
+        while True:
+            await self._sleep(self.period)
+            try:
+                if not await self._renew():
+                    self.won = False
+                    return
+            except (ApiError, ApiUnreachable) as error:
+                if not late and not self.valid:
+                    late = True
+                    log.warning("lease not renewed, writes wait", lease=self.name, why=str(error))
+                continue
+            if late:
+                late = False
+                log.info("lease renewed, writes go on", lease=self.name)
+
+    async def give_up(self) -> None:
+        """Let the next one take it at once. Nothing may be on its way any more that needs it."""
+        if not self.won:
+            return
+        self.won = False
+        terms = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": _micro_time(self._wall())}
+        try:
+            await self._write(self._body, terms)
+        except (ApiError, ApiUnreachable) as error:
+            log.info("lease not given up", lease=self.name, why=str(error))
+
+    async def _renew(self) -> bool:
+        """Renew it; return whether it is still ours. Raises ApiError, ApiUnreachable."""
+        sent = self._clock()
+        terms = {"renewTime": _micro_time(self._wall())}
+        try:
+            await self._write(self._body, terms)
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+            # Written by somebody else, or by a renewal of ours that got no answer; or deleted by somebody.
+            found = await self._read()
+            if found is None and self.valid:
+                await self._write(None, {**self._body["spec"], **terms})
+            elif found is not None and self._is_ours(found):
+                await self._write(found, terms)
+            else:
+                self._observe(found)
+                return False
+        self._extend(sent)
+        return True
+
+    def _extend(self, sent: float) -> None:
+        """Count from the moment at which what was answered now was sent."""
+        self._permitted_until = sent + self._seconds * 2 / 3
+        self._renewed.set()
+
+    def _is_ours(self, found: Body) -> bool:
+        spec = found.get("spec") or {}
+        return bool(spec.get("holderIdentity") == self.identity and spec.get("acquireTime") == self._acquired)
+
+    def _observe(self, found: Body | None) -> None:
+        """Note who holds it. Whoever renews it is alive; one that is deleted lasts as long as if it were not."""
+        if found is None:
+            return
+        metadata, spec = found["metadata"], found.get("spec") or {}
+        known = (self._body.get("metadata") or {}).get("resourceVersion")
+        if metadata["resourceVersion"] != known:
+            self._free_at = self._clock() + (spec.get("leaseDurationSeconds") or self._seconds)
+        self.holder = spec.get("holderIdentity") or ""
+        self._body = found
+
+    async def _read(self) -> Body | None:
+        """Return it, or None if there is none."""
+        try:
+            return await self._request("GET", f"{self._path}/{LEASE_NAME}")
+        except ApiError as error:
+            if error.status == 404 and error.is_status:
+                return None
+            raise
+
+    async def _write(self, found: Body | None, terms: Body) -> None:
+        """Store it with other terms, in place of the one that was found."""
+        method, path = ("PUT", f"{self._path}/{LEASE_NAME}") if found else ("POST", self._path)
+        body = found or {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"namespace": self._namespace, "name": LEASE_NAME},
+        }
+        spec = {**(body.get("spec") or {}), **terms}
+        self._body = await self._request(method, path, {**body, "spec": spec})
+        self.holder = self._body["spec"].get("holderIdentity") or ""
+
+    async def _request(self, method: str, path: str, body: Body | None = None) -> Body:
+        # There is time for another one while the Lease is valid.
+        answer = await self._session.request(method, path, body=body, timeout=self._seconds / 3)
+        if answer.get("kind") != "Lease":
+            raise ApiUnreachable(f"{method} {path}: the answer is no Lease")
+        return answer
+
+
+def _micro_time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

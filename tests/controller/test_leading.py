@@ -1,0 +1,181 @@
+"""Of several operators one decides: who, what the others do meanwhile, and what each of them says."""
+
+import aiohttp
+import pytest
+from structlog.testing import capture_logs
+
+from cluster import Operator, claim
+from holding_proxy import HoldingProxy
+
+
+@pytest.fixture
+async def proxy(cluster):
+    """A proxy before the API server, which holds back what a test says."""
+    async with HoldingProxy(cluster.server.url) as proxy:
+        yield proxy
+        cluster.server.faults.cut_watches()
+
+
+@pytest.fixture
+async def start(cluster, gpu):
+    """Start operators by identity; all are stopped at the end."""
+    started = []
+
+    async def begin(identity, url=None, **settings):
+        started.append(await Operator(url or cluster.server.url, identity, **settings).start())
+        return started[-1]
+
+    yield begin
+    for operator in started:
+        await operator.runtime.close()
+
+
+async def ask(operator, path):
+    """Return what an operator answers."""
+    url = f"http://{operator.runtime.address}{path}"
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return response.status, await response.text()
+
+
+def leading(operator):
+    """Return the metric."""
+    lines = operator.runtime.metrics.text().decode().splitlines()
+    return next(line for line in lines if line.startswith("dra_operator_leading "))
+
+
+def lease(cluster):
+    """Return who holds the Lease."""
+    return cluster.server.get("Lease", "dra-operator", "default")["spec"].get("holderIdentity")
+
+
+async def test_second_operator_stands_by_and_says_so(cluster, start):
+    """It is ready, since all is as it should be; it watches nothing, and /leaderz names the one that decides."""
+    first = await (await start("first")).ready()
+    watches = cluster.server.requests["watch ResourceClaim"]
+    second = await start("second")
+    await cluster.until(lambda: not second.runtime.unready(), "standing by")
+    cluster.put(claim())
+    await cluster.allocated()
+
+    assert (await ask(first, "/leaderz"), leading(first)) == ((200, "ok\n"), "dra_operator_leading 1.0")
+    assert await ask(second, "/readyz") == (200, "ok\n")
+    assert await ask(second, "/leaderz") == (
+        503,
+        "standing by: first holds the Lease default/dra-operator\n",
+    )
+    assert leading(second) == "dra_operator_leading 0.0"
+    assert cluster.server.requests["watch ResourceClaim"] == watches
+    assert (first.runtime.summary()["leading"], second.runtime.summary()["leading"]) == (True, False)
+
+
+async def test_operator_that_stops_hands_over(cluster, start):
+    """The next one decides at once, not when the Lease is over."""
+    first = await (await start("first")).ready()
+    second = await start("second")
+    await cluster.until(lambda: not second.runtime.unready())
+    await first.runtime.close()
+    assert lease(cluster) is None
+    cluster.put(claim())
+
+    assert await cluster.allocated() == ["gpu-0"]
+    assert lease(cluster) == "second"
+
+
+async def test_operator_that_is_killed_is_followed_when_its_lease_is_over(cluster, start):
+    """Three seconds here, fifteen by default."""
+    first = await (await start("first")).ready()
+    second = await start("second")
+    await first.kill()
+    cluster.put(claim())
+    assert cluster.devices() == []
+
+    assert await cluster.allocated() == ["gpu-0"]
+    assert (lease(cluster), leading(second)) == ("second", "dra_operator_leading 1.0")
+
+
+async def test_operator_that_was_followed_ends_and_writes_nothing_any_more(cluster, proxy, start):
+    """What it has decided while it was cut off stays with it, and what it had sent is refused when it arrives."""
+    cut_off = []
+    proxy.holds = lambda request: (
+        bool(cut_off) or (request.method == "PATCH" and request.path.endswith("/status"))
+    )
+    first = await (await start("first", url=proxy.url, drain_seconds=30)).ready()
+    cluster.put(claim("early", creationTimestamp="2026-01-02T00:00:00Z"))
+    await cluster.until(lambda: len(proxy.held) == 1, "the allocation")
+    cut_off.append(True)
+    await (await start("second")).ready()
+    cluster.put(claim("late", creationTimestamp="2026-01-01T00:00:00Z"))
+    with capture_logs() as logs:
+        await cluster.until(lambda: cluster.devices("late") or cluster.devices("early"), "one", 10)
+        cut_off.clear()
+        proxy.holds = lambda _: False
+        await proxy.let_through()
+        await cluster.until(lambda: first.crashed, "the end of the first", 10)
+    await first.runtime.close()
+
+    assert sorted([cluster.devices("early"), cluster.devices("late")]) == [[], ["gpu-0"]]
+    assert first.runtime.stuck() == ["lease lost"]
+    lost = [line for line in logs if line["event"] == "lease lost"]
+    assert [(line["log_level"], line["holder"]) for line in lost] == [("critical", "second")]
+    assert lease(cluster) == "second"
+
+
+async def test_api_server_that_is_away_for_long_ends_nobody(cluster, start):
+    """Writes wait until the Lease is renewed, and go on then, since nobody else could take it."""
+    operator = await (await start("first")).ready()
+    fault = cluster.server.faults.answer(503, times=None, kind="Lease")
+    with capture_logs() as logs:
+        await cluster.until(operator.runtime.unready, "the end of its time")
+        assert operator.runtime.unready()[0].startswith(
+            "the Lease default/dra-operator could not be renewed; nothing"
+        )
+        assert (await ask(operator, "/leaderz"))[0] == 503
+        cluster.put(claim())
+        await cluster.stays(lambda: not cluster.claim()["metadata"].get("finalizers"))
+
+        fault.times = 0
+        assert await cluster.allocated() == ["gpu-0"]
+
+    assert [line["event"] for line in logs if line["event"].startswith("lease ")] == [
+        "lease not renewed, writes wait",
+        "lease renewed, writes go on",
+    ]
+    assert not operator.crashed
+
+
+async def test_right_that_is_missing_is_named(cluster, start):
+    """In /readyz, in an Event about the operator, and until it is granted."""
+    message = 'leases.coordination.k8s.io "dra-operator" is forbidden: User "x" cannot get resource "leases"'
+    fault = cluster.server.faults.answer(403, times=None, kind="Lease", message=message)
+    operator = await start("first")
+    expected = f"not permitted to get leases: {message}"
+    await cluster.until(lambda: operator.runtime.unready() == [expected])
+    assert await ask(operator, "/leaderz") == (503, f"{expected}\n")
+    await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))
+
+    fault.times = 0
+    await operator.ready()
+
+
+async def test_namespace_that_does_not_exist_is_named(cluster, start):
+    """Not ready, with the words of the API server."""
+    operator = await start("first", lease_namespace="nowhere")
+
+    await cluster.until(lambda: 'namespaces "nowhere" not found' in "".join(operator.runtime.unready()))
+
+
+async def test_without_leader_election_there_is_no_lease(cluster, start):
+    """Whoever says `none` decides at once."""
+    operator = await (await start("first", leader_election="none")).ready()
+
+    assert cluster.server.get("Lease", "dra-operator", "default") is None
+    assert (await ask(operator, "/leaderz"), leading(operator)) == ((200, "ok\n"), "dra_operator_leading 1.0")
+
+
+async def test_identity_is_that_of_the_host_where_none_is_given(cluster, start):
+    """With a part at random, so that two on one host are two."""
+    await (await start("")).ready()
+
+    host, _, part = lease(cluster).rpartition("_")
+    assert host
+    assert len(part) == 36
