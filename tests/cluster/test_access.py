@@ -227,6 +227,42 @@ class TestKubeconfig:
         with pytest.raises(AccessError, match=r"no kubeconfig at .*/none .*; set --kubeconfig"):
             load_access(str(tmp_path / "none"), environ=NOBODY)
 
+    @pytest.mark.parametrize("text", ["hello", "[]", "contexts: 5", "contexts: [5]"])
+    def test_what_is_no_kubeconfig_is_called_so(self, tmp_path, text):
+        """YAML of another sort is told in words, not in those of an exception of Python."""
+        path = tmp_path / "other"
+        path.write_text(text)
+
+        with pytest.raises(AccessError, match=r"kubeconfig .*/other: what is in it is no kubeconfig$"):
+            load_access(str(path), environ=NOBODY)
+
+    @pytest.mark.parametrize(
+        ("context", "current", "message"),
+        [
+            ("prod", "here", 'has no context "prod"; it has "here"'),
+            (None, "prod", 'has no context "prod"; it has "here"'),
+            (None, "", 'names no current context; set --context; it has "here"'),
+        ],
+        ids=["flag", "file", "none"],
+    )
+    def test_a_context_that_is_not_there_is_told_with_those_that_are(
+        self, kubeconfig, context, current, message
+    ):
+        """Whoever mistypes it sees what to write."""
+        path = Path(kubeconfig())
+        path.write_text(path.read_text().replace("current-context: here", f"current-context: '{current}'"))
+
+        with pytest.raises(AccessError, match=f"{message}$"):
+            load_access(str(path), context)
+
+    def test_a_file_without_contexts_is_told(self, tmp_path):
+        """There is nothing to choose from."""
+        path = tmp_path / "config"
+        path.write_text("{apiVersion: v1, kind: Config}")
+
+        with pytest.raises(AccessError, match=r"names no current context; set --context; it has none$"):
+            load_access(str(path))
+
     @pytest.mark.parametrize("text", ["", "{}", "[]", "{", "contexts: 5"])
     def test_broken_file_is_an_access_error(self, tmp_path, text):
         """Whatever is wrong with a file, the error names it."""

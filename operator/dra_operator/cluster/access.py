@@ -13,6 +13,7 @@ up new certificates as they come.
 import contextlib
 import datetime as dt
 import ipaddress
+import json
 import os
 import ssl
 import threading
@@ -204,10 +205,15 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
     # The loaders let whatever a broken file provokes through: ConfigException, OSError, YAML and key errors.
     try:
         merged: Any = KubeConfigMerger(paths)  # type: ignore[no-untyped-call]
+        contexts = [entry.value["name"] for entry in merged.config.value["contexts"]] if merged.config else []
+    except (TypeError, AttributeError, KeyError) as error:
+        # What the file holds is YAML, but not what the merger takes for granted; its words are Python's.
+        raise AccessError(f"kubeconfig {paths}: what is in it is no kubeconfig") from error
     except Exception as error:
         raise AccessError(f"kubeconfig {paths}: {error}") from error
     if merged.config is None:
         raise AccessError(f"no kubeconfig at {paths} and no service account of a pod; set --kubeconfig")
+    _check_context(paths, context or merged.config.value.get("current-context"), contexts)
     configuration = Configuration()
     try:
         loader: Any = KubeConfigLoader(  # type: ignore[no-untyped-call]
@@ -238,6 +244,15 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
         files=not by_exec,
         explicit_proxy="proxy-url" in cluster,
     )
+
+
+def _check_context(paths: str, wanted: str | None, names: list[str]) -> None:
+    """Raise AccessError where no context is meant, or one that is not there, with those that are."""
+    there = f"it has {', '.join(map(json.dumps, names))}" if names else "it has none"
+    if not wanted:
+        raise AccessError(f"kubeconfig {paths}: names no current context; set --context; {there}")
+    if wanted not in names:
+        raise AccessError(f"kubeconfig {paths}: has no context {json.dumps(wanted)}; {there}")
 
 
 def _user(users: list[Any], name: str | None) -> dict[str, Any]:
