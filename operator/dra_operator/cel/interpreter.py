@@ -234,15 +234,12 @@ class _Evaluation:
         values = []
         for index, element in enumerate(step.elements):
             value = self.value(element)
-            if isinstance(value, CelError):
-                return value
             if index in step.optional:
                 value = _content(value, "list element")
-                if isinstance(value, CelError):
-                    return value
-                if value is MISSING:
-                    continue
-            values.append(value)
+            if isinstance(value, CelError):
+                return value
+            if value is not MISSING:
+                values.append(value)
         return tuple(values)
 
     def _map(self, step: MakeMap) -> Any:
@@ -252,32 +249,28 @@ class _Evaluation:
             if isinstance(key, CelError):
                 return key
             value = self.value(value_step)
-            if isinstance(value, CelError):
-                return value
             if optional:
                 value = _content(value, f"entry '{key_text(key)}'")
-                if isinstance(value, CelError):
-                    return value
-                if value is MISSING:
-                    made.drop(key)
-                    continue
-            made.put(key, value)
+            if isinstance(value, CelError):
+                return value
+            if value is MISSING:
+                made.drop(key)
+            else:
+                made.put(key, value)
         return made
 
     def _message(self, step: MakeMessage) -> Any:
         fields: dict[str, Any] = {}
         for name, value_step, optional in step.fields:
             value = self.value(value_step)
-            if isinstance(value, CelError):
-                return value
             if optional:
                 value = _content(value, f"entry '{name}'")
-                if isinstance(value, CelError):
-                    return value
-                if value is MISSING:
-                    fields.pop(name, None)
-                    continue
-            fields[name] = value
+            if isinstance(value, CelError):
+                return value
+            if value is MISSING:
+                fields.pop(name, None)
+            else:
+                fields[name] = value
         try:
             return make_message(step.name, fields)
         except CelError as error:
@@ -313,7 +306,9 @@ class _Evaluation:
 
 
 def _content(value: Any, place: str) -> Any:
-    """Return what a value behind a `?` holds, MISSING if that is nothing, or an error if it is not optional."""
+    """Return what a value behind a `?` holds, MISSING if that is nothing, or an error, as where it is not optional."""
+    if isinstance(value, CelError):
+        return value
     if type(value) is Optional_:
         return value.value
     return runtime_error(f"cannot initialize optional {place} from non-optional value {key_text(value)}")

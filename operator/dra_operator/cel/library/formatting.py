@@ -5,7 +5,7 @@ grouped by commas in `%f`, and the number in `%.3e` is a width. Source: cel-go `
 golang.org/x/text/message.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -175,15 +175,9 @@ def format_text(text: str, arguments: tuple[Any, ...]) -> str:
 
 def _written(pieces: Iterator[Piece], arguments: tuple[Any, ...]) -> str:
     remaining = iter(arguments)
-    result: list[str] = []
-    length = 0
-    for piece in pieces:
-        part = piece if isinstance(piece, str) else _write(piece, next(remaining))
-        length += len(part)
-        if length > LONGEST_TEXT:
-            raise cost_exceeded()
-        result.append(part)
-    return "".join(result)
+    return "".join(
+        _limited(piece if isinstance(piece, str) else _write(piece, next(remaining)) for piece in pieces)
+    )
 
 
 def _write(clause: Clause, value: Any) -> str:
@@ -226,7 +220,8 @@ def _ordered(value: CelMap) -> list[tuple[Any, Any]]:
     return sorted(value.items(), key=lambda entry: _key(entry[0]))
 
 
-def _limited(parts: Any) -> list[str]:
+def _limited(parts: Iterable[str]) -> list[str]:
+    """Return the parts. Raises CelError as soon as they are too long together."""
     result: list[str] = []
     length = 0
     for part in parts:

@@ -16,7 +16,7 @@ _HEX_FLOAT: Final = re.compile(
 )
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _SPECIAL: Final = {"inf": "inf", "infinity": "inf", "nan": "nan"}
-_ESCAPES: Final = {
+ESCAPES: Final = {
     "\a": "\\a",
     "\b": "\\b",
     "\f": "\\f",
@@ -27,6 +27,7 @@ _ESCAPES: Final = {
     "\\": "\\\\",
     '"': '\\"',
 }
+"""How characters are written in a literal, of Go and of CEL alike, that have an escape of their own."""
 _LONGEST_NUMBER: Final = 4000  # Python refuses to read a whole number of more than 4300 digits
 
 
@@ -97,7 +98,7 @@ def parse_integer(text: str) -> int | None:
 
 def quote(text: str) -> str:
     """Return `text` in double quotes, as `strconv.Quote` writes it."""
-    return '"' + "".join(_ESCAPES.get(each) or _escaped(each) for each in text) + '"'
+    return '"' + "".join(ESCAPES.get(each) or _escaped(each) for each in text) + '"'
 
 
 def _escaped(character: str) -> str:

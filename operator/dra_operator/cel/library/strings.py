@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.library.golang import ESCAPES
 from dra_operator.cel.library.limits import check_length
 from dra_operator.cel.qualify import key_text
 
@@ -19,19 +20,7 @@ _SPACE: Final = (
 )
 _LOWER: Final = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 _UPPER: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_QUOTED: Final = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_QUOTED: Final = str.maketrans(ESCAPES)
 
 
 def _out_of_range(position: int) -> CelError:
