@@ -122,3 +122,46 @@ def test_the_module_is_the_command():
     )
 
     assert result.stdout == f"dra-operator {__version__}\n"
+
+
+FULL = "/dev/full"
+
+
+@pytest.mark.skipif(not os.path.exists(FULL), reason=f"needs {FULL}")  # noqa: PTH110 - no path of ours
+class TestAFullDisk:
+    """What nobody can write is told in one line, with an exit code that is no answer."""
+
+    @pytest.fixture
+    def written(self, tmp_path):
+        """Run a command on a scenario file, its stdout on a full disk, and return the exit code and stderr."""
+        (tmp_path / "rows").write_text('{"name": "a", "expression": "true"}\n')
+        (tmp_path / "claim.yaml").write_text("")
+
+        def run(*arguments):
+            with open(FULL, "wb") as full:  # noqa: PTH123
+                done = subprocess.run(
+                    [sys.executable, "-m", "dra_operator", *arguments],
+                    cwd=tmp_path,
+                    stdout=full,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    check=False,
+                )
+            return done.returncode, done.stderr
+
+        return run
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [("cel", "check", "true"), ("config",), ("simulate", "-f", "claim.yaml", "-o", "yaml")],
+        ids=["cel check", "config", "simulate"],
+    )
+    def test_stdout_is_named(self, written, arguments):
+        """There is no file that could be."""
+        assert written(*arguments) == (2, "error: stdout: No space left on device\n")
+
+    @pytest.mark.parametrize("arguments", [("cel", "cases", "rows"), ("replay", "rows")])
+    def test_what_is_written_is_named_not_what_is_read(self, written, arguments):
+        """Nothing is wrong with the input."""
+        assert written(*arguments) == (2, "stdout: No space left on device\n")
+        assert written(*arguments, "--out", FULL) == (2, f"{FULL}: No space left on device\n")

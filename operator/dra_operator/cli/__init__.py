@@ -12,4 +12,13 @@ def main() -> None:
     # Typer is imported here for the same reason.
     from dra_operator.cli.commands import app  # noqa: PLC0415
 
-    sys.exit(app())
+    try:
+        sys.exit(app())
+    except OSError as error:
+        from dra_operator.cli.lines import NO_ROOM  # noqa: PLC0415
+
+        if error.errno not in NO_ROOM:
+            raise
+        sys.stderr.write(f"error: {error.filename or 'stdout'}: {error.strerror}\n")
+        # 1 is an answer, of `simulate` and `cel check` for example.
+        sys.exit(2)

@@ -23,7 +23,7 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
-from dra_operator.cli.lines import UNREADABLE, end, opened, why
+from dra_operator.cli.lines import UNREADABLE, blamed, end, opened, why
 from dra_operator.cli.verdict import Refusal, Verdict, plain, refusal, show, verdict
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def cases(file: Path, out: Path | None) -> None:
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
     except UNREADABLE as error:
-        _unusable(f"{file}: {why(error)}")
+        _unusable(f"{blamed(error, file, out)}: {why(error)}")
     end(counts, "no cases")
 
 

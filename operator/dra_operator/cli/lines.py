@@ -4,6 +4,7 @@ Light on purpose: `cel check` loads it, and has to start at once.
 Source: docs/cli.md, "All commands".
 """
 
+import errno
 import gzip
 import sys
 import zlib
@@ -17,6 +18,9 @@ import click
 
 UNREADABLE: Final = (OSError, EOFError, zlib.error)
 """What reading a file may raise; the last two where what is packed is cut short or garbled."""
+
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+"""What writing says where the disk is full, read-only or broken: no defect of ours, so no traceback."""
 
 
 @contextmanager
@@ -39,6 +43,13 @@ def opened(path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
 def why(error: BaseException) -> str:
     """Return why a file cannot be read or written, without the name of the file."""
     return str(getattr(error, "strerror", None) or error)
+
+
+def blamed(error: BaseException, read: Path, written: Path | None) -> Path | str:
+    """Return which file an error of a command that reads one and writes one is about."""
+    if isinstance(error, OSError) and (error.errno in NO_ROOM or error.filename == str(written)):
+        return written or "stdout"
+    return read
 
 
 def end(counts: Counter[str], nothing: str) -> None:

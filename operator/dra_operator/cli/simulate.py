@@ -79,7 +79,7 @@ def simulate(
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
     except OSError as error:
-        _say([f"error: {out}: {why(error)}"])
+        _say([f"error: {out or 'stdout'}: {why(error)}"])
         raise typer.Exit(2) from None
     counts = Counter(outcome.state for outcome in decided)
     _say([", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]) or "no claims"])

@@ -91,7 +91,7 @@ def snapshot(
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
     except OSError as error:
-        refuse(f"{out}: {why(error)}")
+        refuse(f"{out or 'stdout'}: {why(error)}")
     for note in taken.notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(_summary(bodies), err=True)
