@@ -49,7 +49,6 @@ from dra_operator.cel.types import (
     optional_of,
     parameter,
     shown,
-    type_of,
     unwrapped_optional,
 )
 from dra_operator.cel.unify import Mapping, assign, assign_all, most_general, settled, substituted
@@ -496,4 +495,3 @@ _CHECKS: Final[dict[type, Any]] = {
     Struct: _Checker.check_struct,
     Comprehension: _Checker.check_comprehension,
 }
-__all__ = ["Checked", "check", "qualified_name", "shown", "type_of"]

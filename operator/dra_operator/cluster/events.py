@@ -110,9 +110,7 @@ class EventRecorder:
     def __init__(
         self,
         session: ApiSession,
-        component: str = COMPONENT,
         *,
-        instance: str = COMPONENT,
         busy: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
@@ -130,8 +128,6 @@ class EventRecorder:
         self.forbidden: ApiError | None = None
         """The last refusal for lack of permission, until one is permitted again."""
         self._session = session
-        self._component = component
-        self._instance = instance
         self._busy = busy
         self._clock = clock
         self._wall = wall
@@ -357,9 +353,9 @@ class EventRecorder:
             "count": entry.count,
             "firstTimestamp": entry.first,
             "lastTimestamp": entry.last,
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
-            "reportingInstance": self._instance,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": COMPONENT,
         }
 
     def _now(self) -> str:
