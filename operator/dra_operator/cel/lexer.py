@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from dra_operator.cel.errors import CelError, compile_error
-from dra_operator.cel.tables import END, Tables
+from dra_operator.cel.tables import Tables
 
 Token: TypeAlias = tuple[str, int]
 """The text of a token and its position."""
@@ -114,6 +114,3 @@ class Lexer:
 def unexpected(token: Token) -> CelError:
     """Return the error of a token that cannot stand where it stands."""
     return compile_error(f"Syntax error: mismatched input '{token[0] or '<EOF>'}'", token[1])
-
-
-__all__ = ["END", "Lexer", "Search", "Token", "unexpected"]

@@ -298,15 +298,3 @@ def _list_attribute(values: tuple[Any, ...]) -> AttributeValue:
             )
     items = tuple(map(str, values)) if kind is Semver else values
     return AttributeValue(name, items)  # type: ignore[arg-type]
-
-
-__all__ = [
-    "CelError",
-    "DerivedAttributeProgram",
-    "Program",
-    "Selector",
-    "checked",
-    "compile_derived_attribute",
-    "compile_program",
-    "compile_selector",
-]

@@ -11,14 +11,13 @@ from typing import Any
 
 from dra_operator.sim import errors
 from dra_operator.sim.errors import FieldError
-from dra_operator.sim.resources import Resource, resource_of
+from dra_operator.sim.resources import NAMESPACES, Resource
 from dra_operator.sim.store import Store
 
 Body = Mapping[str, Any]
 
 LABEL = "resource.kubernetes.io/admin-access"
 _WHY = f"admin access to devices requires the `{LABEL}: true` label on the containing namespace"
-_NAMESPACES = resource_of("Namespace")
 
 
 class AdminAccess(Enum):
@@ -29,7 +28,7 @@ class AdminAccess(Enum):
 
 
 def _permitted(store: Store, namespace: str) -> bool:
-    stored = store.get(_NAMESPACES, "", namespace)
+    stored = store.get(NAMESPACES, "", namespace)
     return stored is not None and (stored.body["metadata"].get("labels") or {}).get(LABEL) == "true"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from dra_operator.sim import errors, schema, strategy, validation, views
 from dra_operator.sim.admission import AdminAccess, admit_create, admit_status
 from dra_operator.sim.objects import Stored
-from dra_operator.sim.resources import RESOURCES, Resource, resource_of
+from dra_operator.sim.resources import NAMESPACES, RESOURCES, Resource
 from dra_operator.sim.selectors import Test
 from dra_operator.sim.store import Store
 
@@ -168,10 +168,9 @@ class Registry:
     def _check_namespace_is_there(self, target: Target, name: str) -> None:
         if not target.resource.namespaced:
             return
-        namespaces = resource_of("Namespace")
-        namespace = self.store.get(namespaces, "", target.namespace)
+        namespace = self.store.get(NAMESPACES, "", target.namespace)
         if namespace is None:
-            raise errors.not_found(namespaces, target.namespace)
+            raise errors.not_found(NAMESPACES, target.namespace)
         if "deletionTimestamp" in namespace.body["metadata"]:
             why = (
                 f"unable to create new content in namespace {target.namespace} because it is being terminated"
@@ -407,8 +406,7 @@ class Registry:
 
     def release_namespace(self, namespace: str) -> None:
         """Remove a namespace that is being deleted, once nothing is left in it."""
-        namespaces = resource_of("Namespace")
-        stored = self.store.get(namespaces, "", namespace) if namespace else None
+        stored = self.store.get(NAMESPACES, "", namespace) if namespace else None
         if stored is None or "deletionTimestamp" not in stored.body["metadata"]:
             return
         held = any(
@@ -417,7 +415,7 @@ class Registry:
             if resource.namespaced
         )
         if not held and not stored.body["metadata"].get("finalizers"):
-            self.store.remove(namespaces, stored)
+            self.store.remove(NAMESPACES, stored)
 
     # --- decoding ---------------------------------------------------------------------------------------------------
 

@@ -149,11 +149,7 @@ RESOURCES: tuple[Resource, ...] = (
     ),
 )
 """What Kubernetes 1.36 serves with every DRA gate on."""
-
-
-def resource_of(kind: str) -> Resource:
-    """Return the resource of a kind (the first, where two groups have one of that name)."""
-    return next(resource for resource in RESOURCES if resource.kind == kind)
+NAMESPACES = next(resource for resource in RESOURCES if resource.kind == "Namespace")
 
 
 def serving_only(version: str) -> tuple[Resource, ...]:
