@@ -4,7 +4,7 @@ import pytest
 
 from dra_operator.cel import STORED_137, CelError, compile_selector
 from dra_operator.cel.errors import compile_error
-from dra_operator.cel.macros import NAMES
+from dra_operator.cel.macros import _MACROS
 from dra_operator.cel.wording import compile_text
 
 Q = "device.capacity['d'].memory"
@@ -81,7 +81,7 @@ def test_what_is_wrong_is_said_in_the_words_of_the_expression(expression, text):
     assert compile_text(caught.value, expression, STORED_137) == text
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _, _ in NAMES} - {"bind", "has"}))
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in _MACROS} - {"bind", "has"}))
 def test_every_macro_is_known_by_its_name(name):
     """Where it is not written as one, it is told how; it is no function that is not there."""
     with pytest.raises(CelError) as caught:

@@ -315,5 +315,4 @@ _MACROS: dict[tuple[str, int, bool], _Expander] = {
     ("bind", 3, True): _bind,
     **_TWO_VARIABLES,
 }
-NAMES = frozenset(_MACROS)
-"""Name, number of arguments and receiver style of each macro."""
+"""By name, number of arguments and receiver style."""
