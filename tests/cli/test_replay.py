@@ -112,6 +112,7 @@ def test_other_outcomes(tmp_path: Path, row: Any, outcome: dict[str, Any]) -> No
     [
         ("{", "the line is not JSON: "),
         ("[1]", "the line: [1] is not an object"),
+        ('{"kind": "ResourceClaim", "metadata": {"name": "a"}, "spec": {}}', "the line is no scenario: "),
         ('{"name": "x", "nodes": [{"metadata": 3}]}', "Node: metadata: 3 is not an object"),
         ('{"features": {"No": true}}', "unknown feature 'No'"),
         ('{"features": ["No"]}', 'features: ["No"] is not an object'),

@@ -31,6 +31,18 @@ _KINDS = {
     "resourceSlices": "ResourceSlice",
     "deviceTaintRules": "DeviceTaintRule",
 }
+_FIELDS = {
+    *_KINDS,
+    "node",
+    "claims",
+    "allocated",
+    "allocatedState",
+    "features",
+    "noDefaults",
+    "mode",
+    "expected",
+}
+"""What a scenario may have beside its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +67,9 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
 
     Raises ValueError, of which ObjectError is one, for what cannot be read.
     """
+    if _FIELDS.isdisjoint(row):
+        # An object of Kubernetes, say, would be answered with "unsatisfiable", as it asks for nothing of nobody.
+        raise ValueError("the line is no scenario: it has neither claims nor anything else that one has")
     mode = row.get("mode", "firstNodeThatFits")
     if mode != "firstNodeThatFits":
         raise ValueError(f"mode {mode!r} is not known; firstNodeThatFits is")
