@@ -1,16 +1,16 @@
 """Extended resources: the claim that stands for what a pod's containers ask for by resource name.
 
 A container may ask for `example.com/gpu: 2` and know nothing of claims. Where no device plugin of the node serves that
-name and a DeviceClass does, the scheduler makes one claim for all of the pod's containers, and tells each container by
-mappings which requests are its own. The claim differs from node to node, since each may serve other names by plugins.
+name and a DeviceClass does, the scheduler makes one claim for all of the pod's containers. The claim differs from node
+to node, since each may serve other names by plugins.
 
 Containers that run beside each other get a request each. Init containers that end before others begin use what those
 will need later, and share one request for what is missing. Source: docs/dra-semantics 8.7; kube-scheduler,
 `dynamicresources/extendeddynamicresources.go`, and k8s.io/dynamic-resource-allocation `extendedresourcecache`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from dra_operator.api.quantity import NANO, Quantity, parse_quantity
@@ -33,23 +33,6 @@ SPECIAL_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-clai
 """Marks a claim that was made for a pod's extended resources, by the value `true`."""
 PLACEHOLDER: Final = "<extended-resources>"
 """The name of the claim while it has none; no object of the API server can be called so."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestMapping:
-    """Says that a request of the claim serves a resource of a container."""
-
-    container: str
-    resource: str
-    request: str
-
-
-@dataclass(frozen=True, slots=True)
-class SpecialClaim:
-    """The claim for a pod's extended resources on one node, and which container gets which of its requests."""
-
-    claim: ResourceClaim
-    mappings: tuple[RequestMapping, ...]
 
 
 def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
@@ -84,25 +67,19 @@ def unserved(pod: Pod, classes: Mapping[str, DeviceClass], allocatable: Mapping[
 
 def special_claim(
     pod: Pod, classes: Mapping[str, DeviceClass], allocatable: Mapping[str, Any]
-) -> SpecialClaim | None:
+) -> ResourceClaim | None:
     """Return the claim that a pod needs on a node for its extended resources, or None if it needs none.
 
     `classes` is by resource name; `allocatable` is that of the node, `status.allocatable`.
     """
     names = {name for item in _containers(pod) for name in _requests(item)}
-    served = sorted(
+    served = [
         name for name in names if name in classes and is_extended(name) and not _has_plugin(allocatable, name)
-    )
-    requests: list[DeviceRequest] = []
-    mappings: list[RequestMapping] = []
-    for name in served:
-        made, mapped = _Sharing(pod, name, classes[name].metadata.name).share()
-        requests += made
-        mappings += mapped
-    if not requests:
-        return None
-    requests.sort(key=lambda item: item.name)
-    return SpecialClaim(_claim(pod, requests), tuple(mappings))
+    ]
+    requests = [
+        request for name in served for request in _Sharing(pod, name, classes[name].metadata.name).requests()
+    ]
+    return _claim(pod, sorted(requests, key=lambda item: item.name)) if requests else None
 
 
 def is_extended(name: str) -> bool:
@@ -120,34 +97,20 @@ class _Sharing:
     resource: str
     device_class: str
 
-    def share(self) -> tuple[list[DeviceRequest], list[RequestMapping]]:
-        """Return the requests for the resource, and the mappings: first those of containers that last."""
+    def requests(self) -> list[DeviceRequest]:
+        """Return the requests for the resource: one for each container that lasts, and one for all others."""
         lasting: dict[int, DeviceRequest] = {}
-        mappings: list[RequestMapping] = []
         for position, container, lasts in _positions(self.pod):
             if lasts and (count := self._count(container)):
-                request = lasting[position] = self._request(position, container, count)
-                mappings.append(RequestMapping(container.name, self.resource, request.name))
+                lasting[position] = self._request(position, container, count)
         passing: list[DeviceRequest] = []
-        passing_mappings: list[RequestMapping] = []
         for position, container, lasts in _positions(self.pod):
-            if lasts or not (count := self._count(container)):
-                continue
-            reused, missing = _reuse(count, [lasting[at] for at in sorted(lasting) if at >= position])
-            if missing:
-                request = self._request(position, container, missing)
-                passing.append(request)
-                reused.append(request.name)
-            passing_mappings += [RequestMapping(container.name, self.resource, name) for name in reused]
-        if not passing:
-            return list(lasting.values()), mappings + passing_mappings
+            if not lasts and (count := self._count(container)):
+                reused = sum(_size(request) for at, request in lasting.items() if at >= position)
+                if reused < count:
+                    passing.append(self._request(position, container, count - reused))
         # They run one after the other, so the largest request, the first of equals, is enough for all of them.
-        largest = max(passing, key=_size)
-        own = {request.name for request in passing}
-        mappings += [
-            replace(item, request=largest.name) if item.request in own else item for item in passing_mappings
-        ]
-        return [largest, *lasting.values()], mappings
+        return [max(passing, key=_size), *lasting.values()] if passing else [*lasting.values()]
 
     def _count(self, container: Container) -> int:
         """Return how many devices a container wants; 0 too if the amount is not a whole number."""
@@ -163,17 +126,6 @@ class _Sharing:
             device_class_name=self.device_class, allocation_mode="ExactCount", count=count
         )
         return DeviceRequest(name=f"container-{position}-request-{number}", exactly=exactly)
-
-
-def _reuse(count: int, requests: Sequence[DeviceRequest]) -> tuple[list[str], int]:
-    """Return the requests that serve a container which ends before theirs begin, and how many devices it lacks."""
-    names: list[str] = []
-    for request in requests:
-        if count <= 0:
-            break
-        names.append(request.name)
-        count -= _size(request)
-    return names, max(count, 0)
 
 
 def _size(request: DeviceRequest) -> int:

@@ -116,13 +116,13 @@ class _Asks:
         for name, node in nodes.items():
             if self.unserved(node):
                 continue
-            special = special_claim(self.pod, self.classes, node.status.allocatable)
-            if special is None:
+            claim = special_claim(self.pod, self.classes, node.status.allocatable)
+            if claim is None:
                 plugged.append(name)
-            elif options and options[-1].thing.obj.spec == special.claim.spec:
+            elif options and options[-1].thing.obj.spec == claim.spec:
                 options[-1] = replace(options[-1], nodes=(*options[-1].nodes, name))
             else:
-                options.append(Option(self._claim(special.claim), (name,)))
+                options.append(Option(self._claim(claim), (name,)))
         return options, plugged
 
     def _claim(self, claim: ResourceClaim) -> Thing:
