@@ -121,6 +121,35 @@ def test_what_was_made_is_not_made_again():
     assert made(TEMPLATE, pod(uid=""), thing.body) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("entry", "there", "told"),
+    [
+        (
+            {"name": "gpu", "resourceClaimName": "one-gpu"},
+            TEMPLATE,
+            (
+                'there is no ResourceClaim "default/one-gpu", but a ResourceClaimTemplate of that name; '
+                "resourceClaimTemplateName names one"
+            ),
+        ),
+        (
+            ENTRY,
+            claim("one-gpu"),
+            (
+                'there is no ResourceClaimTemplate "default/one-gpu", but a ResourceClaim of that name; '
+                "resourceClaimName names one"
+            ),
+        ),
+    ],
+    ids=["a template is meant", "a claim is meant"],
+)
+def test_a_claim_and_a_template_are_easily_mixed_up(entry, there, told):
+    """What has the name is told, with the field that would have named it."""
+    _, (problem,) = made(there, pod(entry))
+
+    assert problem.endswith(f'entry "gpu": {told}')
+
+
 def test_a_claim_that_is_gone_is_made_again():
     """The status of the pod names a claim that does not exist any more."""
     status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gone"}]}

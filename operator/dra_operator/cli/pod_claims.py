@@ -90,7 +90,7 @@ def _missing(
         name = entry.resource_claim_name
         if name is None or ("ResourceClaim", namespace, name) in gathered.things:
             return None
-        return f'entry "{entry.name}": there is no ResourceClaim "{namespace}/{name}"'
+        return _nothing(gathered, entry, "ResourceClaim", namespace, name)
     made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     if entry.name in made:
         name = made[entry.name]
@@ -100,7 +100,19 @@ def _missing(
     if (namespace, pod.metadata.name, pod.metadata.uid, entry.name) in owned:
         return None
     found = gathered.things.get(("ResourceClaimTemplate", namespace, template))
-    return found or f'entry "{entry.name}": there is no ResourceClaimTemplate "{namespace}/{template}"'
+    return found or _nothing(gathered, entry, "ResourceClaimTemplate", namespace, template)
+
+
+_FIELDS = {"ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName"}
+
+
+def _nothing(gathered: Gathered, entry: PodResourceClaim, kind: str, namespace: str, name: str) -> str:
+    """Return that there is no object of a kind and name; one of the other kind is often what was meant."""
+    text = f'entry "{entry.name}": there is no {kind} "{namespace}/{name}"'
+    for other, field in _FIELDS.items():
+        if (other, namespace, name) in gathered.things:
+            return f"{text}, but a {other} of that name; {field} names one"
+    return text
 
 
 def _adopt(gathered: Gathered) -> None:
