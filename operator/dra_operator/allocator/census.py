@@ -8,7 +8,6 @@ slice, a node or a use changes, only the pools concerned change their group.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dra_operator.allocator.published import old_slices
 from dra_operator.api.node_selector import describe
@@ -39,6 +38,8 @@ Projection = frozenset[str] | None
 """The attributes by which pools are told apart, as `domain/id`; None for all of them."""
 _Seen = tuple[PoolView, int]
 """A view that has a slice, and the position at which the slice begins there."""
+_Reached = tuple[int, PoolView, int]
+"""The same of a view of a usable node, behind the number of the view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +233,13 @@ class Census:
             self._kinds.clear()
         for key in sorted(changed):
             pool = self.inventory.pools.get(key)
-            if pool is None:
-                record = self._records.pop(key, None)
+            record = None if pool is None else self._record(pool)
+            if record is None:
+                self._records.pop(key, None)
             else:
-                record = self._records[key] = self._record(pool)
+                self._records[key] = record
             for grouping in self._groupings.values():
-                grouping.put(key, record if pool is not None else None)
+                grouping.put(key, record)
 
     def _take_changes(self) -> Iterator[PoolKey]:
         changes = self._changes
@@ -257,7 +259,7 @@ class Census:
         views = self.availability.views
         judgement = pool.judge_all(self.features)
         slots: list[int] = []
-        reached: dict[int, list[tuple[int, PoolView, int]]] = {}
+        reached: dict[int, list[_Reached]] = {}
         hidden: dict[int, list[_Seen]] = {}
         for view in views.of_pool.get(pool.key, {}).values():
             usable = view.nodes & views.usable
@@ -301,7 +303,7 @@ class Census:
         self,
         pool: Pool,
         content: Slice,
-        reached: Any,
+        reached: Sequence[_Reached],
         hidden: Sequence[_Seen],
         counters: CounterLayout | None,
         *,
@@ -360,7 +362,7 @@ class Census:
                 nodes |= view.nodes
         return [views.order[position] for position in bits.each(nodes & ~views.usable)]
 
-    def _skips_operations(self, reached: Any) -> bool:
+    def _skips_operations(self, reached: Iterable[_Reached]) -> bool:
         views = self.availability.views
         nodes = 0
         for _, view, _offset in reached:

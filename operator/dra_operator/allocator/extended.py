@@ -98,7 +98,7 @@ class _Sharing:
     device_class: str
 
     def requests(self) -> list[DeviceRequest]:
-        """Return the requests for the resource: one for each container that lasts, and one for all others."""
+        """Return the requests for the resource: one for each container that lasts, and one for what others lack."""
         lasting: dict[int, DeviceRequest] = {}
         for position, container, lasts in _positions(self.pod):
             if lasts and (count := self._count(container)):

@@ -4,7 +4,6 @@ from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.inventory import Inventory
 from dra_operator.inventory.pool import Verdict
-from dra_operator.inventory.problems import Problem
 from dra_operator.inventory.slices import PoolKey, Slice
 from dra_operator.inventory.views import NodeView, PoolView, ViewChanges, Views
 
@@ -15,7 +14,6 @@ __all__ = [
     "NodeView",
     "PoolKey",
     "PoolView",
-    "Problem",
     "Slice",
     "Verdict",
     "ViewChanges",
