@@ -80,7 +80,6 @@ class Lease:
         self._renewed = asyncio.Event()
 
     # --- for writes
-    # -------------------------------------------------------------------------------------------------
 
     @property
     def valid(self) -> bool:
@@ -99,7 +98,6 @@ class Lease:
         return max(0.0, self._clock() - self._permitted_until) if self.won else 0.0
 
     # --- for its life
-    # -----------------------------------------------------------------------------------------------
 
     async def take(self) -> bool:
         """Take it if it is free; return whether it is ours now. Raises ApiError, ApiUnreachable."""

@@ -69,7 +69,7 @@ def _now() -> datetime:
 class Passes:
     """The operator's mind; used by one thread at a time.
 
-    `clock` is monotonic, in seconds; `wall` tells the time of day in UTC.
+    `clock` is monotonic, in seconds.
     """
 
     def __init__(
@@ -81,7 +81,6 @@ class Passes:
         metrics: Metrics,
         event_refresh: float,
         clock: Callable[[], float],
-        wall: Callable[[], datetime] = _now,
     ) -> None:
         book, reports = ClaimBook(), Reports(event_refresh)
         self.desk = Desk(
@@ -93,7 +92,7 @@ class Passes:
             telling=Telling(reports, clock),
             metrics=metrics,
             clock=clock,
-            wall=wall,
+            wall=_now,
         )
         self.fence = Fence(clock)
         self._allocator = allocator
@@ -151,7 +150,6 @@ class Passes:
         return self._wake_at() if finished else started
 
     # --- taking in
-    # --------------------------------------------------------------------------------------------------
 
     def _take_in(self, items: Iterable[Item]) -> bool:
         """Take everything in, each by itself; return whether every pending claim may be decided differently."""
@@ -195,7 +193,6 @@ class Passes:
         return desk.ledger.version != used
 
     # --- deciding
-    # ---------------------------------------------------------------------------------------------------
 
     def _decide_all(self, emit: Emit, stopping: Callable[[], bool], until: float) -> bool:
         """Decide the claims to do, the oldest first, each alone; return whether all are done."""
@@ -318,7 +315,6 @@ class Passes:
         )
 
     # --- the way out
-    # ------------------------------------------------------------------------------------------------
 
     def _flush(self, emit: Emit) -> None:
         if self.desk.pile:

@@ -143,7 +143,6 @@ class Runtime:
         self._stopping = False
 
     # --- life
-    # -------------------------------------------------------------------------------------------------------
 
     async def listen(self) -> None:
         """Serve health and metrics. Raises OSError if the address cannot be listened on."""
@@ -209,7 +208,6 @@ class Runtime:
         self._on_crash()
 
     # --- connecting
-    # -------------------------------------------------------------------------------------------------
 
     async def _connect(self) -> None:
         """Become the one that decides, find out what is served, watch it, and begin when everything has been listed."""
@@ -274,7 +272,6 @@ class Runtime:
             self._watches[name] = self._spawn(name, self._reflectors[name].run())
 
     # --- what goes through
-    # ------------------------------------------------------------------------------------------
 
     def _deliver(self, delta: Delta) -> None:
         self._loop.put(delta)
@@ -314,7 +311,6 @@ class Runtime:
             self._recorder.record(notice.subject, notice.type, notice.reason, notice.message)
 
     # --- looking after itself
-    # ---------------------------------------------------------------------------------------
 
     async def _look_after(self) -> None:
         """Measure, and say what is wrong for longer than a moment."""
@@ -405,7 +401,6 @@ class Runtime:
         return any(reflector.trouble is not None for reflector in self._reflectors.values())
 
     # --- health
-    # -----------------------------------------------------------------------------------------------------
 
     def stuck(self) -> list[str]:
         """Return why the operator is not alive, for `/healthz`; empty while it is."""
