@@ -33,6 +33,19 @@ class Scene:
         """Return what `kubectl describe resourceclaim` shows."""
         return self.plane.kubectl("describe", "resourceclaim", claim, f"--namespace={self.namespace}")
 
+    def create_user(self, claim: str) -> None:
+        """Let a pod name a claim, so that the claim is left to kube-scheduler."""
+        self.client.create(
+            f"/api/v1/namespaces/{self.namespace}/pods",
+            {
+                "metadata": {"name": "user"},
+                "spec": {
+                    "containers": [{"name": "main", "image": "none"}],
+                    "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}],
+                },
+            },
+        )
+
     def create_claim(
         self, name: str, device_class: str, *, labels: Mapping[str, str] | None = None, **exactly: Any
     ) -> Claim:

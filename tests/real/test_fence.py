@@ -31,20 +31,6 @@ def through_proxy(access, proxy, tmp_path):
     return path
 
 
-def use(scene, claim):
-    """Let a pod name a claim, so that the claim is left to kube-scheduler, which does not run here."""
-    scene.client.create(
-        f"/api/v1/namespaces/{scene.namespace}/pods",
-        {
-            "metadata": {"name": "user"},
-            "spec": {
-                "containers": [{"name": "main", "image": "none"}],
-                "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}],
-            },
-        },
-    )
-
-
 async def test_an_allocation_that_is_stored_late_gives_no_device_twice(
     scene, start_operator, proxy, through_proxy
 ):
@@ -59,7 +45,7 @@ async def test_an_allocation_that_is_stored_late_gives_no_device_twice(
             await asyncio.sleep(0.01)
     first.kill()
     assert scene.claim("first")["metadata"]["finalizers"] == [FINALIZER]
-    use(scene, "first")
+    scene.create_user("first")
     scene.create_claim("second", DRIVER)
     second = start_operator()
     holder = await asyncio.to_thread(scene.wait_allocated, "second")

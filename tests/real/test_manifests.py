@@ -6,6 +6,7 @@ import yaml
 from controlplane import install_access
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT, rendered
 from dra_operator import __version__
+from dra_operator.cluster.lease import LEASE_NAME
 from dra_operator.controller.settings import load
 
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/dra-operator"
@@ -73,6 +74,13 @@ def test_new_operator_stands_by_before_the_old_one_goes(applied):
 
     assert spec["replicas"] == 1
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def test_lease_that_may_be_updated_is_the_operator_s(control_plane):
+    """Kustomize leaves the name in the Role as it is, although it gives the ConfigMap another."""
+    (role,) = [found for found in rendered(control_plane) if found["kind"] == "Role"]
+
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [LEASE_NAME]]
 
 
 def test_container_keeps_its_identity_when_it_is_started_anew(applied):

@@ -26,6 +26,10 @@ def allocated(scene):
     return sum(bool(allocation(claim)) for claim in scene.all_claims())
 
 
+OWN_ROLES = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles"
+"""Where what the operator may do in its own namespace stands."""
+
+
 def wait_settled(scene, seconds=60):
     """Wait until every device is allocated and every other claim says that it is pending."""
     scene.client.wait_for(
@@ -322,7 +326,9 @@ class TestRights:
         accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
         roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
         bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-        whole = client.get(f"{roles}/dra-operator")["rules"]
+        whole = (
+            client.get(f"{roles}/dra-operator")["rules"] + client.get(f"{OWN_ROLES}/dra-operator")["rules"]
+        )
 
         def make(without):
             rules = [
@@ -353,7 +359,9 @@ class TestRights:
     def grant(self, scene):
         """Give the account what it lacks."""
         roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-        rules = scene.client.get(f"{roles}/dra-operator")["rules"]
+        rules = [
+            rule for path in (roles, OWN_ROLES) for rule in scene.client.get(f"{path}/dra-operator")["rules"]
+        ]
         scene.client.patch(f"{roles}/{self.ROLE}", {"rules": rules})
 
     def test_missing_list_is_named(self, less, fleet, start_operator):
@@ -371,6 +379,19 @@ class TestRights:
             ),
             seconds=10,
         )
+
+        self.grant(fleet)
+        fleet.wait_allocated("waits", seconds=60)
+        operator.wait_ready()
+
+    def test_missing_lease_is_named(self, less, fleet, start_operator):
+        """Without the right to its Lease the operator decides nothing, and readiness and an Event say why."""
+        fleet.create_claim("waits", DRIVER)
+        operator = start_operator(kubeconfig=less("leases"))
+        operator.wait_until(lambda: "get leases" in unready(operator), seconds=30)
+
+        assert operator.http("/leaderz")[0] == 503
+        assert allocation(fleet.claim("waits")) is None
 
         self.grant(fleet)
         fleet.wait_allocated("waits", seconds=60)
@@ -406,6 +427,7 @@ class TestFootprint:
 
     def test_rights_are_those_it_uses(self, control_plane, fleet, start_operator):
         """Every request of the service account is allowed, and every right it has was used, by the audit log."""
+        fleet.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/dra-operator")
         control_plane.audit_log.write_bytes(b"")
         operator = start_operator("--request-timeout-seconds=2")
         operator.wait_ready()
@@ -474,8 +496,12 @@ def asked(reference):
 
 
 def granted(client):
-    """Return (resource, verb) of all that the operator's ClusterRole grants."""
-    role = client.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/dra-operator")
+    """Return (resource, verb) of all that the operator's ClusterRole and Role grant."""
+    roles = ("/apis/rbac.authorization.k8s.io/v1/clusterroles", OWN_ROLES)
     return {
-        (resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]
+        (resource, verb)
+        for path in roles
+        for rule in client.get(f"{path}/dra-operator")["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
     }
