@@ -1,0 +1,213 @@
+"""What the operator may do on the real API server, what it asks for, and what it leaves there."""
+
+import time
+
+import pytest
+
+from controlplane.fleet import DRIVER, create_fleet
+from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
+from controlplane.scene import FINALIZER, RESOURCE, allocation
+
+DEVICES = 40
+OWN_ROLES = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles"
+"""Where what the operator may do in its own namespace stands."""
+
+
+@pytest.fixture
+def fleet(scene):
+    """Make ten nodes with four devices each."""
+    create_fleet(scene.client, nodes=10, devices=4)
+    return scene
+
+
+class TestRights:
+    """A service account that may do less than it must."""
+
+    ROLE = "dra-operator-less"
+
+    @pytest.fixture
+    def less(self, access, scene):
+        """Return a function that makes a service account with the operator's rights, but for some."""
+        client = scene.client
+        accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+        roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+        whole = (
+            client.get(f"{roles}/dra-operator")["rules"] + client.get(f"{OWN_ROLES}/dra-operator")["rules"]
+        )
+
+        def make(without):
+            rules = [
+                {**rule, "resources": [name for name in rule["resources"] if name != without]}
+                for rule in whole
+            ]
+            rules = [rule for rule in rules if rule["resources"]]
+            client.create(accounts, {"metadata": {"name": self.ROLE}})
+            client.create(roles, {"metadata": {"name": self.ROLE}, "rules": rules})
+            client.create(
+                bindings,
+                {
+                    "metadata": {"name": self.ROLE},
+                    "roleRef": {
+                        "apiGroup": "rbac.authorization.k8s.io",
+                        "kind": "ClusterRole",
+                        "name": self.ROLE,
+                    },
+                    "subjects": [{"kind": "ServiceAccount", "name": self.ROLE, "namespace": NAMESPACE}],
+                },
+            )
+            return access.kubeconfig_for(self.ROLE, NAMESPACE)
+
+        yield make
+        for path in (accounts, roles, bindings):
+            client.delete(f"{path}/{self.ROLE}")
+
+    def grant(self, scene):
+        """Give the account what it lacks."""
+        roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        rules = [
+            rule for path in (roles, OWN_ROLES) for rule in scene.client.get(f"{path}/dra-operator")["rules"]
+        ]
+        scene.client.patch(f"{roles}/{self.ROLE}", {"rules": rules})
+
+    def test_missing_list_is_named(self, less, fleet, start_operator):
+        """Without the right to list slices nothing is allocated, and readiness names verb and resource."""
+        fleet.create_claim("waits", DRIVER)
+        operator = start_operator(kubeconfig=less("resourceslices"))
+        operator.wait_until(lambda: "resourceslices" in unready(operator), seconds=30)
+
+        assert "list resourceslices" in unready(operator)
+        assert allocation(fleet.claim("waits")) is None
+        operator.wait_until(
+            lambda: any(
+                line.get("event") == "forbidden" and "resourceslices" in line["resource"]
+                for line in operator.lines()
+            ),
+            seconds=10,
+        )
+
+        self.grant(fleet)
+        fleet.wait_allocated("waits", seconds=60)
+        operator.wait_ready()
+
+    def test_missing_lease_is_named(self, less, fleet, start_operator):
+        """Without the right to its Lease the operator decides nothing, and readiness and an Event say why."""
+        fleet.create_claim("waits", DRIVER)
+        operator = start_operator(kubeconfig=less("leases"))
+        operator.wait_until(lambda: "get leases" in unready(operator), seconds=30)
+
+        assert operator.http("/leaderz")[0] == 503
+        assert allocation(fleet.claim("waits")) is None
+
+        self.grant(fleet)
+        fleet.wait_allocated("waits", seconds=60)
+        operator.wait_ready()
+
+    def test_missing_binding_is_named(self, less, fleet, start_operator):
+        """Without `resourceclaims/binding` the API server refuses the allocation; the claim says so in an Event."""
+        operator = start_operator(kubeconfig=less("resourceclaims/binding"))
+        operator.wait_ready()
+        fleet.create_claim("waits", DRIVER)
+
+        event = fleet.wait_event("waits", "Forbidden", seconds=20)
+
+        assert "resourceclaims" in event["message"]
+        assert "resourceclaims" in unready(operator)
+        assert allocation(fleet.claim("waits")) is None
+
+        self.grant(fleet)
+        fleet.wait_allocated("waits", seconds=60)
+        operator.wait_ready()
+
+
+def unready(operator):
+    """Return what /readyz says, empty while it cannot be asked."""
+    try:
+        return operator.http("/readyz")[1]
+    except OSError:
+        return ""
+
+
+class TestFootprint:
+    """What the operator asks of the API server and leaves on objects."""
+
+    def test_rights_are_those_it_uses(self, control_plane, fleet, start_operator):
+        """Every request of the service account is allowed, and every right it has was used, by the audit log."""
+        fleet.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/dra-operator")
+        control_plane.audit_log.write_bytes(b"")
+        operator = start_operator("--request-timeout-seconds=2")
+        operator.wait_ready()
+        fleet.create_claim("waits", "absent.example.com")
+        fleet.create_claim("works", DRIVER)
+        fleet.wait_allocated("works")
+        fleet.wait_pending("waits")
+        fleet.delete_claim("works")
+        fleet.wait_gone("works")
+        # Writes whose answers are lost are read back.
+        for number in range(DEVICES):
+            fleet.create_claim(f"claim-{number:02}", DRIVER)
+        with control_plane.frozen():
+            time.sleep(4)
+        fleet.client.wait_for(
+            fleet.claims,
+            lambda claims: sum(bool(allocation(claim)) for claim in claims["items"]) == DEVICES,
+            seconds=60,
+        )
+        # The next operator finds the Event of this one and refreshes it.
+        operator.stop()
+        start_operator("--event-refresh-seconds=1")
+        fleet.client.wait_for(
+            f"/api/v1/namespaces/{fleet.namespace}/events",
+            lambda events: any(event["lastTimestamp"] > event["firstTimestamp"] for event in events["items"]),
+            seconds=30,
+        )
+
+        requests = control_plane.requests_of(SERVICE_ACCOUNT, NAMESPACE)
+
+        refused = [request for request in requests if request["responseStatus"]["code"] in {401, 403}]
+        assert refused == []
+        used = {
+            (asked(request["objectRef"]), request["verb"]) for request in requests if "objectRef" in request
+        }
+        # Part of the authorization of a status patch, so it is in no request of its own (see TestRights).
+        assert used | {("resourceclaims/binding", "patch")} == granted(fleet.client)
+
+    @pytest.mark.usefixtures("operator")
+    def test_nothing_foreign_is_touched(self, fleet):
+        """Of all objects only claims bear the operator's marks: finalizer, allocation, and nothing of Kopf's."""
+        fleet.create_claim("works", DRIVER)
+        claim = fleet.wait_allocated("works")
+
+        writers = {
+            (entry["manager"], entry.get("subresource")) for entry in claim["metadata"]["managedFields"]
+        }
+        assert ("dra-operator", "status") in writers
+        assert claim["metadata"]["finalizers"] == [FINALIZER]
+        assert "annotations" not in claim["metadata"]
+        for collection in (
+            f"{RESOURCE}/resourceslices",
+            f"{RESOURCE}/deviceclasses",
+            "/api/v1/nodes",
+            "/api/v1/namespaces",
+        ):
+            for item in fleet.client.get(collection)["items"]:
+                managers = {entry["manager"] for entry in item["metadata"].get("managedFields", [])}
+                assert "dra-operator" not in managers
+
+
+def asked(reference):
+    """Return the resource of an audit event as a rule of RBAC writes it."""
+    subresource = reference.get("subresource")
+    return reference["resource"] + (f"/{subresource}" if subresource else "")
+
+
+def granted(client):
+    """Return (resource, verb) of all that the operator's ClusterRole and Role grant."""
+    roles = ("/apis/rbac.authorization.k8s.io/v1/clusterroles", OWN_ROLES)
+    return {
+        (resource, verb)
+        for path in roles
+        for rule in client.get(f"{path}/dra-operator")["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
