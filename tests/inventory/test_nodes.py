@@ -15,6 +15,11 @@ from dra_operator.inventory.nodes import read_node
         pytest.param(
             {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, "not ready", id="not ready"
         ),
+        pytest.param(
+            {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
+            "not ready",
+            id="gone silent",
+        ),
         pytest.param({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, None, id="ready"),
         pytest.param(
             {"status": {"conditions": [{"type": "Disk", "status": "False"}]}}, None, id="something else"
@@ -24,7 +29,7 @@ from dra_operator.inventory.nodes import read_node
 def test_a_node_can_be_used_unless_it_says_otherwise(
     make: Any, fields: dict[str, Any], unusable: str | None
 ) -> None:
-    """Absent fields mean usable; cordoned or Ready=False mean not."""
+    """Absent fields mean usable; cordoned, Ready=False and Ready=Unknown mean not."""
     assert read_node(make("Node", "node-1", **fields)).unusable == unusable
 
 

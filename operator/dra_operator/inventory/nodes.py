@@ -1,7 +1,8 @@
 """Nodes, as far as allocation looks at them, and which of them can be used.
 
 A claim must not be pinned to a node that its pod could not reach: one that is being deleted, cordoned, or not ready.
-An absent field means usable, so that objects made by hand need no status.
+Not ready is what `kubectl get nodes` calls so: Ready is False, or Unknown, as the node lifecycle controller sets it
+where a kubelet has gone silent. An absent field means usable, so that objects made by hand need no status.
 """
 
 from collections.abc import Mapping
@@ -38,6 +39,6 @@ def _unusable(node: Node) -> str | None:
         return "being deleted"
     if node.spec.unschedulable:
         return "cordoned"
-    if any(item.type == "Ready" and item.status == "False" for item in node.status.conditions):
+    if any(item.type == "Ready" and item.status in ("False", "Unknown") for item in node.status.conditions):
         return "not ready"
     return None
