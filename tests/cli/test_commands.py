@@ -124,6 +124,17 @@ def test_the_module_is_the_command():
     assert result.stdout == f"dra-operator {__version__}\n"
 
 
+@pytest.mark.parametrize("closed", [1, 2], ids=["stdout", "stderr"])
+def test_a_closed_stream_is_no_reason_to_end(closed):
+    """A supervisor may start the operator without one: what nobody reads is lost, and the exit code stays."""
+    program = (
+        f"import os, sys; os.close({closed}); os.execv(sys.executable, [sys.executable, '-m', *sys.argv[1:]])"
+    )
+    command = [sys.executable, "-c", program, "dra_operator", "run", "--kubeconfig", "/nowhere"]
+
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 2
+
+
 FULL = "/dev/full"
 
 

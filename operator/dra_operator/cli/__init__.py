@@ -4,6 +4,7 @@ Each command is a module of its own and is imported only when it is called: `cel
 third of a second, and Kopf and the kubernetes package alone take longer than that.
 """
 
+import os
 import sys
 
 
@@ -12,6 +13,10 @@ def main() -> None:
     # Typer is imported here for the same reason.
     from dra_operator.cli.commands import app  # noqa: PLC0415
 
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Whoever started us has closed it, as some supervisors do; then nobody reads, which is no reason to end.
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - as long as the process lives
     try:
         sys.exit(app())
     except OSError as error:
