@@ -2,6 +2,7 @@
 
 import re
 
+from dra_operator.cluster.reflector import Counters
 from dra_operator.controller.metrics import Metrics
 
 
@@ -17,3 +18,18 @@ def test_every_metric_is_explained_once():
     assert len({explanation for _, explanation in explained}) == len(explained)
     assert "_created" not in text
     assert "dra_operator_allocations_total 1.0\n" in text
+
+
+def test_what_reflectors_count_is_told_by_kind():
+    """As it is when somebody asks."""
+    metrics, counted = Metrics(), {}
+    metrics.count_reflectors(lambda: counted)
+    counted["Node"] = Counters(lists=1, events=20, repaired=3, failures=2)
+
+    lines = metrics.text().decode().splitlines()
+    assert [line for line in lines if line.startswith("dra_operator_reflector")] == [
+        'dra_operator_reflector_lists_total{kind="Node"} 1.0',
+        'dra_operator_reflector_events_total{kind="Node"} 20.0',
+        'dra_operator_reflector_repaired_total{kind="Node"} 3.0',
+        'dra_operator_reflector_failures_total{kind="Node"} 2.0',
+    ]

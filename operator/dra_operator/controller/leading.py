@@ -10,13 +10,11 @@ anew is what a process does best.
 
 import asyncio
 import socket
-import time
-from collections.abc import Callable
 from random import random
 from uuid import uuid4
 
 from dra_operator.cluster.access import Access
-from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
+from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.lease import Lease
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
@@ -27,24 +25,15 @@ log = get_logger()
 
 
 class Leading:
-    """Whether this operator decides. Without leader election it always does. `clock` is monotonic, in seconds."""
+    """Whether this operator decides. Without leader election it always does."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        access: Access,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        backoff: Backoff = DEFAULT_BACKOFF,
-    ) -> None:
+    def __init__(self, settings: Settings, access: Access) -> None:
         self.forbidden: ApiError | None = None
         """The last refusal of the Lease for lack of a right, until it is read again."""
         self.lost = False
         """Whether another operator decides where this one did."""
         self._settings = settings
         self._access = access
-        self._clock = clock
-        self._backoff = backoff
         self._lease: Lease | None = None
         self._trouble: str | None = None
 
@@ -58,7 +47,6 @@ class Leading:
             settings.lease_namespace or self._access.namespace,
             settings.lease_identity or f"{socket.gethostname()}_{uuid4()}",
             seconds=settings.lease_seconds,
-            clock=self._clock,
         )
         failures, holder = 0, ""
         while True:
@@ -67,7 +55,7 @@ class Leading:
             except (ApiError, ApiUnreachable) as error:
                 failures += 1
                 self._note(error)
-                await asyncio.sleep(self._backoff.delay(failures, random))
+                await asyncio.sleep(DEFAULT_BACKOFF.delay(failures, random))
                 continue
             failures, self._trouble, self.forbidden = 0, None, None
             if won:

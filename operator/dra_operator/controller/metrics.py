@@ -4,6 +4,8 @@ A registry of its own keeps two operators in one process apart, as in tests, and
 client would add by itself. Names follow Prometheus' rules: base units, `_total` for counters.
 """
 
+from collections.abc import Callable, Iterator, Mapping
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -12,10 +14,21 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from dra_operator.cluster.reflector import Counters
 
 # Else each counter and histogram comes with a second one, its time of birth, under the same explanation.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
+_REFLECTORS = (
+    ("lists", "Lists of all objects, by kind; one each is normal."),
+    ("events", "Events of watches, by kind."),
+    ("repaired", "Objects that a later list found otherwise than the watch had said, by kind."),
+    ("failures", "Lists and watches that failed, by kind."),
+)
+"""Of the counters of a reflector those that are told, and what each is."""
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -52,6 +65,10 @@ class Metrics:
         self.leading = self._gauge("leading", "1 while this operator is the one that decides, else 0.")
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
 
+    def count_reflectors(self, counters: Callable[[], Mapping[str, Counters]]) -> None:
+        """Tell what reflectors count, by kind; `counters` is asked at each scrape."""
+        self.registry.register(_Reflectors(counters))
+
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
@@ -66,3 +83,19 @@ class Metrics:
         return Histogram(
             name, text, labels, namespace="dra_operator", registry=self.registry, buckets=_SECONDS
         )
+
+
+class _Reflectors(Collector):
+    """The counters of the reflectors, which count by themselves. Read when Prometheus asks."""
+
+    def __init__(self, counters: Callable[[], Mapping[str, Counters]]) -> None:
+        self._counters = counters
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Yield a metric for each counter."""
+        counters = self._counters()
+        for name, text in _REFLECTORS:
+            family = CounterMetricFamily(f"dra_operator_reflector_{name}", text, labels=["kind"])
+            for kind, counted in counters.items():
+                family.add_metric([kind], getattr(counted, name))
+            yield family

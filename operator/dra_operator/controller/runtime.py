@@ -20,7 +20,7 @@ from uuid import uuid4
 from dra_operator.allocator import Allocator, Limits
 from dra_operator.api.kinds import KINDS, Kind
 from dra_operator.cluster.access import Access
-from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
+from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Delta, Reflector
@@ -81,8 +81,6 @@ class Runtime:
         *,
         on_crash: Callable[[], None],
         settle: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-        backoff: Backoff = DEFAULT_BACKOFF,
     ) -> None:
         self.metrics = Metrics()
         self.address: str | None = None
@@ -90,8 +88,7 @@ class Runtime:
         self._settings = settings
         self._access = access
         self._on_crash = on_crash
-        self._clock = clock
-        self._backoff = backoff
+        self._clock = clock = time.monotonic
         inventory, ledger = Inventory(), Ledger()
         allocator = Allocator(
             inventory,
@@ -118,8 +115,11 @@ class Runtime:
             settle=settle,
             clock=clock,
         )
-        self._leading = Leading(settings, access, clock=clock, backoff=backoff)
+        self._leading = Leading(settings, access)
         self.metrics.leading.set_function(lambda: self._leading.is_leader)
+        self.metrics.count_reflectors(
+            lambda: {name: reflector.counters for name, reflector in self._reflectors.items()}
+        )
         self._health = HealthServer(
             settings.listen,
             stuck=self.stuck,
@@ -225,7 +225,7 @@ class Runtime:
                 trouble = f"the API server does not serve {', '.join(missing)} of resource.k8s.io"
             except (ApiError, ApiUnreachable) as error:
                 failures += 1
-                trouble, wait = f"API server: {error}", self._backoff.delay(failures, random)
+                trouble, wait = f"API server: {error}", DEFAULT_BACKOFF.delay(failures, random)
             if trouble != self._trouble:
                 log.warning(messages.API_UNAVAILABLE, why=trouble, server=self._access.server)
             self._trouble = trouble
