@@ -116,6 +116,7 @@ class Runtime:
             clock=clock,
         )
         self._leading = Leading(settings, access)
+        self.metrics.ready.set_function(lambda: not self.unready())
         self.metrics.leading.set_function(lambda: self._leading.is_leader)
         self.metrics.count_reflectors(
             lambda: {name: reflector.counters for name, reflector in self._reflectors.items()}
@@ -320,7 +321,6 @@ class Runtime:
             now = self._clock()
             metrics = self.metrics
             metrics.loop_lag_seconds.set(max(0.0, now - due))
-            metrics.ready.set(0 if self.unready() else 1)
             for name, reflector in self._reflectors.items():
                 if reflector.last_contact is not None:
                     metrics.last_contact_seconds.labels(name).set(now - reflector.last_contact)

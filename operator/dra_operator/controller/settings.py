@@ -154,7 +154,11 @@ class Settings(BaseSettings):
         "forgets Events after an hour.",
     )
     stale_seconds: float = Field(
-        120, ge=5, le=3600, description="Not ready when the API server has not been heard from for so long."
+        120,
+        ge=90,
+        le=3600,
+        description="Not ready when the API server has not been heard from for so long. Of a kind that nobody changes "
+        "nothing is heard for up to 75.",
     )
     stuck_seconds: float = Field(
         300, ge=10, le=3600, description="Not alive when one pass makes no progress for so long."
