@@ -383,6 +383,14 @@ async def test_a_restart_says_nothing_twice(cluster, start):
     await cluster.stays(lambda: [event.get("count") for event in cluster.events("claim")] == [1])
 
 
+async def test_silence_of_the_api_server_is_told(operator):
+    """Not ready when a kind has not been heard of for longer than a quiet cluster is silent."""
+    now = operator.runtime._clock
+    operator.runtime._clock = lambda: now() + 130
+
+    assert "ResourceClaim: nothing heard from the API server for 130 s" in operator.runtime.unready()
+
+
 async def test_a_stale_annotation_of_an_earlier_operator_is_taken_off(cluster, gpu, start):
     """What was allocated while nobody looked does not go on saying that it waits."""
     body = claim(annotations={"dra-operator.io/pending": "old"}, finalizers=[FINALIZER])
