@@ -221,46 +221,58 @@ class TallyMaker:
     ) -> int:
         selected = bits.first(len(content.names))
         tally.published += selected.bit_count()
-        for number, expression in enumerate(alternative.key.content.class_selectors):
-            selected, failed = self._ask(tally.class_details, expression, content, selected, budget)
-            tally.class_details.blame(number, place, content, failed)
+        for selector in enumerate(alternative.key.content.class_selectors):
+            selected, failed = self._ask(tally.class_details, selector, content, selected, budget)
+            tally.class_details.blame(selector[0], place, content, failed)
         tally.in_class += selected.bit_count()
-        for number, expression in enumerate(alternative.key.content.request_selectors):
-            obstacle = tally.selectors[number]
-            selected, failed = self._ask(obstacle, expression, content, selected, budget)
-            obstacle.blame(number, place, content, failed)
+        for selector in enumerate(alternative.key.content.request_selectors):
+            obstacle = tally.selectors[selector[0]]
+            selected, failed = self._ask(obstacle, selector, content, selected, budget)
+            obstacle.blame(selector[0], place, content, failed)
         return selected
 
     def _ask(
-        self, obstacle: Obstacle, expression: str, content: Slice, wanted: int, budget: Budget
+        self, obstacle: Obstacle, selector: tuple[int, str], content: Slice, wanted: int, budget: Budget
     ) -> tuple[int, int]:
-        """Return the devices that a selector selects, and those on which it fails; count those it refuses."""
+        """Return the devices that a selector selects, and those on which it fails; count those it refuses.
+
+        The selector comes with its number.
+        """
         if not wanted:
             return 0, 0
+        number, expression = selector
         answers = self.candidates.selectors.get(expression)
         selected, failed = answers.ask(content, wanted, budget)
         if refused := wanted & ~selected:
             obstacle.count += refused.bit_count()
             if failed:
                 obstacle.details.update(answers.errors(content, failed))
-            self._compare(obstacle, expression, content, refused & ~failed, budget)
+            told = self._compare(obstacle, expression, content, refused & ~failed, budget)
+            if untold := refused & ~failed & ~told:
+                obstacle.details[f"selector #{number} is false"] += untold.bit_count()
         return selected, failed
 
     def _compare(
         self, obstacle: Obstacle, expression: str, content: Slice, refused: int, budget: Budget
-    ) -> None:
-        """Add what the first false part of an expression compared, for the devices it refused."""
+    ) -> int:
+        """Add what the first false part of an expression compared, for the devices it refused.
+
+        Returns those of which that can be told: the others may have it under a name that is computed.
+        """
         parts = comparison.conjuncts(expression)
+        told = 0
         for part in parts:
             if not refused:
-                return
+                break
             passed = 0
             answers = self.candidates.selectors.get(part)
             if len(parts) > 1:
                 passed, _ = answers.ask(content, refused, budget)
-            if refused & ~passed and (told := _comparison(answers)) is not None:
-                obstacle.details.update(self._told(told, content, refused & ~passed))
+            if refused & ~passed and (compared := _comparison(answers)) is not None:
+                obstacle.details.update(self._told(compared, content, refused & ~passed))
+                told |= refused & ~passed
             refused = passed
+        return told
 
     def _told(
         self, compared: comparison.Comparison | comparison.Reading, content: Slice, devices: int
