@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from dra_operator.allocator.aside import POOL_REASONS, Aside
 from dra_operator.allocator.asked import asked_by, plan_for
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.candidates import Candidates
@@ -93,6 +94,7 @@ class Allocator:
     _planned: dict[ClaimKey, ClaimPlan] = field(default_factory=dict)
     _plans: dict[object, ClaimPlan] = field(default_factory=dict)
     _explainer: Explainer | None = None
+    _aside: Aside | None = None
 
     def __post_init__(self) -> None:
         self._class_changes = self.inventory.subscribe()
@@ -134,7 +136,7 @@ class Allocator:
         """
         if isinstance(decision, Allocated):
             return ()
-        if isinstance(decision, Failed):
+        if isinstance(decision, Failed) and decision.reason not in POOL_REASONS:
             return tuple(explain_failure(decision, self.inventory.classes) for _ in claims)
         self.refresh()
         budget = Budget(self.limits, self.clock)
@@ -142,11 +144,15 @@ class Allocator:
             plans = [self.plan(claim) for claim in claims]
         except FatalError as error:
             return tuple(explain_failure(error.failed(), self.inventory.classes) for _ in claims)
-        if self._explainer is None:
-            # It refers back to this allocator. One that never explains is free of cycles, so that it goes at once with
+        if self._explainer is None or self._aside is None:
+            # They refer back to this allocator. One that never explains is free of cycles, so that it goes at once with
             # all it holds, when many are made, and does not wait for the collector.
             tallies = TallyMaker(self.inventory, self.availability, self.candidates)
             self._explainer = Explainer(self.inventory, tallies, self._fits)
+            self._aside = Aside(tallies, self._fits_on)
+        if isinstance(decision, Failed):
+            aside = self._aside
+            return tuple(aside.explain(decision, plans, number, budget) for number in range(len(plans)))
         explainer = self._explainer
         return tuple(explainer.explain(plans, number, budget) for number in range(len(plans)))
 
@@ -222,6 +228,10 @@ class Allocator:
     def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
         found = self._walk(plans, self.availability.views.usable, budget)
         return None if found is None else found[1]
+
+    def _fits_on(self, plans: Sequence[ClaimPlan], node: str, view: NodeView, budget: Budget) -> bool:
+        quick = plans[0] if len(plans) == 1 and is_quick(plans[0]) else None
+        return self.search(plans, quick, node, view, budget) is not None
 
     def _check_admin_access(self, plan: ClaimPlan) -> None:
         if self.admin_access is AdminAccess.ANY_NAMESPACE or not plan.evaluates_used:

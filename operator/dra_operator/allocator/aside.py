@@ -1,0 +1,114 @@
+"""Pools set aside: what a claim waits for whose attempt has been ended by a pool that may be none of its business.
+
+A request for all devices ends the whole attempt at the first node with a pool that is not complete, whosever pool that
+is. To mend it helps only a claim that would then get devices. So the attempt is repeated as if there were no such
+pools: where the claim fits then, the pool is to blame; where it does not, what keeps it from the devices that there are
+is told as for any other claim, and the devices published in such pools are among them.
+Source: docs/dra-semantics 2.5.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
+from dra_operator.allocator.explain import Explainer, explain_failure
+from dra_operator.allocator.plan import ClaimPlan
+from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.tally import TallyMaker
+from dra_operator.allocator.walk import Problems
+from dra_operator.api.shortened import shortened
+from dra_operator.inventory import NodeView, Verdict, bits
+
+POOL_REASONS: Final = frozenset((Reason.POOL_INCOMPLETE, Reason.POOL_INVALID))
+"""The reasons of an attempt that a pool has ended."""
+_TOGETHER: Final = frozenset((Reason.REQUESTS_DO_NOT_FIT_TOGETHER, Reason.CONSTRAINT_UNSATISFIABLE))
+_MAX_PROBLEMS: Final = 1024
+
+Search = Callable[[Sequence[ClaimPlan], str, NodeView, Budget], bool]
+"""Says whether claims fit on a node of which something is seen. Raises FatalError and AbortedError."""
+
+
+@dataclass(slots=True)
+class Aside:
+    """Explains attempts that a pool has ended. Inventory, ledger and views must be up to date."""
+
+    tallies: TallyMaker
+    search: Search
+    _explainer: Explainer = field(init=False)
+    _problems: Problems = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._explainer = Explainer(self.tallies.inventory, self.tallies, self._fits)
+        self._problems = Problems(self.tallies.availability, _MAX_PROBLEMS)
+
+    def explain(self, failed: Failed, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
+        """Return why one of some claims is not allocated, of which an attempt has been ended by a pool."""
+        own = explain_failure(failed, ())
+        try:
+            if self._fits(plans, budget) is not None:
+                return own
+            found = self._explainer.explain(plans, number, budget)
+            if found.reason in _TOGETHER:
+                if self._in_pools(plans, budget):
+                    return own
+                found = replace(found, message=f"leaving aside pools that are not complete, {found.message}")
+        except (FatalError, AbortedError):
+            return own
+        match found.reason:
+            case Reason.SEARCH_ABORTED:
+                return own
+            case Reason.NO_DEVICES | Reason.CLASS_MATCHES_NO_DEVICE | Reason.SELECTOR_MATCHES_NO_DEVICE if (
+                failed.reason is Reason.POOL_INCOMPLETE
+            ):
+                # There are no others to wait for: it is the pool that may still get some.
+                return own
+            case Reason.POOL_INCOMPLETE:
+                return found
+        return replace(found, message=found.message + self._tell_incomplete())
+
+    def _tell_incomplete(self) -> str:
+        """Return which pools may get devices that nobody knows yet, as slices of them are missing."""
+        views = self.tallies.availability.views
+        keys = [
+            key
+            for key, seen in views.of_pool.items()
+            if any(view.verdict is Verdict.INCOMPLETE and view.nodes & views.usable for view in seen.values())
+        ]
+        pools = ["/".join(key) for key in sorted(keys)]
+        return (
+            f"; pools that are being updated may still get some ({', '.join(shortened(pools))})"
+            if pools
+            else ""
+        )
+
+    def _in_pools(self, plans: Sequence[ClaimPlan], budget: Budget) -> bool:
+        """True if there are devices for some claims in pools that are not complete."""
+        items = [item for plan in plans for request in plan.requests for item in request.alternatives]
+        return any(not POOL_REASONS.isdisjoint(self.tallies.make(item, budget).obstacles) for item in items)
+
+    def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
+        """Return the first node on which some claims fit as if there were no pools but complete ones, or None."""
+        views = self.tallies.availability.views
+        problem = self._problems.get(tuple([plan.signature for plan in plans]))
+        wanted = views.usable & problem.maybe
+        while wanted:
+            position = bits.lowest(wanted)
+            node = views.order[position]
+            view = views.of_node(node)
+            if self.search(plans, node, _complete(view), budget):
+                return node
+            refused = 1 << position if view.skips_operations else view.nodes
+            wanted &= ~refused
+            problem.maybe &= ~refused
+        return None
+
+
+def _complete(view: NodeView) -> NodeView:
+    """Return a view of the complete pools alone: the others have no devices in it."""
+    seen = [pair for pair in zip(view.pools, view.starts, strict=True) if pair[0].verdict is Verdict.COMPLETE]
+    if len(seen) == len(view.pools):
+        return view
+    pools, starts = tuple([pool for pool, _ in seen]), tuple([start for _, start in seen])
+    return replace(view, pools=pools, starts=starts, groups={})
