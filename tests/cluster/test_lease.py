@@ -1,125 +1,11 @@
-"""The Lease: of several operators at most one may write, whatever becomes of their requests."""
-
-from datetime import UTC, datetime, timedelta
+"""The Lease: who may write, from when on and for how long."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from dra_operator.cluster.lease import Lease
-from dra_operator.cluster.session import ApiError, ApiUnreachable
+from .leases import SECONDS, Clock, Contender, Store
 
-SECONDS = 15
 RENEWALS = 10
 """Seconds after which an operator that cannot renew the Lease stops to write."""
-
-
-class Turn:
-    """Somebody else's turn: what awaits it goes on when the test says so."""
-
-    def __await__(self):
-        """Wait once."""
-        yield
-
-
-class Store:
-    """The one Lease of an API server, changed as it changes it: only in the version that was sent."""
-
-    def __init__(self):
-        self.body = None
-        self.versions = 0
-        self.fault = None
-
-    async def request(self, method, path, *, body=None, timeout):  # noqa: ASYNC109, ARG002 - as a session's
-        """Answer after two turns: what was sent arrives after the first, the answer after the second."""
-        await Turn()
-        if self.fault == "refused":
-            raise ApiUnreachable("nobody there")
-        answer = self._answer(method, body)
-        await Turn()
-        if self.fault == "answer lost":
-            raise ApiUnreachable("no answer in time")
-        if isinstance(answer, int):
-            raise ApiError(answer, "", "")
-        return answer
-
-    def _answer(self, method, body):
-        if method == "POST":
-            return 409 if self.body else self._keep(body)
-        if self.body is None:
-            return 404
-        if method == "GET":
-            return self.body
-        same = body["metadata"]["resourceVersion"] == self.body["metadata"]["resourceVersion"]
-        return self._keep(body) if same else 409
-
-    def _keep(self, body):
-        self.versions += 1
-        self.body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.versions)}}
-        return self.body
-
-    def delete(self):
-        """Delete the Lease."""
-        self.body = None
-
-
-class Contender:
-    """An operator that wants the Lease, takes it when it can, and keeps it while it can."""
-
-    def __init__(self, store, clock, identity):
-        self.lease = Lease(
-            store,
-            "ns",
-            identity,
-            seconds=SECONDS,
-            clock=clock,
-            wall=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=clock.now),
-            sleep=self._sleep,
-        )
-        self.woken_at = 0.0
-        self.ended = False
-        self._clock = clock
-        self._life = self._live()
-
-    async def _sleep(self, seconds):
-        self.woken_at = self._clock.now + seconds
-        await Turn()
-
-    async def _live(self):
-        while True:
-            try:
-                if await self.lease.take():
-                    break
-            except (ApiError, ApiUnreachable):
-                pass
-            await self._sleep(self.lease.period)
-        await self.lease.keep()
-
-    def step(self):
-        """Go on until the next wait."""
-        if self.ended or self._clock.now < self.woken_at:
-            return
-        try:
-            self._life.send(None)
-        except StopIteration:
-            self.ended = True
-
-    def rest(self, seconds=SECONDS):
-        """Go on until it has waited for so long, quickly answered."""
-        until = self._clock.now + seconds
-        while self._clock.now < until and not self.ended:
-            self.step()
-            self._clock.now += 0.05
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    now = 100.0
-
-    def __call__(self):
-        """Return the time."""
-        return self.now
 
 
 @pytest.fixture
@@ -137,37 +23,7 @@ def store():
 @pytest.fixture
 def contender(store, clock):
     """Return operators by identity."""
-    return lambda identity: Contender(store, clock, identity)
-
-
-_TURNS = st.tuples(
-    st.integers(0, 2),
-    st.sampled_from([1, 1, 2, 8]),
-    st.sampled_from([None, None, None, "refused", "answer lost"]),
-    st.sampled_from([0.0, 0.0, 0.1, 2.0, 6.0, 14.0]),
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(_TURNS, min_size=20, max_size=300))
-def test_at_most_one_may_write(turns):
-    """Whatever is lost or late, and whoever is frozen for however long: no two operators may write at once."""
-    store, clock = Store(), Clock()
-    contenders = [Contender(store, clock, identity) for identity in ("a", "b", "c")]
-
-    for number, steps, fault, seconds in turns:
-        store.fault = fault
-        for _ in range(steps):
-            contenders[number].step()
-        clock.now += seconds
-        assert sum(each.lease.valid for each in contenders) <= 1
-
-    store.fault = None
-    for _ in range(600):
-        for each in contenders:
-            each.step()
-        clock.now += 0.1
-    assert sum(each.lease.valid for each in contenders) == 1 or all(each.ended for each in contenders)
+    return lambda identity, **terms: Contender(store, clock, identity, **terms)
 
 
 def test_first_one_takes_it_at_once(contender, store):
@@ -180,8 +36,8 @@ def test_first_one_takes_it_at_once(contender, store):
     assert store.body["spec"] == {
         "holderIdentity": "first",
         "leaseDurationSeconds": 15,
-        "acquireTime": "2026-01-01T00:01:40.100000Z",
-        "renewTime": "2026-01-01T00:01:40.100000Z",
+        "acquireTime": "2026-01-01T00:01:40.050000Z",
+        "renewTime": "2026-01-01T00:01:40.050000Z",
         "leaseTransitions": 0,
     }
 
@@ -217,7 +73,7 @@ def test_one_that_is_given_up_is_taken_within_a_period(contender, store, clock):
     first, second = contender("first"), contender("second")
     first.rest(0.2)
     second.rest(0.2)
-    _finish(first.lease.give_up())
+    first.end()
     assert not first.lease.valid
 
     second.rest(2.3)
@@ -279,7 +135,7 @@ def test_one_that_is_deleted_by_hand_stays_with_its_holder(contender, store, clo
     first, second = contender("first"), contender("second")
     first.rest(0.2)
     second.rest(0.2)
-    store.delete()
+    store.body = None
     for _ in range(600):
         second.step()
         first.step()
@@ -288,22 +144,178 @@ def test_one_that_is_deleted_by_hand_stays_with_its_holder(contender, store, clo
     assert (first.lease.valid, second.lease.won) == (True, False)
 
 
+def test_one_that_is_deleted_while_nobody_looked_lasts_as_long_as_any(contender, store, clock):
+    """Its holder may have renewed it until the moment before."""
+    first, second = contender("first"), contender("second")
+    first.rest(0.2)
+    second.rest(0.2)
+    clock.now += 3 * SECONDS
+    first.rest(3)
+    store.body = None
+    gone = clock.now
+
+    while not second.lease.won:
+        second.rest(0.05)
+
+    assert SECONDS <= clock.now - gone < SECONDS + 3
+
+
+def test_who_could_not_look_does_not_count_the_time(contender, store, clock):
+    """After an API server was away for everybody, the one that decided goes on."""
+    first, second = contender("first"), contender("second")
+    first.rest(0.2)
+    second.rest(0.2)
+    store.fault = "refused"
+    first.rest(SECONDS)
+    second.rest(SECONDS)
+    store.fault = None
+    second.rest(3)
+    assert not second.lease.won
+
+    first.rest(3)
+
+    assert first.lease.valid
+
+
+def test_stop_during_a_renewal_gives_it_up(contender, store):
+    """The renewal was stored, though its answer is lost with the task that waited for it."""
+    first = contender("first")
+    first.rest(0.2)
+    while not store.under_way:
+        first.clock.now += 0.05
+        first._life.send(None)
+    store.arrive(store.under_way.pop())
+    first.end()
+
+    assert store.body["spec"].get("holderIdentity") is None
+    assert store.body["spec"]["leaseDurationSeconds"] == 1
+
+
+def test_who_ends_takes_nothing_from_its_successor(contender, store):
+    """Where the Lease is another's by now, it stays that."""
+    first, second = contender("first"), contender("second")
+    first.rest(0.2)
+    second.rest(20)
+
+    first.end()
+
+    assert store.body["spec"]["holderIdentity"] == "second"
+
+
+def test_renewal_sets_the_duration_right(contender, store):
+    """Others must not take it sooner than its holder believes, whoever changed the duration."""
+    first = contender("first")
+    first.rest(0.2)
+    store.edit(leaseDurationSeconds=1)
+
+    first.rest(3)
+
+    assert store.body["spec"]["leaseDurationSeconds"] == SECONDS
+
+
+def test_duration_of_the_holder_counts(contender, clock):
+    """Operators need not have the same settings: the Lease says how long it lasts."""
+    first, second = contender("first", seconds=60), contender("second")
+    first.rest(0.2)
+    renewed = clock.now
+
+    while not second.lease.won:
+        second.rest(0.05)
+
+    assert 60 <= clock.now - renewed < 63
+
+
+@pytest.mark.parametrize(("seconds", "period", "patience"), [(3, 0.4, 1), (15, 2, 5), (600, 2, 5)])
+def test_renewals_are_as_frequent_as_they_must_and_no_rarer_than_each_two_seconds(
+    contender, clock, seconds, period, patience
+):
+    """A long Lease costs nobody a slow hand-over."""
+    first = contender("first", seconds=seconds)
+    first.rest(10 * period + 0.1)
+
+    assert (len(first.asked) - 2, first.asked[0][1]) == (pytest.approx(10, abs=2), patience)
+
+
+def test_slow_answers_do_not_make_renewals_rarer(contender, store, clock):
+    """They are paced from beginning to beginning."""
+    first = contender("first", quick=False)
+    for _ in range(200):
+        for message in tuple(store.under_way):
+            if message.result is None:
+                store.arrive(message)
+                message.due = clock.now + 1
+            elif clock.now >= message.due:
+                message.answer = message.result
+                store.under_way.remove(message)
+        first.step()
+        clock.now += 0.1
+
+    assert first.lease.valid
+    assert len(first.asked) - 2 >= 8
+
+
+def test_time_counts_from_when_a_request_was_sent(contender, store, clock):
+    """Not from its answer: others may have seen what it stored all that time ago."""
+    first = contender("first", quick=False)
+
+    def answer(seconds):
+        first.step()
+        clock.now += seconds
+        store.work()
+        first.step()
+
+    answer(4)
+    answer(4)
+    assert first.lease.valid
+    clock.now += 2
+    assert not first.lease.valid
+    answer(4)
+    assert first.lease.valid
+    clock.now += 6
+    assert not first.lease.valid
+
+
+def test_page_of_a_proxy_is_no_missing_lease(contender, store):
+    """Only the API server can say that there is none."""
+    first, second = contender("first"), contender("second")
+    first.rest(0.2)
+    store.fault = "page"
+    second.rest(3)
+    store.fault = None
+
+    assert (second.asked[-1][0], second.lease.error.status) == ("GET", 404)
+
+
+def test_answer_that_is_no_lease_is_none(contender, store):
+    """A proxy's page is no reason to believe anything, and none to end."""
+    first = contender("first")
+    first.rest(0.2)
+    store.fault = {"kind": "Page"}
+    first.rest(3)
+    assert "no Lease" in str(first.lease.error)
+    store.fault = None
+
+    first.rest(3)
+
+    assert (first.lease.valid, first.lease.error) == (True, None)
+
+
 def test_holder_that_finds_it_deleted_after_its_time_ends(contender, store, clock):
     """Another one may have held it, and may have been deleted with it."""
     first = contender("first")
     first.rest(0.2)
     clock.now += RENEWALS + 1
-    store.delete()
+    store.body = None
 
     first.rest(3)
 
-    assert (first.ended, store.body) == (True, None)
+    assert (first.ended, store.body, first.lease.holder) == (True, None, "")
 
 
 def test_what_is_of_others_in_it_stays(contender, store, clock):
     """Labels, annotations and fields that are not ours are written back as they were."""
     store.body = {
-        "metadata": {"resourceVersion": "7", "labels": {"a": "b"}},
+        "metadata": {"resourceVersion": "7", "uid": "u", "labels": {"a": "b"}},
         "spec": {"strategy": "x"},
         "kind": "Lease",
     }
@@ -312,12 +324,3 @@ def test_what_is_of_others_in_it_stays(contender, store, clock):
     first.rest(5)
 
     assert (store.body["metadata"]["labels"], store.body["spec"]["strategy"]) == ({"a": "b"}, "x")
-
-
-def _finish(work):
-    """Run a coroutine to its end, quickly answered."""
-    try:
-        while True:
-            work.send(None)
-    except StopIteration:
-        pass

@@ -161,6 +161,27 @@ async def test_due_credentials_are_read_before_the_request(script):
     assert script.asked[0].headers["Authorization"] == "Bearer new"
 
 
+async def test_timeout_counts_the_reading_of_credentials(script):
+    """Whoever asks for an answer within a second has no use for one after a plugin's time."""
+    free = threading.Event()
+    readings = []
+
+    def read():
+        readings.append(None)
+        if len(readings) > 1:
+            free.wait(5)
+        return credentials(script.url, expires=1100.0)
+
+    now = [1000.0]
+    access = Access(read, lambda: now[0])
+    async with ApiSession(access) as session:
+        now[0] = 1050.0
+        with pytest.raises(ApiUnreachable, match="no answer in time"):
+            await session.request("GET", "/api", timeout=0.05)
+        free.set()
+        await session._reload
+
+
 async def test_hanging_plugin_does_not_stop_requests(script):
     """While credentials cannot be read, for whatever reason, requests go on with the old ones."""
     script.default = ok({})

@@ -1,5 +1,7 @@
 """Of several operators one decides: who, what the others do meanwhile, and what each of them says."""
 
+import asyncio
+
 import aiohttp
 import pytest
 from structlog.testing import capture_logs
@@ -126,9 +128,9 @@ async def test_api_server_that_is_away_for_long_ends_nobody(cluster, start):
     fault = cluster.server.faults.answer(503, times=None, kind="Lease")
     with capture_logs() as logs:
         await cluster.until(operator.runtime.unready, "the end of its time")
-        assert operator.runtime.unready()[0].startswith(
-            "the Lease default/dra-operator could not be renewed; nothing"
-        )
+        (text,) = operator.runtime.unready()
+        assert text.startswith("the Lease default/dra-operator could not be renewed (API server: ")
+        assert "503 ServiceUnavailable" in text
         assert (await ask(operator, "/leaderz"))[0] == 503
         cluster.put(claim())
         await cluster.stays(lambda: not cluster.claim()["metadata"].get("finalizers"))
@@ -155,6 +157,60 @@ async def test_right_that_is_missing_is_named(cluster, start):
 
     fault.times = 0
     await operator.ready()
+
+
+async def test_right_that_is_withdrawn_is_named(cluster, start):
+    """Also of an operator that decides: in /readyz with verb and resource, and in an Event."""
+    operator = await (await start("first")).ready()
+    message = (
+        'leases.coordination.k8s.io "dra-operator" is forbidden: User "x" cannot update resource "leases"'
+    )
+    fault = cluster.server.faults.answer(403, times=None, kind="Lease", message=message)
+    await cluster.until(operator.runtime.unready)
+
+    assert f"(not permitted to update leases: {message})" in operator.runtime.unready()[0]
+    await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))
+    fault.times = 0
+    await operator.ready()
+
+
+async def test_one_that_stands_by_and_loses_the_api_server_says_so(cluster, start):
+    """In /readyz and, when it is back, in the log, as at the start."""
+    await (await start("first")).ready()
+    with capture_logs() as logs:
+        second = await start("second")
+        await cluster.until(lambda: not second.runtime.unready())
+        fault = cluster.server.faults.answer(500, times=None, verb="get", kind="Lease")
+        await cluster.until(second.runtime.unready)
+        assert second.runtime.unready() == (await ask(second, "/leaderz"))[1].splitlines()
+        fault.times = 0
+        await cluster.until(lambda: not second.runtime.unready())
+
+    assert [line["event"] for line in logs if "holder" in line or "server" in line] == [
+        "standing by",
+        "API server not available",
+        "standing by",
+    ]
+
+
+async def test_one_whose_take_met_a_conflict_does_not_stand_by_for_itself(cluster, start):
+    """A container that is started anew finds its own name, which is nobody else's."""
+    await (await start("pod")).kill()
+    cluster.server.faults.answer(409, times=3, verb="update", kind="Lease")
+    with capture_logs() as logs:
+        operator = await start("pod")
+        await operator.ready()
+
+    assert "standing by" not in [line["event"] for line in logs]
+
+
+async def test_end_does_not_wait_long_for_the_lease(cluster, start, monkeypatch):
+    """Where the API server is silent the next operator waits a little longer, and the kubelet does not."""
+    monkeypatch.setattr("dra_operator.controller.leading.GIVE_UP_SECONDS", 0.1)
+    operator = await (await start("first", lease_seconds=60)).ready()
+    cluster.server.faults.delay(5, kind="Lease")
+    async with asyncio.timeout(2):
+        await operator.runtime.close()
 
 
 async def test_namespace_that_does_not_exist_is_named(cluster, start):

@@ -66,8 +66,17 @@ def test_the_environment_can_name_the_configuration_file(monkeypatch, configurat
         ({"write_concurrency": "many"}, '"many" is not allowed; allowed: a whole number from 1 to 256'),
         ({"listen": "8080"}, '"8080" is not allowed; allowed: HOST:PORT'),
         ({"liveness_endpoint": "8081"}, "allowed: a URL"),
+        ({"lease_identity": "$(POD_UID)"}, "allowed: letters, digits"),
     ],
-    ids=["unknown choice", "reserved choice", "below the range", "not a number", "no host", "no url"],
+    ids=[
+        "unknown choice",
+        "reserved choice",
+        "below the range",
+        "not a number",
+        "no host",
+        "no url",
+        "a variable that is not set",
+    ],
 )
 def test_a_wrong_value_is_named_with_what_is_allowed(flags, text):
     """A value that is not allowed is reported with its setting, origin and alternatives."""

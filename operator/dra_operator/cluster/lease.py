@@ -7,8 +7,9 @@ it has seen, by a clock of its own, so that nobody's time of day matters.
 
 The holder counts from the moment at which it sent the last renewal that was answered, and stops writing after ten of
 the fifteen seconds: `permit` holds a write up until the Lease is renewed. An API server that was away is therefore no
-reason to end: nobody else could take the Lease there, and the first renewal afterwards says so. What was sent before
-and is stored later is what the next holder has a fence against (`controller.fence`).
+reason to end: whoever waits does not count the time in which it could not see a renewal, so the holder is mostly the
+first to come back, and goes on. What was sent before and is stored later is what the next holder has a fence against
+(`controller.fence`).
 
 An operator that is started anew under the same identity, as a container is in its pod, takes the Lease at once: the one
 before it is dead. Two that live under one identity tell themselves apart by the time at which they acquired it.
@@ -29,8 +30,16 @@ log = structlog.get_logger(__name__)
 
 LEASE_NAME: Final = "dra-operator"
 _PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+_PERIOD: Final = 2.0
+_REQUEST: Final = 5.0
+# The monotonic clock of Linux stands still while a machine sleeps; others go on counting meanwhile.
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 Body = dict[str, Any]
+
+
+def _elapsed() -> float:
+    return time.clock_gettime(_CLOCK)
 
 
 def _now() -> datetime:
@@ -40,8 +49,8 @@ def _now() -> datetime:
 class Lease:
     """The Lease of all operators of a cluster, as one of them sees it; `identity` is its name there.
 
-    `seconds` is how long it lasts without a renewal. `clock` is monotonic, in seconds; `wall` tells the time of day in
-    UTC, which stands in the Lease for people.
+    `seconds` is how long it lasts without a renewal. `clock` is in seconds and never goes back, nor does it stand still
+    while the machine sleeps; `wall` tells the time of day in UTC, which stands in the Lease for people.
     """
 
     def __init__(
@@ -51,7 +60,7 @@ class Lease:
         identity: str,
         *,
         seconds: int,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = _elapsed,
         wall: Callable[[], datetime] = _now,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -60,10 +69,12 @@ class Lease:
         self.identity = identity
         self.holder = ""
         """Who held it when it was last read; empty for nobody."""
-        self.period = seconds * 2 / 15
+        self.period = min(_PERIOD, seconds * 2 / 15)
         """Seconds from one renewal, or one attempt to take it, to the next."""
         self.won = False
         """Whether it has become ours; once lost it does not again."""
+        self.error: ApiError | ApiUnreachable | None = None
+        """Why it could not be read or written the last time; None if it could."""
         self._session = session
         self._path = _PATH.format(namespace=namespace)
         self._namespace = namespace
@@ -72,7 +83,9 @@ class Lease:
         self._wall = wall
         self._sleep = sleep
         self._body: Body = {}
-        """The Lease as it was last read or written; empty if there was none."""
+        """The Lease as it was last read or written."""
+        self._sight: str | None = None
+        """The version of it that was last seen, empty for none; None if nothing was seen, or could be."""
         self._free_at = 0.0
         """When whoever holds it may be taken for dead, by the clock."""
         self._permitted_until = 0.0
@@ -101,10 +114,56 @@ class Lease:
 
     async def take(self) -> bool:
         """Take it if it is free; return whether it is ours now. Raises ApiError, ApiUnreachable."""
+        try:
+            self.won = await self._take()
+        except (ApiError, ApiUnreachable) as error:
+            self.error = error
+            # The holder may be renewing it all the time, which cannot be seen.
+            self._sight = None
+            raise
+        self.error = None
+        return self.won
+
+    async def keep(self) -> None:
+        """Renew it until somebody else holds it, which is when this returns."""
+        begun, is_late = self._clock(), False
+        while True:
+            await self._sleep(max(0.0, begun + self.period - self._clock()))
+            begun = self._clock()
+            try:
+                self.won = await self._renew()
+            except (ApiError, ApiUnreachable) as error:
+                self.error = error
+                if not is_late and not self.valid:
+                    is_late = True
+                    log.warning("lease not renewed, writes wait", lease=self.name, why=str(error))
+                continue
+            self.error = None
+            if not self.won:
+                return
+            if is_late:
+                is_late = False
+                log.info("lease renewed, writes go on", lease=self.name)
+
+    async def give_up(self) -> None:
+        """Let the next one take it at once. Nothing may be on its way any more that needs it."""
+        if not self.won:
+            return
+        self.won = False
+        terms = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": _micro_time(self._wall())}
+        try:
+            # A renewal may have been cut short, and stored all the same.
+            found = await self._read()
+            if found is not None and self._is_ours(found):
+                await self._write(found, terms)
+        except (ApiError, ApiUnreachable) as error:
+            log.info("lease not given up", lease=self.name, why=str(error))
+
+    async def _take(self) -> bool:
         sent = self._clock()
         found = await self._read()
         self._observe(found)
-        if self.holder not in ("", self.identity) and self._clock() < self._free_at:
+        if not self._is_free(found):
             return False
         acquired = _micro_time(self._wall())
         spec = (found or {}).get("spec") or {}
@@ -125,43 +184,19 @@ class Lease:
                 return False
             raise
         self._acquired = acquired
-        self.won = True
         self._extend(sent)
         return True
 
-    async def keep(self) -> None:
-        """Renew it until somebody else holds it, which is when this returns."""
-        late = False
-        while True:
-            await self._sleep(self.period)
-            try:
-                if not await self._renew():
-                    self.won = False
-                    return
-            except (ApiError, ApiUnreachable) as error:
-                if not late and not self.valid:
-                    late = True
-                    log.warning("lease not renewed, writes wait", lease=self.name, why=str(error))
-                continue
-            if late:
-                late = False
-                log.info("lease renewed, writes go on", lease=self.name)
-
-    async def give_up(self) -> None:
-        """Let the next one take it at once. Nothing may be on its way any more that needs it."""
-        if not self.won:
-            return
-        self.won = False
-        terms = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": _micro_time(self._wall())}
-        try:
-            await self._write(self._body, terms)
-        except (ApiError, ApiUnreachable) as error:
-            log.info("lease not given up", lease=self.name, why=str(error))
+    def _is_free(self, found: Body | None) -> bool:
+        if self.holder == "" or self._clock() >= self._free_at:
+            return True
+        # One that was deleted may have been anybody's by then.
+        return self.holder == self.identity and found is not None
 
     async def _renew(self) -> bool:
         """Renew it; return whether it is still ours. Raises ApiError, ApiUnreachable."""
         sent = self._clock()
-        terms = {"renewTime": _micro_time(self._wall())}
+        terms = {"leaseDurationSeconds": self._seconds, "renewTime": _micro_time(self._wall())}
         try:
             await self._write(self._body, terms)
         except ApiError as error:
@@ -174,7 +209,7 @@ class Lease:
             elif found is not None and self._is_ours(found):
                 await self._write(found, terms)
             else:
-                self._observe(found)
+                self.holder = _holder(found or {})
                 return False
         self._extend(sent)
         return True
@@ -185,19 +220,16 @@ class Lease:
         self._renewed.set()
 
     def _is_ours(self, found: Body) -> bool:
-        spec = found.get("spec") or {}
-        return bool(spec.get("holderIdentity") == self.identity and spec.get("acquireTime") == self._acquired)
+        return _holder(found) == self.identity and found["spec"].get("acquireTime") == self._acquired
 
     def _observe(self, found: Body | None) -> None:
-        """Note who holds it. Whoever renews it is alive; one that is deleted lasts as long as if it were not."""
-        if found is None:
-            return
-        metadata, spec = found["metadata"], found.get("spec") or {}
-        known = (self._body.get("metadata") or {}).get("resourceVersion")
-        if metadata["resourceVersion"] != known:
-            self._free_at = self._clock() + (spec.get("leaseDurationSeconds") or self._seconds)
-        self.holder = spec.get("holderIdentity") or ""
-        self._body = found
+        """Note who holds it. Whoever changes it is alive; one that is deleted lasts as long as if it were not."""
+        sight = "" if found is None else found["metadata"]["resourceVersion"]
+        if sight != self._sight:
+            lasts = ((found or {}).get("spec") or {}).get("leaseDurationSeconds") or self._seconds
+            self._sight, self._free_at = sight, self._clock() + lasts
+        if found is not None:
+            self.holder = _holder(found)
 
     async def _read(self) -> Body | None:
         """Return it, or None if there is none."""
@@ -218,14 +250,19 @@ class Lease:
         }
         spec = {**(body.get("spec") or {}), **terms}
         self._body = await self._request(method, path, {**body, "spec": spec})
-        self.holder = self._body["spec"].get("holderIdentity") or ""
+        self.holder = _holder(self._body)
 
     async def _request(self, method: str, path: str, body: Body | None = None) -> Body:
         # There is time for another one while the Lease is valid.
-        answer = await self._session.request(method, path, body=body, timeout=self._seconds / 3)
+        patience = min(_REQUEST, self._seconds / 3)
+        answer = await self._session.request(method, path, body=body, timeout=patience)
         if answer.get("kind") != "Lease":
             raise ApiUnreachable(f"{method} {path}: the answer is no Lease")
         return answer
+
+
+def _holder(lease: Body) -> str:
+    return (lease.get("spec") or {}).get("holderIdentity") or ""
 
 
 def _micro_time(moment: datetime) -> str:

@@ -121,7 +121,7 @@ class ApiSession:
         params: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = "application/json",
-        timeout: float = 60,  # noqa: ASYNC109 - aiohttp tells a silent server from a cancelled caller
+        timeout: float = 60,  # noqa: ASYNC109 - it is the limit of one exchange
     ) -> dict[str, Any]:
         """Send one request and return the answer, decoded from JSON.
 
@@ -130,9 +130,13 @@ class ApiSession:
         """
         data = None if body is None else orjson.dumps(body)
         headers = {} if body is None else {"Content-Type": content_type}
-        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS)
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
         with _network_faults(method, path):
-            async with self._accepted(method, path, params, limits, data=data, headers=headers) as response:
+            # Of credentials, too, that are read again, which may be a program that hangs.
+            async with (
+                asyncio.timeout(timeout),
+                self._accepted(method, path, params, limits, data=data, headers=headers) as response,
+            ):
                 content = await response.read()
         return _decode(method, path, content)
 

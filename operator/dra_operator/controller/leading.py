@@ -10,16 +10,19 @@ anew is what a process does best.
 
 import asyncio
 import socket
-from random import random
+from contextlib import suppress
+from typing import Final
 from uuid import uuid4
 
 from dra_operator.cluster.access import Access
-from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.lease import Lease
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.settings import Settings
+
+GIVE_UP_SECONDS: Final = 5.0
+"""How long the end waits for the Lease to be given up."""
 
 log = get_logger()
 
@@ -28,18 +31,16 @@ class Leading:
     """Whether this operator decides. Without leader election it always does."""
 
     def __init__(self, settings: Settings, access: Access) -> None:
-        self.forbidden: ApiError | None = None
-        """The last refusal of the Lease for lack of a right, until it is read again."""
         self.lost = False
         """Whether another operator decides where this one did."""
         self._settings = settings
         self._access = access
+        self._elects = settings.leader_election == "lease"
         self._lease: Lease | None = None
-        self._trouble: str | None = None
 
     async def win(self, session: ApiSession) -> None:
         """Wait until this operator is the one that decides."""
-        if self._settings.leader_election == "none":
+        if not self._elects:
             return
         settings = self._settings
         lease = self._lease = Lease(
@@ -48,21 +49,20 @@ class Leading:
             settings.lease_identity or f"{socket.gethostname()}_{uuid4()}",
             seconds=settings.lease_seconds,
         )
-        failures, holder = 0, ""
+        holder, trouble = "", ""
         while True:
             try:
-                won = await lease.take()
+                if await lease.take():
+                    break
+                if lease.holder not in (holder, lease.identity):
+                    log.info(
+                        messages.STANDING_BY, lease=lease.name, holder=lease.holder, identity=lease.identity
+                    )
+                holder, trouble = lease.holder, ""
             except (ApiError, ApiUnreachable) as error:
-                failures += 1
-                self._note(error)
-                await asyncio.sleep(DEFAULT_BACKOFF.delay(failures, random))
-                continue
-            failures, self._trouble, self.forbidden = 0, None, None
-            if won:
-                break
-            if lease.holder != holder:
-                holder = lease.holder
-                log.info(messages.STANDING_BY, lease=lease.name, holder=holder, identity=lease.identity)
+                if trouble != str(error) and self.forbidden is None:
+                    log.warning(messages.API_UNAVAILABLE, why=self._trouble(), server=self._access.server)
+                holder, trouble = "", str(error)
             await asyncio.sleep(lease.period)
         log.info(messages.LEADING, lease=lease.name, identity=lease.identity)
 
@@ -76,9 +76,10 @@ class Leading:
         log.critical(messages.LEASE_LOST, lease=self._lease.name, holder=self._lease.holder)
 
     async def give_up(self) -> None:
-        """Let another one decide. Nothing may be written any more."""
+        """Let another one decide, in a few seconds or not at all. Nothing may be written any more."""
         if self._lease is not None:
-            await self._lease.give_up()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._lease.give_up(), GIVE_UP_SECONDS)
 
     async def permit(self) -> None:
         """Wait until something may be written."""
@@ -88,38 +89,42 @@ class Leading:
     @property
     def is_leader(self) -> bool:
         """Whether this operator decides, and nobody else can."""
-        if self._settings.leader_election == "none":
-            return True
-        return self._lease is not None and self._lease.valid
+        return not self._elects or (self._lease is not None and self._lease.valid)
 
     @property
     def stands_by(self) -> bool:
         """Whether another operator decides, which is no trouble."""
         lease = self._lease
-        return lease is not None and not lease.won and bool(lease.holder) and self._trouble is None
+        if lease is None or lease.won or lease.error is not None:
+            return False
+        return lease.holder not in ("", lease.identity)
+
+    @property
+    def forbidden(self) -> ApiError | None:
+        """The refusal of the Lease for lack of a right, until it is granted."""
+        error = self._lease.error if self._lease is not None else None
+        return error if isinstance(error, ApiError) and error.is_missing_right else None
 
     def following(self) -> list[str]:
         """Return why this operator is not the one that decides, for `/leaderz`; empty while it is."""
         if self.is_leader:
             return []
-        if self._lease is None or self._lease.won or self._trouble is not None:
-            return self.unready() or ["not connected yet"]
-        return [messages.standing_by(self._lease.name, self._lease.holder)]
+        if self._lease is not None and (self.stands_by or self.lost):
+            return [messages.standing_by(self._lease.name, self._lease.holder)]
+        return self.unready() or [messages.NOT_CONNECTED]
 
     def unready(self) -> list[str]:
         """Return what keeps this operator from deciding, or from standing by, for `/readyz`."""
-        if self._trouble is not None:
-            return [self._trouble]
-        if self._lease is not None and (seconds := self._lease.overdue) > 0:
-            return [messages.overdue(self._lease.name, seconds)]
-        return []
+        lease = self._lease
+        if lease is None:
+            return []
+        if (seconds := lease.overdue) > 0:
+            return [messages.overdue(lease.name, seconds, self._trouble())]
+        return [] if lease.won or lease.error is None else [self._trouble()]
 
-    def _note(self, error: ApiError | ApiUnreachable) -> None:
-        is_refusal = isinstance(error, ApiError) and error.is_missing_right
-        self.forbidden = error if isinstance(error, ApiError) and is_refusal else None
-        trouble = f"API server: {error}"
+    def _trouble(self) -> str:
+        """Return in a few words why the Lease cannot be read or written."""
         if self.forbidden is not None:
-            trouble = messages.forbidden(self.forbidden.verb, self.forbidden.resource, self.forbidden.message)
-        elif trouble != self._trouble:
-            log.warning(messages.API_UNAVAILABLE, why=trouble, server=self._access.server)
-        self._trouble = trouble
+            return messages.forbidden(self.forbidden.verb, self.forbidden.resource, self.forbidden.message)
+        error = self._lease.error if self._lease is not None else None
+        return f"API server: {error}" if error is not None else "no answer yet"

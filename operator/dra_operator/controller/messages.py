@@ -87,12 +87,15 @@ def standing_by(lease: str, holder: str) -> str:
     return f"standing by: {holder or 'nobody yet'} holds the Lease {lease}"
 
 
-def overdue(lease: str, seconds: float) -> str:
+def overdue(lease: str, seconds: float, why: str) -> str:
     """Return why an operator that decides does not write."""
     return (
-        f"the Lease {lease} could not be renewed; nothing has been written for {seconds:.0f} s, "
+        f"the Lease {lease} could not be renewed ({why}); nothing has been written for {seconds:.0f} s, "
         "so that another operator may take over"
     )
+
+
+NOT_CONNECTED = "not connected yet"
 
 
 def forbidden(verb: str, resource: str, message: str) -> str:

@@ -136,7 +136,7 @@ class Runtime:
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._pods: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._trouble: str | None = "not connected yet"
+        self._trouble: str | None = messages.NOT_CONNECTED
         self._discovered_at = 0.0
         self._events_denied_at: float | None = None
         self._crashed: str | None = None

@@ -73,8 +73,8 @@ class Settings(BaseSettings):
     )
     listen: HostAndPort = Field(
         "0.0.0.0:8080",
-        description="Where `/healthz`, `/readyz` and `/metrics` are served. Port 0 takes a free one; the log "
-        "says which.",
+        description="Where `/healthz`, `/readyz`, `/leaderz` and `/metrics` are served. Port 0 takes a free one; the "
+        "log says which.",
         json_schema_extra={"allowed": "HOST:PORT, for example 0.0.0.0:8080 or [::]:8080"},
     )
     liveness_endpoint: str = Field(
@@ -96,9 +96,10 @@ class Settings(BaseSettings):
     )
     lease_identity: str = Field(
         "",
+        pattern=r"^[A-Za-z0-9._-]*$",
         description="What the operator is called in the Lease. Two must never share it; one that is started anew "
         "under the same takes over at once. Empty: the name of the host and a random part.",
-        json_schema_extra={"allowed": "a name"},
+        json_schema_extra={"allowed": "letters, digits, `.`, `_` and `-`"},
     )
     lease_seconds: int = Field(
         15,
