@@ -158,6 +158,32 @@ def test_devices_of_an_incomplete_pool_are_told_once(scene: Any, put_pool: Any) 
     )
 
 
+def test_a_pool_that_the_line_has_told_of_is_not_named_again(migs: Any, put_pool: Any) -> None:
+    """Only those without a device for the claim come behind."""
+    put_pool("mig", "m2", "c", count=2)
+    put_pool("late", "m2", "x", count=2)
+    found = migs.explain(migs.claim(wants_all()))
+
+    assert found.message == (
+        "request r: 4 devices published, 3 in class mig, 1 in pools that are being updated "
+        "(mig/m2: 1 of 2 slices of generation 1 on 1), 1 in use by 1 claim (holder), 1 left, all requested; "
+        "pools that are being updated may still get some (late/m2)"
+    )
+
+
+def test_behind_a_selector_to_be_mended_nothing_is_told_to_wait_for(migs: Any, put_pool: Any) -> None:
+    """Where that is the first request that gets nothing."""
+    put_pool("late", "m2", "x", count=2)
+    fails = [{"cel": {"expression": 'device.attributes["mig"].nope == "x"'}}]
+    migs.put("Node", "m1", spec={"unschedulable": True})
+    waits = migs.explain(migs.claim(wants_all(), wants_all("s", 1, selectors=fails)))
+    fails_first = migs.explain(migs.claim(wants_all("s", 1, selectors=fails), wants_all()))
+
+    assert "may still get some" in waits.message
+    assert fails_first.reason is Reason.SELECTOR_FAILED
+    assert "may still get some" not in fails_first.message
+
+
 def test_requests_that_do_not_fit_together_do_so_with_pools_set_aside(migs: Any, put_invalid: Any) -> None:
     """Each would fit alone only if the pool were not there; where such a pool has devices, it is named."""
     migs.ledger.remove("team", "holder")

@@ -64,12 +64,16 @@ class Aside:
             ):
                 # There are no others to wait for: it is the pool that may still get some.
                 return own
-            case Reason.POOL_INCOMPLETE:
+            case Reason.SELECTOR_FAILED | Reason.SELECTOR_INVALID:
+                # The claim waits for its selector to be mended.
                 return found
-        return replace(found, message=found.message + self._tell_incomplete())
+        return replace(found, message=found.message + self._tell_incomplete(found.message))
 
-    def _tell_incomplete(self) -> str:
-        """Return which pools may get devices that nobody knows yet, as slices of them are missing."""
+    def _tell_incomplete(self, told: str) -> str:
+        """Return which pools may get devices that nobody knows yet, as slices of them are missing.
+
+        Those that a text has already told as such are left out.
+        """
         views = self.tallies.availability.views
         keys = [
             key
@@ -77,6 +81,7 @@ class Aside:
             if any(view.verdict is Verdict.INCOMPLETE and view.nodes & views.usable for view in seen.values())
         ]
         pools = ["/".join(key) for key in sorted(keys)]
+        pools = [pool for pool in pools if f"({pool}: " not in told and f", {pool}: " not in told]
         return (
             f"; pools that are being updated may still get some ({', '.join(shortened(pools))})"
             if pools
