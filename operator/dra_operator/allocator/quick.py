@@ -20,12 +20,16 @@ Source: docs/engine sections 6, 8 and 9.
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
-from dra_operator.allocator.found import UNSURE, Answer, Found, Unsure
+from dra_operator.allocator.found import UNSURE, Answer, Found, Given, Unsure
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan
 from dra_operator.inventory import NodeView, PoolView, Verdict, bits
+
+_Picked: TypeAlias = list[tuple[PoolView, int]]
+"""Devices by pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +50,16 @@ class QuickSearch:
             if found is UNSURE:
                 return UNSURE
             if found is not None:
-                given = tuple(
-                    [self.eligibility.given(alternative, pool, position) for pool, position in found]
-                )
+                given: list[Given] = []
+                for pool, devices in found:
+                    for content, indexes in pool.by_slice(devices):
+                        given.append((alternative, content, indexes))
                 return Found((given,), ((alternative,),))
         return None
 
     def _alternative(
         self, plan: ClaimPlan, alternative: Alternative, view: NodeView, budget: Budget
-    ) -> list[tuple[PoolView, int]] | Unsure | None:
+    ) -> _Picked | Unsure | None:
         count = alternative.count
         if count is None:
             return self._all(alternative, view, budget)
@@ -67,7 +72,8 @@ class QuickSearch:
         if attributes and count > 1:
             return self._matching(alternative, count, attributes, view, budget) if matching else UNSURE
         eligibility = self.eligibility
-        found: list[tuple[PoolView, int]] = []
+        found: _Picked = []
+        left = count
         for number, pool in enumerate(view.pools):
             wanted = eligibility.candidates_of(alternative, pool, budget)
             if wanted is UNSURE:
@@ -80,26 +86,21 @@ class QuickSearch:
                 if groups.odd >> start & wanted:
                     return UNSURE
                 wanted &= groups.members >> start
-            counted = pool.counted
-            if count > 1 and wanted & counted:
+            if count > 1 and wanted & pool.counted:
                 return UNSURE
-            asked = wanted & (pool.charged | counted)
-            while wanted:
-                bit = wanted & -wanted
-                wanted ^= bit
-                if not asked & bit or eligibility.fits(alternative.key, pool, bit):
-                    found.append((pool, bit.bit_length() - 1))
-                    if len(found) == count:
-                        return found
+            wanted = eligibility.lowest(alternative.key, pool, wanted, left)
+            if wanted:
+                found.append((pool, wanted))
+                left -= wanted.bit_count()
+                if not left:
+                    return found
         return None
 
-    def _all(
-        self, alternative: Alternative, view: NodeView, budget: Budget
-    ) -> list[tuple[PoolView, int]] | Unsure | None:
+    def _all(self, alternative: Alternative, view: NodeView, budget: Budget) -> _Picked | Unsure | None:
         eligibility = self.eligibility
-        found: list[tuple[PoolView, int]] = []
+        found: _Picked = []
         refused = False
-        counted = 0
+        counted = size = 0
         for pool in view.pools:
             wanted = eligibility.candidates_of(alternative, pool, budget)
             # They are asked about in use or not.
@@ -109,10 +110,11 @@ class QuickSearch:
             every = answers.selectable
             refused = refused or every != eligibility.judge(alternative.key, pool, wanted)
             counted |= every & pool.counted
-            found += [(pool, position) for position in bits.each(every)]
-        if len(found) > MAX_DEVICES or (counted and len(found) > 1):
+            size += every.bit_count()
+            found.append((pool, every))
+        if size > MAX_DEVICES or (counted and size > 1):
             return UNSURE
-        return None if refused or not found else found
+        return None if refused or not size else found
 
     def _matching(
         self,
@@ -121,7 +123,7 @@ class QuickSearch:
         attributes: tuple[str, ...],
         view: NodeView,
         budget: Budget,
-    ) -> list[tuple[PoolView, int]] | Unsure | None:
+    ) -> _Picked | Unsure | None:
         wanted = 0
         for start, pool in zip(view.starts, view.pools, strict=True):
             candidates = self.eligibility.candidates_of(alternative, pool, budget)
@@ -142,7 +144,11 @@ class QuickSearch:
                 best, lowest = fitting, fitting & -fitting
         if not best:
             return None
-        return _lowest(view, best, count)
+        best = bits.lowest_of(best, count)
+        return [
+            (pool, best >> start & bits.first(pool.size))
+            for start, pool in zip(view.starts, view.pools, strict=True)
+        ]
 
 
 def is_quick(plan: ClaimPlan) -> bool:
@@ -151,17 +157,3 @@ def is_quick(plan: ClaimPlan) -> bool:
         return False
     # A request for all devices may end the attempt before any alternative is tried.
     return not plan.evaluates_used or len(plan.requests[0].alternatives) == 1
-
-
-def _lowest(view: NodeView, wanted: int, count: int) -> list[tuple[PoolView, int]]:
-    """Return the lowest of some devices of a row."""
-    found: list[tuple[PoolView, int]] = []
-    for start, pool in zip(view.starts, view.pools, strict=True):
-        here = wanted >> start & bits.first(pool.size)
-        while here:
-            bit = here & -here
-            here ^= bit
-            found.append((pool, bit.bit_length() - 1))
-            if len(found) == count:
-                return found
-    return found
