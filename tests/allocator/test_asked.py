@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import AdminAccess, Allocator, Unsatisfied
-from dra_operator.allocator.asked import asked_by
-from dra_operator.allocator.plan import plan_for
-from dra_operator.allocator.planner import Planner
+from dra_operator.allocator.asked import asked_by, plan_for
+from dra_operator.allocator.plan import plan_claim
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
@@ -39,7 +38,7 @@ def with_devices(name: str, **devices: Any) -> Any:
 
 def asked(item: Any) -> object:
     """Return what a claim asks for."""
-    return asked_by(item.spec.devices)[0]
+    return asked_by(item.spec.devices)
 
 
 @pytest.fixture
@@ -107,9 +106,8 @@ def test_whatever_a_plan_is_made_of_is_asked_for(other: Any) -> None:
 def test_a_plan_serves_every_claim_that_asks_for_the_same(allocator: Allocator) -> None:
     """It is the one that would be made for the claim itself."""
     first, second = claim("a"), claim("b")
-    known, made = (
-        Planner(allocator.inventory.classes, allocator.candidates).plan(item) for item in (first, second)
-    )
+    known = plan_claim(first, allocator.inventory.classes, allocator.candidates, allocator.features)
+    made = plan_claim(second, allocator.inventory.classes, allocator.candidates, allocator.features)
 
     assert plan_for(second, known) == made
     assert allocator.plan(first).claim is first

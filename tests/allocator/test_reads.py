@@ -18,7 +18,7 @@ DATA = Path(__file__).parents[2] / "../shared/data/cel/selectors.jsonl.gz"
 
 def reads_of(expression: str) -> Reads:
     """Return what a selector reads."""
-    return Reads.of(compile_selector(expression).reads)
+    return Reads.of(compile_selector(expression))
 
 
 def excerpt_of(expression: str, content: Slice) -> Excerpt:

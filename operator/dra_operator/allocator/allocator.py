@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from dra_operator.allocator.aside import POOL_REASONS, Aside
+from dra_operator.allocator.asked import asked_by, plan_for
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.decision import (
@@ -29,8 +30,7 @@ from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.explain import Explainer, explain_failure
 from dra_operator.allocator.found import UNSURE, Answer, Found
 from dra_operator.allocator.plain import PlainSearch
-from dra_operator.allocator.plan import ClaimPlan
-from dra_operator.allocator.planner import Planner
+from dra_operator.allocator.plan import ClaimPlan, plan_claim
 from dra_operator.allocator.quick import QuickSearch, is_quick
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
@@ -47,6 +47,8 @@ from dra_operator.ledger import Availability, ClaimKey, Ledger
 
 _MAX_PLANS = 8192
 _FAILURES_BEFORE_PROSPECTS = 16
+_MAX_ASKED = 2048
+"""As many as there are selectors: what claims ask for that nobody else asked for is kept no longer than those."""
 
 
 class AdminAccess(Enum):
@@ -85,12 +87,12 @@ class Allocator:
     searching: Searching = field(default=Searching.COUNTING, kw_only=True)
     availability: Availability = field(init=False)
     candidates: Candidates = field(init=False)
-    _planner: Planner = field(init=False)
     _quick: QuickSearch = field(init=False)
     _window: WindowSearch = field(init=False)
     _problems: Problems = field(init=False)
     _class_changes: Changes = field(init=False)
     _planned: dict[ClaimKey, ClaimPlan] = field(default_factory=dict)
+    _plans: dict[object, ClaimPlan] = field(default_factory=dict)
     _explainer: Explainer | None = None
     _aside: Aside | None = None
 
@@ -99,7 +101,6 @@ class Allocator:
         views = Views(self.inventory, self.features)
         self.availability = Availability(views, self.ledger)
         self.candidates = Candidates(self.features, SelectorCache(self.environment))
-        self._planner = Planner(self.inventory.classes, self.candidates)
         eligibility = Eligibility(self.availability, self.candidates)
         self._quick = QuickSearch(eligibility)
         self._window = WindowSearch(eligibility)
@@ -170,14 +171,14 @@ class Allocator:
         if class_changes.classes:
             class_changes.classes.clear()
             self._planned.clear()
-            self._planner.forget()
+            self._plans.clear()
             self._problems.clear()
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
         key = claim_key(claim)
         known = self._planned.get(key)
-        plan = known if known is not None and known.claim.spec is claim.spec else self._planner.plan(claim)
+        plan = known if known is not None and known.claim.spec is claim.spec else self._plan(claim)
         self._check_admin_access(plan)
         return plan
 
@@ -187,6 +188,17 @@ class Allocator:
             if len(self._planned) >= _MAX_PLANS:
                 self._planned.clear()
             self._planned[plan.key] = plan
+
+    def _plan(self, claim: ResourceClaim) -> ClaimPlan:
+        asked = asked_by(claim.spec.devices)
+        alike = self._plans.get(asked)
+        if alike is not None:
+            return plan_for(claim, alike)
+        if len(self._plans) >= _MAX_ASKED:
+            for old in list(self._plans)[: _MAX_ASKED // 2]:
+                del self._plans[old]
+        plan = self._plans[asked] = plan_claim(claim, self.inventory.classes, self.candidates, self.features)
+        return plan
 
     def search(
         self, plans: Sequence[ClaimPlan], quick: ClaimPlan | None, node: str, view: NodeView, budget: Budget
@@ -250,14 +262,12 @@ class Allocator:
         """Return what was found and its node, the first by name of those allowed, or None."""
         availability = self.availability
         views = availability.views
-        signatures: list[object] = []
-        needs_free = evaluates_used = False
+        problem = self._problems.get(tuple([plan.signature for plan in plans]))
+        wanted = allowed & problem.maybe
+        needs_free, evaluates_used = False, False
         for plan in plans:
-            signatures.append(plan.signature)
             needs_free = needs_free or plan.needs_free
             evaluates_used = evaluates_used or plan.evaluates_used
-        problem = self._problems.get(tuple(signatures))
-        wanted = allowed & problem.maybe
         if needs_free and not evaluates_used:
             wanted &= availability.nonempty
         quick = plans[0] if len(plans) == 1 and is_quick(plans[0]) else None
@@ -277,7 +287,7 @@ class Allocator:
     def _allocated(self, plans: Sequence[ClaimPlan], found: Found, node: str) -> Allocated:
         results = tuple(
             [
-                build_result(plan, picks, chosen, node, self.candidates, self.share_ids)
+                build_result(plan, picks, chosen, node, self.share_ids)
                 for plan, picks, chosen in zip(plans, found.picks, found.chosen, strict=True)
             ]
         )

@@ -4,56 +4,57 @@ Most claims of a cluster are made from a few templates. Their plans differ in no
 takes several times as long as finding one that was made.
 """
 
-from typing import TypeAlias
-
-from dra_operator.api.types import DeviceClaim, DeviceSubRequest, DeviceToleration, ExactDeviceRequest
-
-Part: TypeAlias = ExactDeviceRequest | DeviceSubRequest
-"""What one alternative asks for."""
-Wanted: TypeAlias = tuple[
-    str, tuple[str | None, ...], tuple[DeviceToleration, ...], tuple[tuple[str, int, str], ...] | None
-]
-"""Which devices a part is after: class, selectors, tolerations and amounts. Each claim has some: a plain tuple."""
+from dra_operator.allocator.plan import ClaimPlan
+from dra_operator.api.types import (
+    DeviceClaim,
+    DeviceRequest,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
 
 
-def asked_by(devices: DeviceClaim) -> tuple[object, list[Wanted]]:
-    """Return something hashable that is equal for claims with equal plans, and what each part of it is after.
+def asked_by(devices: DeviceClaim) -> object:
+    """Return something hashable that is equal for claims with equal plans: all of it but configuration."""
+    return (
+        tuple([_request(request) for request in devices.requests]),
+        tuple(
+            [(item.requests, item.match_attribute, item.distinct_attribute) for item in devices.constraints]
+        ),
+    )
 
-    It is all of the claim but configuration.
-    """
-    wanted: list[Wanted] = []
-    # One flat tuple. Wherever it is not known how many things follow, their number stands before them.
-    asked: list[object] = [len(devices.requests)]
-    for request in devices.requests:
-        parts: tuple[Part, ...]
-        if request.exactly is not None:
-            parts = (request.exactly,)
-            asked += (request.name, None, request.exactly.admin_access)
-        else:
-            parts = request.first_available
-            asked += (request.name, len(parts))
-            for subrequest in request.first_available:
-                asked.append(subrequest.name)
-        for part in parts:
-            expressions: list[str | None] = []
-            for selector in part.selectors:
-                cel = selector.cel
-                expressions.append(None if cel is None else cel.expression)
-            capacity, derived = part.capacity, part.derived_attributes
-            amounts = None
-            if capacity is not None:
-                # In the order in which they are written: results have it, too.
-                amounts = tuple(
-                    [(name, amount.nano, amount.text) for name, amount in capacity.requests.items()]
-                )
-            after = (part.device_class_name, tuple(expressions), part.tolerations, amounts)
-            wanted.append(after)
-            asked += (
-                after,
-                part.allocation_mode,
-                part.count,
-                tuple([(item.name, item.expression) for item in derived]) if derived else (),
-            )
-    for constraint in devices.constraints:
-        asked += (constraint.requests, constraint.match_attribute, constraint.distinct_attribute)
-    return tuple(asked), wanted
+
+def plan_for(claim: ResourceClaim, plan: ClaimPlan) -> ClaimPlan:
+    """Return the plan of a claim that asks for what the claim of another plan asks for."""
+    return ClaimPlan(
+        claim,
+        plan.requests,
+        plan.constraints,
+        plan.signature,
+        plan.evaluates_used,
+        plan.needs_free,
+        plan.countable,
+    )
+
+
+def _request(request: DeviceRequest) -> object:
+    exactly = request.exactly
+    if exactly is not None:
+        return (request.name, exactly.admin_access, _wanted(exactly))
+    return (request.name, tuple([(item.name, _wanted(item)) for item in request.first_available]))
+
+
+def _wanted(part: ExactDeviceRequest | DeviceSubRequest) -> object:
+    capacity, derived = part.capacity, part.derived_attributes
+    return (
+        part.device_class_name,
+        tuple([None if item.cel is None else item.cel.expression for item in part.selectors]),
+        part.allocation_mode,
+        part.count,
+        part.tolerations,
+        # In the order in which they are written: results have it, too.
+        None
+        if capacity is None
+        else tuple([(name, amount.nano, amount.text) for name, amount in capacity.requests.items()]),
+        tuple([(item.name, item.expression) for item in derived]) if derived else (),
+    )

@@ -16,7 +16,7 @@ from dra_operator.allocator.capacity import CapacityError, Consumed, consume
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.failures import in_class, in_request, selector_failure
 from dra_operator.allocator.room import Room
-from dra_operator.allocator.selectors import Selection, SelectorCache
+from dra_operator.allocator.selectors import SelectorAnswers, SelectorCache
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import DeviceTaint, DeviceToleration
@@ -27,7 +27,10 @@ _MAX_ANSWERS = 262_144
 
 
 class KeyContent(NamedTuple):
-    """What a candidate key stands for: expressions in order, tolerations, and amounts by capacity name."""
+    """What a candidate key stands for: expressions in order, tolerations, and amounts by capacity name.
+
+    It is looked up for each request that is planned, and a tuple is hashed without a call.
+    """
 
     class_selectors: tuple[str, ...]
     request_selectors: tuple[str, ...]
@@ -65,7 +68,7 @@ class _Amounts:
 class CandidateKey:
     """A key and its answers by serial number of the view. Its own number is never given to another.
 
-    `selection` is that of the expressions, from when it is first asked.
+    `selectors` are those of the expressions, from when they are first asked.
     """
 
     serial: int
@@ -73,7 +76,7 @@ class CandidateKey:
     expressions: tuple[str, ...]
     requests: Mapping[str, Quantity]
     answers: dict[int, Answers] = field(default_factory=dict)
-    selection: Selection | None = None
+    selectors: tuple[SelectorAnswers, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -106,7 +109,12 @@ class Candidates:
 
     def ask(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
         """Return the answers of a key about a view. Raises AbortedError if the time is used up."""
-        return key.answers.get(view.serial) or self.find(key, view, budget)
+        found = key.answers.get(view.serial)
+        if found is None:
+            found = self._compute(key, view, budget)
+            self._room.take(key.answers)
+            key.answers[view.serial] = found
+        return found
 
     def consumed(self, key: CandidateKey, content: Slice, index: int) -> Consumed | CapacityError | None:
         """Return what a request consumes of a device: None if it is unfit, an error if the amounts are impossible."""
@@ -115,12 +123,6 @@ class Candidates:
         if not content.capacity:
             return None if key.requests else _NOTHING
         return self._amounts_of(key, content).each[index]
-
-    def amounts(self, key: CandidateKey, content: Slice, index: int) -> dict[str, Quantity]:
-        """Return what a share of a device that is a candidate consumes, by capacity name."""
-        consumed = self.consumed(key, content, index)
-        assert isinstance(consumed, Consumed)
-        return {name: amount for name, amount, _ in consumed.amounts}
 
     def selector_error(
         self, key: CandidateKey, content: Slice, index: int, *, claim: str, request: str, class_name: str
@@ -181,11 +183,7 @@ class Candidates:
         except CapacityError as error:
             return error
 
-    def find(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
-        """Find out the answers of a key about a view that was not asked about, or not lately.
-
-        Raises AbortedError if the time is used up.
-        """
+    def _compute(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
         selectable = mask = errors = 0
         for content, offset in zip(view.slices, view.offsets, strict=True):
             selected, failed = self.select(key, content, budget)
@@ -201,22 +199,22 @@ class Candidates:
             errors |= impossible << offset
             selectable |= fit << offset
             mask |= (self.tolerated(key, content, fit) if content.tainted else fit) << offset
-        found = Answers(selectable, mask, errors) if selectable or errors else _NO_DEVICES
-        self._room.take(key.answers)
-        key.answers[view.serial] = found
-        return found
+        return Answers(selectable, mask, errors) if selectable or errors else _NO_DEVICES
 
     def select(self, key: CandidateKey, content: Slice, budget: Budget) -> tuple[int, int]:
         """Return the devices of a slice that all selectors select, and those on which one of them fails."""
-        devices = bits.first(len(content.names))
+        selected = bits.first(len(content.names))
         if not self.features.device_binding_and_status:
-            devices &= ~content.binding
-        if not key.expressions:
-            return devices, 0
-        selection = key.selection
-        if selection is None:
-            selection = key.selection = self.selectors.all_of(key.expressions)
-        return selection.ask(content, devices, budget)
+            selected &= ~content.binding
+        failed = 0
+        if key.selectors is None:
+            key.selectors = tuple([self.selectors.get(expression) for expression in key.expressions])
+        for selector in key.selectors:
+            selected, failing = selector.ask(content, selected, budget)
+            failed |= failing
+            if not selected:
+                break
+        return selected, failed
 
     def _fit(self, key: CandidateKey, content: Slice, devices: int) -> tuple[int, int]:
         if not self.features.consumable_capacity or not (content.capacity or key.requests):

@@ -8,20 +8,16 @@ a device alone, nothing can be counted.
 Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import CandidateKey, Candidates
 from dra_operator.allocator.capacity import Consumed, has_room
-from dra_operator.allocator.found import UNSURE, Unsure
+from dra_operator.allocator.found import UNSURE, Given, Unsure
 from dra_operator.allocator.groups import Grouping
 from dra_operator.allocator.plan import Alternative
-from dra_operator.inventory import PoolView, bits
+from dra_operator.inventory import PoolView
 from dra_operator.ledger import Availability
-
-_NO_COUNTERS: Final[Sequence[int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ class Eligibility:
         key = asked.key
         answers = key.answers.get(pool.serial)
         if answers is None:
-            answers = self.candidates.find(key, pool, budget)
+            answers = self.candidates.ask(key, pool, budget)
         if answers.errors & usable:
             return UNSURE
         wanted = answers.mask & usable
@@ -57,43 +53,38 @@ class Eligibility:
     def judge(self, key: CandidateKey, pool: PoolView, wanted: int) -> int:
         """Return those of the candidates that fit, each by itself."""
         asked = wanted & (pool.charged | pool.counted)
-        return wanted & ~asked | self.lowest(key, pool, asked, -1) if asked else wanted
+        while asked:
+            bit = asked & -asked
+            asked ^= bit
+            if not self.fits(key, pool, bit):
+                wanted ^= bit
+        return wanted
 
-    def lowest(self, key: CandidateKey, pool: PoolView, wanted: int, count: int) -> int:
-        """Return the lowest so many of the candidates that have room for the amounts and whose counters fit.
-
-        Each is judged by itself. All are returned if there are no more, or the count is negative.
-        """
-        charged, counted = wanted & pool.charged, wanted & pool.counted
-        layout, left = pool.counters, _NO_COUNTERS
-        if counted:
-            assert layout is not None
-            state = self.availability.counters(layout)
-            left = state.left
-            if state.overdrawn:
-                wanted &= ~counted
-        elif not charged:
-            return bits.lowest_of(wanted, count)
-        found = 0
-        while wanted and count:
-            bit = wanted & -wanted
-            wanted ^= bit
-            if bit & charged and not self._has_room(key, pool, bit):
-                continue
-            if bit & counted:
-                assert layout is not None
-                content, index = pool.locate(bit.bit_length() - 1)
-                for place, amount in layout.draw(content, index).amounts:
-                    if left[place] < amount:
-                        bit = 0
-                        break
-            if bit:
-                found |= bit
-                count -= 1
-        return found
-
-    def _has_room(self, key: CandidateKey, pool: PoolView, bit: int) -> bool:
+    def fits(self, key: CandidateKey, pool: PoolView, bit: int) -> bool:
+        """True if one candidate has room for the amounts, and its counters fit."""
         content, index = pool.locate(bit.bit_length() - 1)
-        consumed = self.candidates.consumed(key, content, index)
+        if bit & pool.charged:
+            consumed = self.candidates.consumed(key, content, index)
+            assert isinstance(consumed, Consumed)
+            used = self.availability.ledger.consumed(pool.key, content.names[index])
+            if not has_room(consumed, used, {}):
+                return False
+        if bit & pool.counted:
+            assert pool.counters is not None
+            state = self.availability.counters(pool.counters)
+            if state.overdrawn:
+                return False
+            left = state.left
+            for place, amount in pool.counters.draw(content, index).amounts:
+                if left[place] < amount:
+                    return False
+        return True
+
+    def given(self, alternative: Alternative, pool: PoolView, position: int) -> Given:
+        """Return a device of a pool as given to a request."""
+        content, index = pool.locate(position)
+        if not (content.shareable >> index & 1 and self.candidates.features.consumable_capacity):
+            return Given(alternative, content, index, None)
+        consumed = self.candidates.consumed(alternative.key, content, index)
         assert isinstance(consumed, Consumed)
-        return has_room(consumed, self.availability.ledger.consumed(pool.key, content.names[index]), {})
+        return Given(alternative, content, index, consumed)

@@ -8,12 +8,20 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Literal, TypeAlias
 
+from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.sealed import sealed
 from dra_operator.inventory import Slice
 
-Given: TypeAlias = tuple[Alternative, Slice, Sequence[int]]
-"""Devices given to a request: a slice, and the indexes of some of its devices. Each claim has some: a plain tuple."""
+
+@sealed
+class Given:
+    """A device given to a request; `consumed` is None unless it is a share."""
+
+    alternative: Alternative
+    content: Slice
+    index: int
+    consumed: Consumed | None
 
 
 @sealed

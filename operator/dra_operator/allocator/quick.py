@@ -20,16 +20,12 @@ Source: docs/engine sections 6, 8 and 9.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
-from dra_operator.allocator.found import UNSURE, Answer, Found, Given, Unsure
+from dra_operator.allocator.found import UNSURE, Answer, Found, Unsure
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan
 from dra_operator.inventory import NodeView, PoolView, Verdict, bits
-
-_Picked: TypeAlias = list[tuple[PoolView, int]]
-"""Devices by pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +46,15 @@ class QuickSearch:
             if found is UNSURE:
                 return UNSURE
             if found is not None:
-                given: list[Given] = []
-                for pool, devices in found:
-                    for content, indexes in pool.by_slice(devices):
-                        given.append((alternative, content, indexes))
+                given = tuple(
+                    [self.eligibility.given(alternative, pool, position) for pool, position in found]
+                )
                 return Found((given,), ((alternative,),))
         return None
 
     def _alternative(
         self, plan: ClaimPlan, alternative: Alternative, view: NodeView, budget: Budget
-    ) -> _Picked | Unsure | None:
+    ) -> list[tuple[PoolView, int]] | Unsure | None:
         count = alternative.count
         if count is None:
             return self._all(alternative, view, budget)
@@ -72,8 +67,7 @@ class QuickSearch:
         if attributes and count > 1:
             return self._matching(alternative, count, attributes, view, budget) if matching else UNSURE
         eligibility = self.eligibility
-        found: _Picked = []
-        left = count
+        found: list[tuple[PoolView, int]] = []
         for number, pool in enumerate(view.pools):
             wanted = eligibility.candidates_of(alternative, pool, budget)
             if wanted is UNSURE:
@@ -86,21 +80,26 @@ class QuickSearch:
                 if groups.odd >> start & wanted:
                     return UNSURE
                 wanted &= groups.members >> start
-            if count > 1 and wanted & pool.counted:
+            counted = pool.counted
+            if count > 1 and wanted & counted:
                 return UNSURE
-            wanted = eligibility.lowest(alternative.key, pool, wanted, left)
-            if wanted:
-                found.append((pool, wanted))
-                left -= wanted.bit_count()
-                if not left:
-                    return found
+            asked = wanted & (pool.charged | counted)
+            while wanted:
+                bit = wanted & -wanted
+                wanted ^= bit
+                if not asked & bit or eligibility.fits(alternative.key, pool, bit):
+                    found.append((pool, bit.bit_length() - 1))
+                    if len(found) == count:
+                        return found
         return None
 
-    def _all(self, alternative: Alternative, view: NodeView, budget: Budget) -> _Picked | Unsure | None:
+    def _all(
+        self, alternative: Alternative, view: NodeView, budget: Budget
+    ) -> list[tuple[PoolView, int]] | Unsure | None:
         eligibility = self.eligibility
-        found: _Picked = []
+        found: list[tuple[PoolView, int]] = []
         refused = False
-        counted = size = 0
+        counted = 0
         for pool in view.pools:
             wanted = eligibility.candidates_of(alternative, pool, budget)
             # They are asked about in use or not.
@@ -110,11 +109,10 @@ class QuickSearch:
             every = answers.selectable
             refused = refused or every != eligibility.judge(alternative.key, pool, wanted)
             counted |= every & pool.counted
-            size += every.bit_count()
-            found.append((pool, every))
-        if size > MAX_DEVICES or (counted and size > 1):
+            found += [(pool, position) for position in bits.each(every)]
+        if len(found) > MAX_DEVICES or (counted and len(found) > 1):
             return UNSURE
-        return None if refused or not size else found
+        return None if refused or not found else found
 
     def _matching(
         self,
@@ -123,7 +121,7 @@ class QuickSearch:
         attributes: tuple[str, ...],
         view: NodeView,
         budget: Budget,
-    ) -> _Picked | Unsure | None:
+    ) -> list[tuple[PoolView, int]] | Unsure | None:
         wanted = 0
         for start, pool in zip(view.starts, view.pools, strict=True):
             candidates = self.eligibility.candidates_of(alternative, pool, budget)
@@ -144,11 +142,7 @@ class QuickSearch:
                 best, lowest = fitting, fitting & -fitting
         if not best:
             return None
-        best = bits.lowest_of(best, count)
-        return [
-            (pool, best >> start & bits.first(pool.size))
-            for start, pool in zip(view.starts, view.pools, strict=True)
-        ]
+        return _lowest(view, best, count)
 
 
 def is_quick(plan: ClaimPlan) -> bool:
@@ -157,3 +151,17 @@ def is_quick(plan: ClaimPlan) -> bool:
         return False
     # A request for all devices may end the attempt before any alternative is tried.
     return not plan.evaluates_used or len(plan.requests[0].alternatives) == 1
+
+
+def _lowest(view: NodeView, wanted: int, count: int) -> list[tuple[PoolView, int]]:
+    """Return the lowest of some devices of a row."""
+    found: list[tuple[PoolView, int]] = []
+    for start, pool in zip(view.starts, view.pools, strict=True):
+        here = wanted >> start & bits.first(pool.size)
+        while here:
+            bit = here & -here
+            here ^= bit
+            found.append((pool, bit.bit_length() - 1))
+            if len(found) == count:
+                return found
+    return found

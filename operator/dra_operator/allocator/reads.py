@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from dra_operator.api.sealed import sealed
-from dra_operator.cel import PreparedDevice
+from dra_operator.cel import PreparedDevice, Selector
 from dra_operator.cel.device import assemble_device
 from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.columns import Column, Schema
@@ -89,14 +89,14 @@ class _Projection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reads:
-    """What selectors read: these attributes and amounts, or all of them where it is not known what they `read`.
+    """What a selector reads: these attributes and amounts, or with `whole` all of them.
 
     With `nothing` it reads none of them, as most selectors of classes do: they ask for the driver.
 
     What is found out about slices is kept by the object, so selectors that read the same should have the same one.
     """
 
-    read: frozenset[str] | None
+    whole: bool
     nothing: bool = False
     attributes: tuple[_Name, ...] = ()
     capacity: tuple[_Name, ...] = ()
@@ -104,13 +104,15 @@ class Reads:
     _looks: dict[object, object] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, read: frozenset[str] | None) -> "Reads":
-        """Return what selectors read that read this of a device; None is anything."""
-        if read is None:
-            return cls(read)
-        attributes = _named("attributes/", read)
-        capacity = _named("capacity/", read)
-        return cls(read, nothing=not attributes and not capacity, attributes=attributes, capacity=capacity)
+    def of(cls, program: Selector) -> "Reads":
+        """Return what a selector reads."""
+        if program.reads is None:
+            return cls(whole=True)
+        attributes = _named("attributes/", program.reads)
+        capacity = _named("capacity/", program.reads)
+        return cls(
+            whole=False, nothing=not attributes and not capacity, attributes=attributes, capacity=capacity
+        )
 
     def key(self, content: Slice) -> object:
         """Return something equal for slices that no selector with these reads can tell apart, device by device."""
@@ -137,7 +139,7 @@ class Reads:
             # With a look that is forgotten go all answers, so there is room for more of these.
             if len(self._looks) >= _MAX_LOOKS:
                 self._looks.clear()
-        if self.read is None:
+        if self.whole:
             found = _Projection(schema, schema.attributes, schema.capacity, tuple)
         else:
             attributes: tuple[str, ...] = ()
@@ -157,11 +159,6 @@ class Reads:
             found = _Projection(look, attributes, capacity, itemgetter(*places) if places else _nothing)
         self._projections[schema] = found
         return found
-
-
-def joined(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
-    """Return what is read by those who read the one or the other; None is anything."""
-    return None if one is None or other is None else one | other
 
 
 def _named(kind: str, reads: Iterable[str]) -> tuple[_Name, ...]:

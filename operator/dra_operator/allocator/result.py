@@ -6,7 +6,6 @@ Source: docs/dra-semantics 3.8; AllocationResult of resource.k8s.io/v1.
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.found import Given
 from dra_operator.allocator.plan import Alternative, ClaimPlan
@@ -22,43 +21,42 @@ from dra_operator.api.types import (
 )
 
 
-def build_result(  # noqa: PLR0917 - what it is made of
+def build_result(
     plan: ClaimPlan,
     picks: Sequence[Given],
     chosen: Sequence[Alternative],
     node: str,
-    candidates: Candidates,
     share_ids: Callable[[], str],
 ) -> AllocationResult:
     """Return the allocation of a claim: its picks in order, the alternative chosen for each request, the node.
 
     Raises FatalError if the node selectors of the devices cannot be merged.
     """
-    results: list[DeviceRequestAllocationResult] = []
-    shares = candidates.features.consumable_capacity
-    for alternative, content, indexes in picks:
-        shareable = content.shareable if shares else 0
-        for index in indexes:
-            traits = content.traits[index]
-            shared = shareable >> index & 1
-            # By position, in the order of the fields: one is made for each device of each claim.
-            result = DeviceRequestAllocationResult(
-                alternative.name,
-                content.driver,
-                content.pool,
-                content.names[index],
-                alternative.admin_access or None,
-                alternative.tolerations,
-                traits.binding_conditions,
-                traits.binding_failure_conditions,
-                share_ids() if shared else None,
-                candidates.amounts(alternative.key, content, index) if shared else {},
-                content.skip_node_operations,
-            )
-            results.append(result)
     return AllocationResult(
-        DeviceAllocationResult(tuple(results), _configuration(plan, chosen)),
-        _node_selector(plan, picks, node),
+        devices=DeviceAllocationResult(
+            results=tuple([_device_result(pick, share_ids) for pick in picks]),
+            config=_configuration(plan, chosen),
+        ),
+        node_selector=_node_selector(plan, picks, node),
+    )
+
+
+def _device_result(pick: Given, share_ids: Callable[[], str]) -> DeviceRequestAllocationResult:
+    content, alternative, consumed = pick.content, pick.alternative, pick.consumed
+    traits = content.traits[pick.index]
+    # By position, in the order of the fields: one is made for each device of each claim.
+    return DeviceRequestAllocationResult(
+        alternative.name,
+        content.driver,
+        content.pool,
+        content.names[pick.index],
+        True if alternative.admin_access else None,
+        alternative.tolerations,
+        traits.binding_conditions,
+        traits.binding_failure_conditions,
+        None if consumed is None else share_ids(),
+        {} if consumed is None else {name: amount for name, amount, _ in consumed.amounts},
+        content.skip_node_operations,
     )
 
 
@@ -99,23 +97,21 @@ def _unless_all(names: tuple[str, ...], plan: ClaimPlan, chosen: Sequence[Altern
 def _node_selector(plan: ClaimPlan, picks: Sequence[Given], node: str) -> NodeSelector | None:
     """Return where the allocation can be used: on this node if any device is tied to it, else where all can be used."""
     selectors: list[NodeSelector] = []
-    for _, content, indexes in picks:
-        for index in indexes:
-            nodes = content.effective_nodes(index)
-            if nodes.node_name is not None or content.traits[index].binds_to_node:
-                return _this_node(node)
-            if nodes.selector is None:
-                continue
-            if len(nodes.selector.node_selector_terms) != 1:
-                # An error even if a later device would tie the claim to this node anyway, as upstream has it.
-                raise FatalError(
-                    f"claim {plan.title}: the node selector of a device has "
-                    f"{len(nodes.selector.node_selector_terms)} terms, which cannot be merged with others; "
-                    "only one is supported",
-                    Reason.NODE_SELECTOR_INVALID,
-                    claim=plan.key,
-                )
-            selectors.append(nodes.selector)
+    for pick in picks:
+        nodes = pick.content.effective_nodes(pick.index)
+        if nodes.node_name is not None or pick.content.traits[pick.index].binds_to_node:
+            return _this_node(node)
+        if nodes.selector is None:
+            continue
+        if len(nodes.selector.node_selector_terms) != 1:
+            # An error even if a later device would tie the claim to this node anyway, as upstream has it.
+            raise FatalError(
+                f"claim {plan.title}: the node selector of a device has {len(nodes.selector.node_selector_terms)} "
+                "terms, which cannot be merged with others; only one is supported",
+                Reason.NODE_SELECTOR_INVALID,
+                claim=plan.key,
+            )
+        selectors.append(nodes.selector)
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
     for selector in selectors:

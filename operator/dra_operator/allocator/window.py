@@ -91,9 +91,7 @@ def _found(plans: Sequence[ClaimPlan], board: Board, path: _Path) -> Found:
     while path:
         number, place, position, path = path
         alternative = chosen[number] = board.requests[number].alternatives[place]
-        pool, place = board.view.locate(position)
-        content, index = pool.locate(place)
-        given[number].append((alternative, content, (index,)))
+        given[number].append(board.eligibility.given(alternative, *board.view.locate(position)))
     picks: list[list[Given]] = []
     alternatives: list[list[Alternative]] = []
     for plan in plans:

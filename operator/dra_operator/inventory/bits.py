@@ -12,15 +12,6 @@ def lowest(bits: int) -> int:
     return (bits & -bits).bit_length() - 1
 
 
-def lowest_of(bits: int, count: int) -> int:
-    """Return the lowest so many bits, or all if there are no more."""
-    rest = bits
-    while rest and count:
-        rest &= rest - 1
-        count -= 1
-    return bits ^ rest
-
-
 def each(bits: int) -> Iterator[int]:
     """Yield the positions of all bits, lowest first."""
     while bits:

@@ -62,16 +62,6 @@ class PoolView:
         number = bisect_right(self.offsets, position) - 1
         return self.slices[number], position - self.offsets[number]
 
-    def by_slice(self, devices: int) -> list[tuple[Slice, list[int]]]:
-        """Return the slices of the devices at some positions, and the indexes of the devices there."""
-        if len(self.slices) == 1:
-            return [(self.slices[0], list(bits.each(devices)))]
-        found: dict[Slice, list[int]] = {}
-        for position in bits.each(devices):
-            content, index = self.locate(position)
-            found.setdefault(content, []).append(index)
-        return list(found.items())
-
     @property
     def positions(self) -> Mapping[str, int]:
         """The positions of the devices by name."""

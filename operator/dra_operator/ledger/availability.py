@@ -165,7 +165,6 @@ class Availability:
             index = self._by_device.get(pool)
             # Without an index the pool has one view or none.
             seen = self.views.of_pool.get(pool, _NO_VIEWS).values()
-            any_came_back = True in devices.values()
             for view, names in [(view, devices) for view in seen] if index is None else index.of(devices):
                 known = view.positions
                 here = taken = charged = 0
@@ -176,9 +175,9 @@ class Availability:
                     here |= bit
                     if device in held:
                         taken |= bit
-                    if shared and device in shared and shared[device].amounts:
+                    if device in shared and shared[device].amounts:
                         charged |= bit
-                    if any_came_back and devices[device]:
+                    if devices[device]:
                         helped |= view.nodes
                 view.free = (view.free | here) & ~taken
                 view.charged = view.charged & ~here | charged
