@@ -19,9 +19,10 @@ fenced as well. Where the scheduler is about to allocate it, it gets a conflict 
 
 Until the last one is settled no claim is decided, as nobody knows which devices are at stake; but no longer than a
 patch can be under way at all (`DOUBT_SECONDS`), so that a claim that nobody may write to holds up the others for two
-minutes at most. (A sender that is frozen between the check of its Lease and its last patch can be later than that; so
-a claim that nobody could write to for two minutes may then be given what another has.) Whoever decides after somebody else needs a fence of its own, and a list made after the other's end:
-after the kill, or after the moment from which the other held back its writes (`cluster.lease`).
+minutes at most. (A sender that is frozen between the check of its Lease and its last patch can be later than that; so a
+claim that nobody could write to for two minutes may then be given what another has.) Whoever decides after somebody
+else needs a fence of its own, and a list made after the other's end: after the kill, or after the moment from which the
+other held back its writes (`cluster.lease`).
 """
 
 from collections.abc import Callable
