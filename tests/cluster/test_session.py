@@ -161,50 +161,50 @@ async def test_due_credentials_are_read_before_the_request(script):
     assert script.asked[0].headers["Authorization"] == "Bearer new"
 
 
-async def test_timeout_counts_the_reading_of_credentials(script):
+class Plugin:
+    """Credentials that are read at once the first time, later only when `free` is set; `now` is the time."""
+
+    def __init__(self, url):
+        self.free = threading.Event()
+        self.readings = 0
+        self.now = 1000.0
+        self.access = Access(lambda: self._read(url), lambda: self.now)
+
+    def _read(self, url):
+        self.readings += 1
+        if self.readings > 1:
+            self.free.wait(5)
+        return credentials(url, authorization=f"Bearer {self.readings}", expires=1100.0)
+
+
+@pytest.fixture
+def plugin(script):
+    """A plugin that hangs when it is asked again."""
+    return Plugin(script.url)
+
+
+async def test_timeout_counts_the_reading_of_credentials(plugin):
     """Whoever asks for an answer within a second has no use for one after a plugin's time."""
-    free = threading.Event()
-    readings = []
-
-    def read():
-        readings.append(None)
-        if len(readings) > 1:
-            free.wait(5)
-        return credentials(script.url, expires=1100.0)
-
-    now = [1000.0]
-    access = Access(read, lambda: now[0])
-    async with ApiSession(access) as session:
-        now[0] = 1050.0
+    async with ApiSession(plugin.access) as session:
+        plugin.now = 1050.0
         with pytest.raises(ApiUnreachable, match="no answer in time"):
             await session.request("GET", "/api", timeout=0.05)
-        free.set()
+        plugin.free.set()
         await session._reload
 
 
-async def test_hanging_plugin_does_not_stop_requests(script):
+async def test_hanging_plugin_does_not_stop_requests(script, plugin):
     """While credentials cannot be read, for whatever reason, requests go on with the old ones."""
     script.default = ok({})
-    free = threading.Event()
-    readings = []
-
-    def read():
-        readings.append(None)
-        if len(readings) > 1:
-            free.wait(5)
-        return credentials(script.url, authorization=f"Bearer {len(readings)}", expires=1100.0)
-
-    now = [1000.0]
-    access = Access(read, lambda: now[0])
-    async with ApiSession(access, renewal_timeout=0.02) as session:
-        for now[0] in (1050.0, 1070.0, 1090.0):
+    async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
+        for plugin.now in (1050.0, 1070.0, 1090.0):
             await session.request("GET", CLAIM)
-        free.set()
+        plugin.free.set()
         await session._reload
         await session.request("GET", CLAIM)
 
     assert [asked.headers["Authorization"] for asked in script.asked] == ["Bearer 1"] * 3 + ["Bearer 2"]
-    assert len(readings) == 2
+    assert plugin.readings == 2
 
 
 async def test_unreadable_credentials_do_not_stop_requests(script):

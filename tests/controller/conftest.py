@@ -15,6 +15,7 @@ from passbench import FITS, Bench, writes
 from cluster import CLASS, Cluster, Operator, access_to, claim, node, resource_slice
 from dra_operator.cluster.session import ApiSession
 from dra_operator.sim.server import ApiServer
+from holding_proxy import HoldingProxy
 
 
 class Clock:
@@ -41,6 +42,14 @@ async def cluster():
         # Watches that a test left open would hold up the end of the server.
         server.faults.cut_watches()
         await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def proxy(cluster):
+    """A proxy before the API server, which holds back what a test says."""
+    async with HoldingProxy(cluster.server.url) as proxy:
+        yield proxy
+        cluster.server.faults.cut_watches()
 
 
 @pytest.fixture

@@ -13,17 +13,8 @@ from dra_operator.cluster.writer import AllocateWrite, Conflict, FenceWrite
 from dra_operator.cluster.writes import steps
 from dra_operator.controller import fence, landing
 from dra_operator.sim.patches import merge
-from holding_proxy import HoldingProxy
 
 NEW, OLD = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
-
-
-@pytest.fixture
-async def proxy(cluster):
-    """A proxy before the API server, which holds back what a test says."""
-    async with HoldingProxy(cluster.server.url) as proxy:
-        yield proxy
-        cluster.server.faults.cut_watches()
 
 
 @pytest.fixture

@@ -7,15 +7,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from cluster import Operator, claim
-from holding_proxy import HoldingProxy
-
-
-@pytest.fixture
-async def proxy(cluster):
-    """A proxy before the API server, which holds back what a test says."""
-    async with HoldingProxy(cluster.server.url) as proxy:
-        yield proxy
-        cluster.server.faults.cut_watches()
 
 
 @pytest.fixture

@@ -5,13 +5,16 @@ machine that has neither programs nor Go skips these tests and says why; under C
 would read the skip.
 """
 
+import json
 import os
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import controlplane
 from controlplane import (
@@ -28,8 +31,10 @@ from controlplane import (
     running_control_plane,
     running_full_control_plane,
 )
+from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
 from dra_operator.cluster.access import load_access
 from dra_operator.cluster.session import ApiSession
+from holding_proxy import HoldingProxy
 
 StartOperator = Callable[..., OperatorProcess]
 _HERE = Path(__file__).parent
@@ -130,6 +135,24 @@ def access(control_plane: ControlPlane) -> ControlPlane:
     """Install the service account of manifests/ with its rights and return the control plane."""
     install_access(control_plane)
     return control_plane
+
+
+@pytest.fixture
+async def proxy(access: ControlPlane) -> AsyncIterator[HoldingProxy]:
+    """Return a proxy before the API server, which holds back what a test says."""
+    context = ssl.create_default_context(cafile=str(access.ca))
+    async with HoldingProxy(access.server, context) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def through_proxy(access: ControlPlane, proxy: HoldingProxy, tmp_path: Path) -> Path:
+    """Return the operator's kubeconfig, by way of the proxy."""
+    config = yaml.safe_load(access.kubeconfig_for(SERVICE_ACCOUNT, NAMESPACE).read_text())
+    config["clusters"][0]["cluster"] = {"server": proxy.url}
+    path = tmp_path / "proxy.kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
 
 
 @pytest.fixture

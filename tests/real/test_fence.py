@@ -1,34 +1,9 @@
 """Kill -9 with an allocation on its way, on the real API server: what is stored late gives no device twice."""
 
 import asyncio
-import json
-import ssl
-
-import pytest
-import yaml
 
 from controlplane.fleet import DRIVER, create_fleet
-from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import FINALIZER, devices
-from holding_proxy import HoldingProxy
-
-
-@pytest.fixture
-async def proxy(access):
-    """A proxy before the API server."""
-    context = ssl.create_default_context(cafile=str(access.ca))
-    async with HoldingProxy(access.server, context) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def through_proxy(access, proxy, tmp_path):
-    """The operator's kubeconfig, by way of the proxy."""
-    config = yaml.safe_load(access.kubeconfig_for(SERVICE_ACCOUNT, NAMESPACE).read_text())
-    config["clusters"][0]["cluster"] = {"server": proxy.url}
-    path = tmp_path / "proxy.kubeconfig"
-    path.write_text(json.dumps(config))
-    return path
 
 
 async def test_an_allocation_that_is_stored_late_gives_no_device_twice(

@@ -2,15 +2,12 @@
 
 import asyncio
 import signal
-import ssl
 
 import pytest
-import yaml
 
 from controlplane.fleet import DRIVER, create_fleet
-from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
+from controlplane.manifests import NAMESPACE
 from controlplane.scene import devices
-from holding_proxy import HoldingProxy
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/dra-operator"
 
@@ -21,24 +18,6 @@ def start(start_operator):
     return lambda name, **options: start_operator(
         f"--lease-identity={name}", "--lease-seconds=3", "--request-timeout-seconds=30", **options
     )
-
-
-@pytest.fixture
-async def proxy(access):
-    """A proxy before the API server."""
-    context = ssl.create_default_context(cafile=str(access.ca))
-    async with HoldingProxy(access.server, context) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def through_proxy(access, proxy, tmp_path):
-    """The operator's kubeconfig, by way of the proxy."""
-    config = yaml.safe_load(access.kubeconfig_for(SERVICE_ACCOUNT, NAMESPACE).read_text())
-    config["clusters"][0]["cluster"] = {"server": proxy.url}
-    path = tmp_path / "proxy.kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    return path
 
 
 def test_the_one_that_stops_hands_over_to_the_one_that_stands_by(scene, start):
