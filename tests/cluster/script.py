@@ -68,10 +68,14 @@ def ok(body: Any, code: int = 200) -> Callable[[web.Request], web.Response]:
 
 
 def status(
-    code: int, message: str = "", reason: str = "", headers: dict[str, str] | None = None
+    code: int,
+    message: str = "",
+    reason: str = "",
+    headers: dict[str, str] | None = None,
+    details: Any = None,
 ) -> Callable[[web.Request], web.Response]:
     """An answer: a Status of the API server."""
-    body = {"kind": "Status", "code": code, "message": message, "reason": reason}
+    body = {"kind": "Status", "code": code, "message": message, "reason": reason, "details": details}
     return lambda _: web.Response(
         status=code, body=orjson.dumps(body), content_type="application/json", headers=headers
     )

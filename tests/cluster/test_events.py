@@ -5,6 +5,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 import pytest
+from structlog.testing import capture_logs
 
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.events import ATTEMPTS, EventRecorder, shorten
@@ -388,6 +389,28 @@ async def test_namespace_that_ends_is_no_missing_right(script, recording):
     await recorder.sent(script, 1)
 
     assert recorder.recorder.forbidden is None
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        status(403, "no", "Forbidden", details={"causes": [{"reason": "NamespaceTerminating"}]}),
+        status(404, "no", "NotFound", details={"kind": "namespaces", "name": "ns"}),
+    ],
+    ids=["terminating", "gone"],
+)
+async def test_namespace_that_ends_is_no_news(script, recording, refusal):
+    """An Event for which there is no namespace any more is refused without a warning, others with one."""
+    script.then(refusal, status(422, "no", "Invalid"))
+    recorder = recording()
+
+    with capture_logs() as logs:
+        recorder.say("in a namespace that is going")
+        recorder.say("wrong")
+        await recorder.sent(script, 2)
+
+    assert [line["log_level"] for line in logs] == ["debug", "warning"]
+    assert recorder.recorder.counts == {"refused": 2}
 
 
 async def test_memory_is_bounded(script, recording):

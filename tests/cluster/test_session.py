@@ -44,6 +44,29 @@ def test_missing_right_is_told_from_other_refusals(code, message, missing):
     assert ApiError(code, "Forbidden", message).is_missing_right is missing
 
 
+@pytest.mark.parametrize(
+    ("code", "details", "gone"),
+    [
+        (403, {"kind": "events", "causes": [{"reason": "NamespaceTerminating"}]}, True),
+        (404, {"kind": "namespaces", "name": "ns"}, True),
+        (403, {"kind": "events", "causes": [{"reason": "QuotaExceeded"}]}, False),
+        (404, {"kind": "events", "name": "e"}, False),
+        (403, {"causes": ["NamespaceTerminating"]}, False),
+        (403, {"causes": "NamespaceTerminating"}, False),
+        (403, None, False),
+    ],
+    ids=["terminating", "not there", "other cause", "object not there", "text", "texts", "no details"],
+)
+async def test_namespace_that_ends_is_told_from_other_refusals(script, session, code, details, gone):
+    """A refusal says whether it is the namespace that is being deleted, or is not there any more."""
+    script.then(status(code, "no", "Nope", details=details))
+
+    with pytest.raises(ApiError) as refused:
+        await session.request("POST", "/api/v1/namespaces/ns/events", body={})
+
+    assert refused.value.is_namespace_gone is gone
+
+
 async def test_answer_is_decoded(script, session):
     """The body of a good answer comes back decoded."""
     script.then(ok({"kind": "ResourceClaim"}))

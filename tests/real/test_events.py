@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.discovery import Served
@@ -106,10 +107,28 @@ async def test_event_of_a_class_is_shown(recorder, client, control_plane, namesp
 
 
 async def test_event_in_a_namespace_that_is_gone_hurts_nobody(recorder, make_claim):
-    """An Event that finds no namespace is refused and forgotten."""
+    """An Event that finds no namespace is refused and forgotten, and nobody is warned of it."""
     subject = Subject(make_claim())
     subject.namespace = "no-such-namespace"
 
-    recorder.record(subject, "Warning", "NoDevice", "why")
+    with capture_logs() as logs:
+        recorder.record(subject, "Warning", "NoDevice", "why")
+        await until(lambda: recorder.counts["refused"] == 1)
 
-    await until(lambda: recorder.counts["refused"] == 1)
+    assert [line["log_level"] for line in logs] == ["debug"]
+
+
+async def test_event_in_a_namespace_that_is_going_is_no_news(recorder, client, namespace):
+    """An Event for a claim that outlives the deletion of its namespace is refused without a warning."""
+    going = f"{namespace}-going"
+    client.create("/api/v1/namespaces", {"metadata": {"name": going, "finalizers": ["example.com/stay"]}})
+    client.delete(f"/api/v1/namespaces/{going}")
+    subject = Subject({"kind": "ResourceClaim", "metadata": {"name": "c", "namespace": going, "uid": "u"}})
+
+    with capture_logs() as logs:
+        recorder.record(subject, "Warning", "NoDevice", "why")
+        await until(lambda: recorder.counts["refused"] == 1)
+    client.patch(f"/api/v1/namespaces/{going}", {"metadata": {"finalizers": None}})
+
+    assert "because it is being terminated" in logs[0]["why"]
+    assert [line["log_level"] for line in logs] == ["debug"]

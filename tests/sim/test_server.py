@@ -145,6 +145,7 @@ async def test_deleting_a_namespace_empties_it(api: Api) -> None:
     refused = await api.send("POST", inside, claim("c"))
     left = [item["metadata"]["name"] for item in (await api.get(inside)).body["items"]]
     assert (left, refused.status) == (["b"], 403)
+    assert [cause["reason"] for cause in refused.body["details"]["causes"]] == ["NamespaceTerminating"]
 
     await api.merge(f"{inside}/b", {"metadata": {"finalizers": None}})
 

@@ -328,7 +328,10 @@ class EventRecorder:
         self._let_go(entry)
         # Whatever else is wrong, the authorizer comes first and said yes.
         known, self.forbidden = self.forbidden, error if error.is_missing_right else None
-        if self.forbidden is None or known is None:
+        if error.is_namespace_gone:
+            # So it goes with each namespace that is deleted, and nobody could read it. Source: client-go, recordEvent.
+            log.debug("event refused", reason=entry.reason, name=entry.regarding.name, why=str(error))
+        elif self.forbidden is None or known is None:
             log.warning("event refused", reason=entry.reason, name=entry.regarding.name, why=str(error))
         self._denied = entry if error.is_missing_right else None
 

@@ -38,7 +38,8 @@ class ApiError(Exception):
     """The API server refused a request. `retry_after` is in seconds, None if it gave none.
 
     `verb` and `resource` are those of RBAC: `patch`, `resourceclaims/status`. `is_status` says that the answer was a
-    Status, as every refusal of the API server for an object is, and not a page of a proxy.
+    Status, as every refusal of the API server for an object is, and not a page of a proxy; `is_namespace_gone` that
+    nothing can be made in the namespace any more, which is deleted or being deleted.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class ApiError(Exception):
         verb: str = "",
         resource: str = "",
         is_status: bool = True,
+        is_namespace_gone: bool = False,
     ) -> None:
         super().__init__(f"{verb} {resource}: {status} {reason}: {message}")
         self.status = status
@@ -60,6 +62,7 @@ class ApiError(Exception):
         self.verb = verb
         self.resource = resource
         self.is_status = is_status
+        self.is_namespace_gone = is_namespace_gone
 
     @property
     def is_missing_right(self) -> bool:
@@ -280,14 +283,29 @@ def _refusal(
         status = {"message": content[:500].decode(errors="replace").strip()}
     verb, resource = describe(method, path, params or {})
     details = status.get("details")
+    details = details if isinstance(details, dict) else {}
     return ApiError(
         response.status,
         status.get("reason") or response.reason or "",
         status.get("message") or "",
-        retry_after=_retry_after(response, details if isinstance(details, dict) else {}),
+        retry_after=_retry_after(response, details),
         verb=verb,
         resource=resource,
         is_status=status.get("kind") == "Status",
+        is_namespace_gone=_is_namespace_gone(response.status, details),
+    )
+
+
+def _is_namespace_gone(code: int, details: Mapping[str, Any]) -> bool:
+    """Return whether a refusal says that the namespace is being terminated (403), or is not there (404).
+
+    Source: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
+    """
+    if code == 404:
+        return details.get("kind") == "namespaces"
+    causes = details.get("causes")
+    return isinstance(causes, list) and any(
+        isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes
     )
 
 

@@ -103,6 +103,18 @@ def forbidden(resource: Resource, name: str, why: str) -> StatusError:
     return StatusError(403, "Forbidden", message, _about(resource, name))
 
 
+def namespace_terminating(resource: Resource, name: str, namespace: str) -> StatusError:
+    """403: nothing is created in a namespace that is being deleted."""
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    message = f'{resource.qualified} "{name}" is forbidden: {why}'
+    return StatusError(403, "Forbidden", message, _about(resource, name) | {"causes": [cause]})
+
+
 def invalid(resource: Resource, name: str, errors: Sequence[FieldError], *, about: str = "") -> StatusError:
     """422: validation found at least one field wrong. `about` replaces the kind where upstream names the plural."""
     described = about or resource.kind

@@ -172,10 +172,7 @@ class Registry:
         if namespace is None:
             raise errors.not_found(NAMESPACES, target.namespace)
         if "deletionTimestamp" in namespace.body["metadata"]:
-            why = (
-                f"unable to create new content in namespace {target.namespace} because it is being terminated"
-            )
-            raise errors.forbidden(target.resource, name, why)
+            raise errors.namespace_terminating(target.resource, name, target.namespace)
 
     def load(self, target: Target, wire: Mapping[str, Any]) -> Stored:
         """Store a body as it is, status included, without any check: for tests, demos and scale runs."""
