@@ -1,14 +1,19 @@
 """The demo: the main job in a few seconds, asked for nothing."""
 
+import errno
+import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from dra_operator.cli import demo
+from dra_operator.cli.commands import app
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +68,42 @@ def test_a_port_that_is_taken_is_wrong_usage():
 
     assert result.returncode == 2
     assert f"error: --port {port}" in result.stderr
+
+
+def no_folder(monkeypatch):
+    """No folder for temporary files can be written to."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/absent"])
+    return "error: temporary files: No usable temporary directory found in ['/absent']"
+
+
+def no_such_folder(monkeypatch):
+    """The folder for temporary files has gone since it was found."""
+    monkeypatch.setattr(tempfile, "tempdir", "/absent")
+    return "error: /absent/dra-operator-"
+
+
+def no_room(monkeypatch):
+    """The disk is full, which a write says without the name of the file."""
+
+    def write_text(*_args, **_options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    return "/kubeconfig: No space left on device"
+
+
+@pytest.mark.parametrize("trouble", [no_folder, no_such_folder, no_room])
+def test_a_disk_that_takes_nothing_is_named_with_what_to_do(monkeypatch, trouble):
+    """One line and exit 2, as with a port that is taken, and no traceback."""
+    said = trouble(monkeypatch)
+
+    result = CliRunner().invoke(app, ["demo"])
+
+    (line,) = result.stderr.splitlines()
+    assert said in line
+    assert line.endswith("; set TMPDIR to a folder that can be written to")
+    assert result.exit_code == 2
 
 
 def test_the_demo_can_stay_up_until_ctrl_c():

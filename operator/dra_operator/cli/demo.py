@@ -22,6 +22,7 @@ import yaml
 
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cli.describe import describe
+from dra_operator.cli.lines import why
 
 SHOWN = (("all-gpus", "It has its devices:"), ("big-gpu", "It waits, and says why:"))
 """The claims that are printed, and what there is to see."""
@@ -48,10 +49,27 @@ def demo(
 
     logs.configure("console", "warning")
     typer.echo("An API server in memory, two nodes with two GPUs each, and the operator.\n")
-    with _api_server(port) as server, tempfile.TemporaryDirectory(prefix="dra-operator-") as folder:
-        kubeconfig = Path(folder) / "kubeconfig"
-        kubeconfig.write_text(server.kubeconfig(), encoding="utf-8")
+    with _api_server(port) as server, _kept(server.kubeconfig()) as kubeconfig:
         raise typer.Exit(asyncio.run(_show(server, kubeconfig, keep=keep)))
+
+
+@contextlib.contextmanager
+def _kept(kubeconfig: str) -> Iterator[Path]:
+    """Write a kubeconfig to a file that is gone afterwards. Raises Exit with 2 where nothing can be written."""
+    with contextlib.ExitStack() as stack:
+        place = "temporary files"
+        try:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-operator-"))
+            file = Path(folder, "kubeconfig")
+            place = str(file)
+            file.write_text(kubeconfig, encoding="utf-8")
+        except OSError as error:
+            place = error.filename or place
+            typer.echo(
+                f"error: {place}: {why(error)}; set TMPDIR to a folder that can be written to", err=True
+            )
+            raise typer.Exit(2) from None
+        yield file
 
 
 @contextlib.contextmanager
