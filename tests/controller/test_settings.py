@@ -105,12 +105,12 @@ def test_variables_of_a_service_of_that_name_are_no_settings(monkeypatch, name):
 
 
 def test_every_problem_is_reported_at_once(monkeypatch, configuration):
-    """Nobody has to start the operator three times to learn of three mistakes."""
+    """Nobody has to start the operator five times to learn of five mistakes."""
     monkeypatch.setenv("DRA_OPERATOR_COLOUR", "blue")
     with pytest.raises(SettingsError) as raised:
-        load({"log_format": "xml"}, configuration("flavour: sweet"))
+        load({"log_format": "xml"}, configuration("flavour: sweet\nclaims: 1\nclaims: 2"))
 
-    assert len(raised.value.problems) == 3
+    assert len(raised.value.problems) == 5
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,33 @@ def test_a_configuration_file_that_makes_no_sense_is_named(configuration, text, 
         load({}, path)
 
     assert path in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("claims: standalone\nquiet_seconds: 1\n\n# later\nquiet_seconds: 2\n", "2, 5"),
+        ("quiet_seconds: 1\n'quiet_seconds': 1\n\"quiet_seconds\": 2\n", "1, 2, 3"),
+        ("{quiet_seconds: 1, quiet_seconds: 1}\n", "1, 1"),
+    ],
+    ids=["apart", "in quotes", "in one line"],
+)
+def test_a_setting_that_a_file_has_twice_is_a_problem(configuration, text, lines):
+    """Which of them was meant is not for us to say: file, setting and lines are named."""
+    path = configuration(text)
+
+    with pytest.raises(SettingsError) as raised:
+        load({}, path)
+
+    assert raised.value.problems == (
+        f'setting "quiet_seconds" (field of {path}): given more than once, in the lines {lines}; leave one of them',
+    )
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null\n", "{}\n"])
+def test_a_configuration_file_may_set_nothing(configuration, text):
+    """A file in which nothing stands is as good as none."""
+    assert load({}, configuration(text)).settings == Settings()
 
 
 def test_a_missing_configuration_file_is_a_problem(tmp_path):

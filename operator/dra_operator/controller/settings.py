@@ -213,8 +213,10 @@ def load(flags: Mapping[str, str], config: str | None = None) -> Loaded:
     found, not only the first.
     """
     path = config or os.environ.get(PREFIX + CONFIG.upper()) or ""
-    values = _read_file(path) if path else {}
-    problems = [
+    text = _read_file(path) if path else ""
+    values = _values(path, text)
+    problems = _repeated(path, text)
+    problems += [
         _unknown(name, value, f"field of {path}")
         for name, value in values.items()
         if name not in Settings.model_fields
@@ -276,8 +278,8 @@ Written by `dra-operator config --markdown`; the texts stand in `controller/sett
 Each setting is a flag of `dra-operator run`, a variable of the environment and a field of the YAML configuration
 file that `--config FILE` or `DRA_OPERATOR_CONFIG` names. The flag `--quiet-seconds` is the variable
 `DRA_OPERATOR_QUIET_SECONDS` and the field `quiet_seconds`. A flag beats the environment, which beats the file.
-An unknown name or a value that is not allowed ends the start with exit code 2, and says which, where, and what
-is allowed. `dra-operator config` prints the settings in force; `dra-operator config --check` only checks them.
+An unknown name, a name that the file has twice, or a value that is not allowed ends the start with exit code 2, and
+says which, where, and what is allowed. `dra-operator config` prints the settings in force; `dra-operator config --check` only checks them.
 
 | flag | default | allowed | what it does |
 |---|---|---|---|
@@ -288,11 +290,16 @@ def _default(field: FieldInfo) -> str:
     return f"`{field.default}`" if field.default != "" else "empty"
 
 
-def _read_file(path: str) -> dict[str, Any]:
+def _read_file(path: str) -> str:
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError([f"configuration file {path}: cannot be read: {error}"]) from None
+
+
+def _values(path: str, text: str) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise SettingsError(
             [f"configuration file {path}: not YAML: {str(error).replace(chr(10), ' ')}"]
@@ -304,6 +311,20 @@ def _read_file(path: str) -> dict[str, Any]:
             [f"configuration file {path}: not a map of settings, such as `claims: standalone`"]
         )
     return {str(name): value for name, value in content.items()}
+
+
+def _repeated(path: str, text: str) -> list[str]:
+    """Return a line for each setting that is there more than once: of these the reader takes the last in silence."""
+    lines: dict[str, list[int]] = {}
+    content = yaml.compose(text, yaml.SafeLoader)
+    for key, _ in content.value if isinstance(content, yaml.MappingNode) else ():
+        lines.setdefault(str(key.value), []).append(key.start_mark.line + 1)
+    return [
+        f'setting "{name}" (field of {path}): given more than once, in the lines '
+        f"{', '.join(map(str, numbers))}; leave one of them"
+        for name, numbers in lines.items()
+        if len(numbers) > 1
+    ]
 
 
 def _unknown_variables() -> list[str]:
