@@ -279,7 +279,8 @@ Each setting is a flag of `dra-operator run`, a variable of the environment and 
 file that `--config FILE` or `DRA_OPERATOR_CONFIG` names. The flag `--quiet-seconds` is the variable
 `DRA_OPERATOR_QUIET_SECONDS` and the field `quiet_seconds`. A flag beats the environment, which beats the file.
 An unknown name, a name that the file has twice, or a value that is not allowed ends the start with exit code 2, and
-says which, where, and what is allowed. `dra-operator config` prints the settings in force; `dra-operator config --check` only checks them.
+says which, where, and what is allowed. `dra-operator config` prints the settings in force; `dra-operator config
+--check` only checks them.
 
 | flag | default | allowed | what it does |
 |---|---|---|---|
