@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import reads as reads_module
-from dra_operator.allocator.reads import Excerpt, Reads
+from dra_operator.allocator.kinds import Kinds
+from dra_operator.allocator.reads import Reads
 from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
 from dra_operator.inventory import Slice
 
@@ -21,9 +22,11 @@ def reads_of(expression: str) -> Reads:
     return Reads.of(compile_selector(expression))
 
 
-def excerpt_of(expression: str, content: Slice) -> Excerpt:
-    """Return what a selector reads of a slice."""
-    return reads_of(expression).excerpt(content)
+def shown(expression: str, content: Slice) -> PreparedDevice:
+    """Return the only device of a slice as a selector is shown it."""
+    reads = reads_of(expression)
+    ((device, _),) = Kinds().of(reads, content, reads.key(content))
+    return device
 
 
 DEVICE = {
@@ -40,26 +43,26 @@ MODEL = 'device.attributes["d.example"].model == "a"'
 
 def test_a_device_is_shown_with_what_is_read(slice_with) -> None:
     """An attribute of the driver's domain may be written with or without the domain, and both are shown."""
-    shown = excerpt_of(MODEL, slice_with(DEVICE)).device(0)
+    device = shown(MODEL, slice_with(DEVICE))
 
-    assert shown.attributes == {"d.example/model": "a"}
-    assert shown.capacity == {}
+    assert device.attributes == {"d.example/model": "a"}
+    assert device.capacity == {}
 
 
 def test_a_bare_name_is_not_of_another_drivers_domain(slice_with) -> None:
     """It belongs to the driver that publishes it."""
-    shown = excerpt_of(MODEL, slice_with(DEVICE, driver="other.example")).device(0)
+    device = shown(MODEL, slice_with(DEVICE, driver="other.example"))
 
-    assert shown.attributes == {"d.example/model": "b"}
+    assert device.attributes == {"d.example/model": "b"}
 
 
 def test_a_selector_that_looks_through_a_map_reads_everything(slice_with) -> None:
     """Which attributes it meets follows from the device."""
     expression = 'device.attributes["d.example"].exists(name, name == "x")'
-    shown = excerpt_of(expression, slice_with(DEVICE)).device(0)
+    device = shown(expression, slice_with(DEVICE))
 
-    assert set(shown.attributes) == {"d.example/index", "d.example/model", "other.example/model"}
-    assert set(shown.capacity) == {"d.example/memory", "d.example/cores"}
+    assert set(device.attributes) == {"d.example/index", "d.example/model", "other.example/model"}
+    assert set(device.capacity) == {"d.example/memory", "d.example/cores"}
 
 
 def test_slices_that_differ_in_what_is_not_read_are_alike(slice_with) -> None:
@@ -138,10 +141,7 @@ def test_the_part_that_is_read_decides(slice_with) -> None:
             continue
         if content.unreadable:
             continue
-        part, whole = (
-            excerpt_of(expression, content).device(0),
-            prepare_device(content.driver, content.device(0)),
-        )
+        part, whole = shown(expression, content), prepare_device(content.driver, content.device(0))
         narrowed += part.attributes != whole.attributes
         assert said(program, part) == said(program, whole), expression
     assert narrowed > 100

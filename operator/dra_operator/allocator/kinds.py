@@ -6,10 +6,13 @@ kept by what is read, whichever selector reads it.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from dra_operator.allocator.reads import Reads
 from dra_operator.cel import PreparedDevice, prepare_device
+from dra_operator.cel.values import legal_text
 from dra_operator.inventory import Slice, bits
+from dra_operator.inventory.columns import Column
 
 _MAX_SIZE = 655_360
 _SIZE_OF_KIND = 4
@@ -17,6 +20,7 @@ _SIZE_OF_KIND = 4
 
 Kind = tuple[PreparedDevice, int]
 """A device as selectors see it, and the set of the devices of the slice that look like this."""
+_Columns = list[tuple[str, Column[Any]]]
 
 
 @dataclass(slots=True)
@@ -45,16 +49,30 @@ class Kinds:
 
 
 def _kinds(reads: Reads, content: Slice) -> list[Kind]:
-    unreadable, shareable = content.unreadable, content.shareable
+    schema = content.schema
+    projection = reads.projection(schema)
+    attributes: _Columns = [(full, content.attributes[name]) for full, name in projection.attributes]
+    capacity: _Columns = [(full, content.capacity[name]) for full, name in projection.capacity]
+    driver, shareable = legal_text(schema.driver), schema.shareable
+    readable = bits.first(schema.size) & ~schema.unreadable
+    sets = [those for those in (readable & ~shareable, readable & shareable) if those]
+    for _, column in attributes + capacity:
+        if len(column.sets) > 1:
+            sets = [both for those in sets for equal in column.sets if (both := those & equal)]
+    found: list[Kind] = []
+    for those in sets:
+        index = bits.lowest(those)
+        device = PreparedDevice(
+            driver,
+            bool(those & shareable),
+            {name: value for name, column in attributes if (value := column.prepared[index]) is not None},
+            {name: value for name, column in capacity if (value := column.prepared[index]) is not None},
+            None,
+        )
+        found.append((device, those))
     # Each selector fails on these, whatever it reads.
-    found = [
-        (prepare_device(content.driver, content.device(index)), 1 << index) for index in bits.each(unreadable)
+    found += [
+        (prepare_device(content.driver, content.device(index)), 1 << index)
+        for index in bits.each(schema.unreadable)
     ]
-    excerpt = reads.excerpt(content)
-    for those in excerpt.sets():
-        readable = those & ~unreadable
-        shared = readable & shareable
-        found += [
-            (excerpt.device(bits.lowest(alike)), alike) for alike in (readable ^ shared, shared) if alike
-        ]
     return found

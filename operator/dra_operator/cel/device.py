@@ -6,7 +6,6 @@ evaluating is looking things up: the tables `attributes` and `capacity` answer a
 Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, `DeviceMatches`.
 """
 
-from collections.abc import Iterable
 from functools import lru_cache
 from sys import intern
 from typing import TYPE_CHECKING, Any
@@ -65,24 +64,18 @@ class PreparedDevice:
 
 def prepare_device(driver: str, device: "Device") -> PreparedDevice:
     """Return `device` of `driver` as expressions see it; never raises."""
-    return assemble_device(
-        driver,
-        bool(device.allow_multiple_allocations),
-        [(name, prepare_attribute(value)) for name, value in device.attributes.items()],
-        [(name, prepare_amount(amount.value)) for name, amount in device.capacity.items()],
+    attributes: dict[str, Any] = {}
+    broken: CelError | None = None
+    for name, attribute in device.attributes.items():
+        value = prepare_attribute(attribute)
+        if not isinstance(value, CelError):
+            attributes[full_name(name, driver)] = value
+        elif broken is None:
+            broken = runtime_error(f"attribute {name}: {value.message}")
+    capacity = {full_name(name, driver): prepare_amount(item.value) for name, item in device.capacity.items()}
+    return PreparedDevice(
+        legal_text(driver), bool(device.allow_multiple_allocations), attributes, capacity, broken
     )
-
-
-def assemble_device(
-    driver: str,
-    multiple: bool,  # noqa: FBT001 - a field of the device
-    attributes: Iterable[tuple[str, Any]],
-    capacity: Iterable[tuple[str, Any]],
-) -> PreparedDevice:
-    """Return a device of values that are prepared already, each under its name as published."""
-    seen, unseen = _told_apart("attribute", attributes, driver)
-    amounts, unreadable = _told_apart("capacity", capacity, driver)
-    return PreparedDevice(legal_text(driver), multiple, seen, amounts, unseen or unreadable)
 
 
 def prepare_attribute(attribute: AttributeValue) -> Any:
@@ -94,29 +87,18 @@ def prepare_attribute(attribute: AttributeValue) -> Any:
 
 
 def prepare_amount(amount: Quantity) -> Any:
-    """Return an amount of a capacity as expressions see it, or the CelError that each of them gives."""
+    """Return an amount of a capacity as expressions see it: whatever can be published can be seen."""
     try:
         return parse_quantity(str(amount))
-    except CelError as error:
-        return error.with_traceback(None)
-
-
-def _told_apart(
-    kind: str, named: Iterable[tuple[str, Any]], driver: str
-) -> tuple[dict[str, Any], CelError | None]:
-    """Return the values by their full names, and the first error among them."""
-    values: dict[str, Any] = {}
-    broken: CelError | None = None
-    for name, value in named:
-        if not isinstance(value, CelError):
-            values[_qualified(name, driver)] = value
-        elif broken is None:
-            broken = runtime_error(f"{kind} {name}: {value.message}")
-    return values, broken
+    except CelError:
+        # Nothing but zero has an exponent that the API takes and an expression cannot write.
+        assert not amount.nano
+        return parse_quantity("0")
 
 
 @lru_cache(maxsize=4096)
-def _qualified(name: str, driver: str) -> str:
+def full_name(name: str, driver: str) -> str:
+    """Return the name of an attribute or capacity as `domain/id`: a bare one is of the driver's domain."""
     # Thousands of devices have the same few names: kept once, and looked up by identity.
     return intern(name if "/" in name else f"{driver}/{name}")
 
