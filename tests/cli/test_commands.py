@@ -176,3 +176,29 @@ class TestAFullDisk:
         """Nothing is wrong with the input."""
         assert written(*arguments) == (2, "stdout: No space left on device\n")
         assert written(*arguments, "--out", FULL) == (2, f"{FULL}: No space left on device\n")
+
+
+PATHS = [
+    ["simulate", "-f", ""],
+    ["simulate", "-f", "-", ""],
+    ["simulate", "-f", "-", "--out", ""],
+    ["snapshot", "--out", ""],
+    ["replay", ""],
+    ["replay", "-", "--out", ""],
+    ["cel", "cases", ""],
+    ["cel", "cases", "-", "--out", ""],
+    ["cel", "check", "-f", ""],
+    ["cel", "eval", "--slices", "", "true"],
+    ["run", "--config", ""],
+    ["config", "--config", ""],
+]
+
+
+@pytest.mark.parametrize("arguments", PATHS, ids=" ".join)
+def test_an_empty_path_is_not_the_current_folder(call, arguments):
+    """What a variable leaves that is not set is wrong usage, and nothing is read or written."""
+    result = call(*arguments)
+
+    assert result.exit_code == 2
+    assert "an empty path names no file" in result.stderr
+    assert result.stdout == ""

@@ -23,15 +23,14 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
-from dra_operator.cli.lines import UNREADABLE, blamed, end, opened, why
+from dra_operator.cli.lines import FILE, UNREADABLE, blamed, end, opened, why
 from dra_operator.cli.verdict import Refusal, Verdict, plain, refusal, show, verdict
 
 if TYPE_CHECKING:
     from dra_operator.api.types import Device, ResourceSlice
 
-_FILE: Final = click.Path(path_type=Path)
 _FROM_FILE: Final = click.option(
-    "-f", "--file", type=_FILE, metavar="FILE", help="Read the expression here; - is stdin."
+    "-f", "--file", type=FILE, metavar="FILE", help="Read the expression here; - is stdin."
 )
 
 
@@ -58,8 +57,8 @@ class _OfExpression(click.Command):
 
 
 @app.command()
-@click.argument("file", type=_FILE)
-@click.option("--out", type=_FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
+@click.argument("file", type=FILE)
+@click.option("--out", type=FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
 def cases(file: Path, out: Path | None) -> None:
     """Evaluate recorded expressions and compare with the recorded answers.
 
@@ -176,7 +175,7 @@ def check(
 @click.argument("expression", required=False)
 @click.option(
     "--slices",
-    type=_FILE,
+    type=FILE,
     metavar="FILE",
     multiple=True,
     required=True,

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final, Literal, cast
+from typing import IO, Any, Final, Literal, cast
 
 import click
 
@@ -21,6 +21,23 @@ UNREADABLE: Final = (OSError, EOFError, zlib.error)
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 """What writing says where the disk is full, read-only or broken: no defect of ours, so no traceback."""
+
+
+EMPTY_PATH: Final = "an empty path names no file; it may come from a variable that the shell does not know"
+
+
+class _NamedPath(click.Path):
+    """A path that is not empty: that would be the current folder, which nobody has named."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Fails for an empty one."""
+        if value == "":
+            self.fail(EMPTY_PATH, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE: Final = _NamedPath(path_type=Path)
+"""The type of a file on the command line, for Click."""
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 import orjson
@@ -18,7 +18,7 @@ import orjson
 from dra_operator.allocator import Allocated, Decision, Failed, Searching
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cli.compare import difference, is_equal
-from dra_operator.cli.lines import UNREADABLE, blamed, end, opened, why
+from dra_operator.cli.lines import FILE, UNREADABLE, blamed, end, opened, why
 from dra_operator.cli.scenarios import load, read_row
 from dra_operator.cli.sequential import decide_one_by_one
 
@@ -26,11 +26,9 @@ Write = Callable[[Mapping[str, Any]], None]
 
 _OBJECTS_A_COLLECTION = 500_000
 
-_FILE: Final = click.Path(path_type=Path)
-
 
 @click.command("replay")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @click.option("--seed", type=int, default=0, show_default=True, help="Where share ids start from.")
 @click.option(
     "--search",
@@ -41,7 +39,7 @@ _FILE: Final = click.Path(path_type=Path)
 )
 @click.option("--sequential", is_flag=True, help="Claims one after the other, with times.")
 @click.option("--cold", is_flag=True, help="With --sequential: no rehearsal before the first scenario.")
-@click.option("--out", type=_FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
+@click.option("--out", type=FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
 def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out: Path | None) -> None:
     """Decide recorded allocator scenarios again and compare with the recorded answers.
 

@@ -16,6 +16,7 @@ import typer
 
 from dra_operator.cli import outcomes
 from dra_operator.cli.gather import gather
+from dra_operator.cli.given import file_path, place
 from dra_operator.cli.lines import opened, why
 from dra_operator.cli.manifests import read
 from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError, by_name
@@ -37,7 +38,7 @@ class Format(StrEnum):
 @app.command()
 def simulate(
     more: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE_OR_DIR", help="More of what -f takes.")
+        list[str] | None, typer.Argument(metavar="FILE_OR_DIR", parser=place, help="More of what -f takes.")
     ] = None,
     *,
     file: Annotated[
@@ -46,6 +47,7 @@ def simulate(
             "-f",
             "--filename",
             metavar="FILE_OR_DIR",
+            parser=place,
             help="Manifests, YAML or JSON; a folder with all below it; - is stdin. May be given several times.",
         ),
     ],
@@ -54,7 +56,9 @@ def simulate(
         typer.Option(metavar="NODE", help="Only this node may be chosen. May be given several times."),
     ] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="How to print it.")] = Format.TABLE,
-    out: Annotated[Path | None, typer.Option(help="Write it here; .gz is compressed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", parser=file_path, help="Write it here; .gz is compressed.")
+    ] = None,
 ) -> None:
     """Decide the claims of some manifests as the operator would. Needs no cluster.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dra_operator.api.convert import Body
+from dra_operator.cli.given import file_path
 from dra_operator.cli.lines import opened, why
 from dra_operator.cli.manifests import write_yaml
 from dra_operator.cli.redact import redact
@@ -61,7 +62,9 @@ def snapshot(
             help="Other names, namespaces, labels, annotations and uids for claims and pods; no opaque parameters.",
         ),
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write it here; .gz is compressed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", parser=file_path, help="Write it here; .gz is compressed.")
+    ] = None,
     kubeconfig: Annotated[
         str, typer.Option(envvar="DRA_OPERATOR_KUBECONFIG", help="Kubeconfig file, as for `run`.")
     ] = "",

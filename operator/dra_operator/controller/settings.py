@@ -212,6 +212,8 @@ def load(flags: Mapping[str, str], config: str | None = None) -> Loaded:
     without it `DRA_OPERATOR_CONFIG` names one, or there is none. Raises SettingsError with every problem
     found, not only the first.
     """
+    if config == "":
+        raise SettingsError(["flag --config: an empty path names no file"])
     path = config or os.environ.get(PREFIX + CONFIG.upper()) or ""
     text = _read_file(path) if path else ""
     values = _values(path, text)
