@@ -22,6 +22,7 @@ import yaml
 
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cli.describe import describe
+from dra_operator.cli.given import port_number
 from dra_operator.cli.lines import why
 
 SHOWN = (("all-gpus", "It has its devices:"), ("big-gpu", "It waits, and says why:"))
@@ -41,7 +42,11 @@ def demo(
     ] = False,
     port: Annotated[
         int,
-        typer.Option(help="Where the API server listens on loopback; 0 takes a free port.", min=0, max=65535),
+        typer.Option(
+            metavar="NUMBER",
+            parser=port_number,
+            help="Where the API server listens on loopback; 0 takes a free port.",
+        ),
     ] = 0,
 ) -> None:
     """Run the operator on an API server in memory and show what it does. Needs no cluster."""

@@ -1,10 +1,19 @@
-"""What is given on the command line, read so that it is refused in plain words."""
+"""What is given on the command line, read so that it is refused in plain words.
 
+Typer checks with pydantic, whose words are about values of Python ("Value error, ...", "Input should be ..."). These
+readers say what is allowed, as Click does in the commands that are not of Typer.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 import typer
 
 from dra_operator.cli.lines import EMPTY_PATH
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def place(text: str) -> str:
@@ -17,3 +26,23 @@ def place(text: str) -> str:
 def file_path(text: str) -> Path:
     """Return the path of a file. Raises BadParameter if it is empty."""
     return Path(place(text))
+
+
+def port_number(given: str | int) -> int:
+    """Return a port to listen on, 0 for a free one; a default comes as number. Raises BadParameter for another."""
+    text = str(given)
+    if not text.isdecimal() or int(text) > 65535:
+        raise typer.BadParameter(f"'{text}' is not a whole number from 0 to 65535.")
+    return int(text)
+
+
+def choice_of(choices: type[_Choice]) -> Callable[[str], _Choice]:
+    """Return a reader that takes the values of an enum and raises BadParameter for others."""
+
+    def choice(text: str) -> _Choice:
+        if text not in list(choices):
+            allowed = ", ".join(f"'{each}'" for each in choices)
+            raise typer.BadParameter(f"'{text}' is not one of {allowed}.")
+        return choices(text)
+
+    return choice

@@ -16,7 +16,7 @@ import typer
 
 from dra_operator.cli import outcomes
 from dra_operator.cli.gather import gather
-from dra_operator.cli.given import file_path, place
+from dra_operator.cli.given import choice_of, file_path, place
 from dra_operator.cli.lines import opened, why
 from dra_operator.cli.manifests import read
 from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError, by_name
@@ -55,7 +55,16 @@ def simulate(
         list[str] | None,
         typer.Option(metavar="NODE", help="Only this node may be chosen. May be given several times."),
     ] = None,
-    output: Annotated[Format, typer.Option("-o", "--output", help="How to print it.")] = Format.TABLE,
+    output: Annotated[
+        Format,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar=f"[{'|'.join(Format)}]",
+            parser=choice_of(Format),
+            help="How to print it.",
+        ),
+    ] = Format.TABLE,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", parser=file_path, help="Write it here; .gz is compressed.")
     ] = None,
