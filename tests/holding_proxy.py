@@ -49,10 +49,11 @@ class Held:
 class HoldingProxy:
     """Passes everything on to the API server at `upstream`, save what `holds` says of. Use `async with`.
 
-    `context` is for an API server that speaks TLS; clients speak plain HTTP.
+    `context` is for an API server that speaks TLS, and `token` for one that asks who is there: clients speak plain
+    HTTP, over which they send no credentials.
     """
 
-    def __init__(self, upstream: str, context: ssl.SSLContext | None = None) -> None:
+    def __init__(self, upstream: str, context: ssl.SSLContext | None = None, token: str = "") -> None:
         self.url = ""
         self.held: list[Held] = []
         """What was held back and not let through yet, oldest first."""
@@ -60,6 +61,7 @@ class HoldingProxy:
         """Says which of the requests that come from now on are held back."""
         self._upstream = upstream
         self._context = context
+        self._credentials = {"Authorization": f"Bearer {token}"} if token else {}
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
@@ -125,7 +127,7 @@ class HoldingProxy:
         return self._http.request(
             request.method,
             f"{self._upstream}{request.path_and_query}",
-            headers=request.headers,
+            headers=request.headers | self._credentials,
             data=request.content or None,
         )
 

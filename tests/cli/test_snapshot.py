@@ -204,6 +204,19 @@ async def test_what_is_not_permitted(cluster, monkeypatch, kind):
         assert (await take(cluster.session)).notes == [f"not permitted to list {kind}: left out"]
 
 
+async def test_warnings_are_no_part_of_a_snapshot(cluster, tmp_path):
+    """What there is to warn of goes to stderr, and what is printed remains YAML."""
+    config = yaml.safe_load(cluster.server.kubeconfig())
+    config["users"][0]["user"] = {"token": "secret"}
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config))
+
+    result = await asyncio.to_thread(CliRunner().invoke, app, ["snapshot", "--kubeconfig", str(kubeconfig)])
+
+    assert "credentials not sent" in result.stderr
+    assert all(body["kind"] for body in yaml.safe_load_all(result.stdout))
+
+
 def test_no_cluster_ends_with_2(tmp_path):
     """It is said which file was tried."""
     result = CliRunner().invoke(app, ["snapshot", "--kubeconfig", str(tmp_path / "absent")])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from dra_operator.cluster.access import AccessError, load_access
 from dra_operator.cluster.session import ApiSession, ApiUnreachable
@@ -17,6 +18,8 @@ from .authority import Authority
 
 NOBODY = {"PATH": ""}
 """An environment that says nothing about Kubernetes."""
+PLAIN = {"server": "http://api.example:8080"}
+"""A cluster without TLS."""
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ def kubeconfig(tmp_path):
                         {"name": "here", "context": {"cluster": "c", "user": "u", **(context or {})}}
                     ],
                     "clusters": [
-                        {"name": "c", "cluster": {"server": "http://api.example:8080", **(cluster or {})}}
+                        {"name": "c", "cluster": {"server": "https://api.example:8443", **(cluster or {})}}
                     ],
                     "users": [{"name": "u", "user": user or {}}],
                 }
@@ -155,7 +158,7 @@ class TestPod:
 
         access = load_access(kubeconfig(), environ=environment, service_account=folder)
 
-        assert access.server == "http://api.example:8080"
+        assert access.server == "https://api.example:8443"
 
     def test_pod_without_service_account_uses_a_kubeconfig(self, tmp_path, kubeconfig):
         """A pod to which no service account is mounted may bring a kubeconfig."""
@@ -163,7 +166,7 @@ class TestPod:
 
         access = load_access(environ=environment, service_account=tmp_path / "nothing")
 
-        assert access.server == "http://api.example:8080"
+        assert access.server == "https://api.example:8443"
 
 
 class TestKubeconfig:
@@ -171,17 +174,40 @@ class TestKubeconfig:
 
     def test_bare_server_needs_no_credentials(self, kubeconfig):
         """A server over plain HTTP gets no credentials and no TLS."""
-        access = load_access(kubeconfig())
+        access = load_access(kubeconfig(cluster=PLAIN))
 
         assert access.headers() == {}
         assert access.ssl is None
         assert access.namespace == "default"
 
+    @pytest.mark.parametrize(
+        "user", [{"token": "secret"}, {"username": "u", "password": "p"}], ids=["token", "password"]
+    )
+    def test_credentials_go_out_by_tls_alone(self, kubeconfig, user):
+        """Over plain HTTP nobody gets them, as with kubectl, and one warning names the server."""
+        with capture_logs() as logs:
+            access = load_access(kubeconfig(user=user, cluster=PLAIN))
+            access.reload()
+
+        assert access.headers() == {}
+        assert access.connection_info().token is None
+        assert [(line["log_level"], line["event"], line["server"]) for line in logs] == [
+            ("warning", "credentials not sent", "http://api.example:8080")
+        ]
+
+    @pytest.mark.parametrize("cluster", [PLAIN, {}], ids=["http", "https"])
+    def test_there_is_no_warning_without_need(self, kubeconfig, cluster):
+        """Where there are no credentials, or they are sent, there is nothing to say."""
+        with capture_logs() as logs:
+            load_access(kubeconfig(user={"token": "secret"} if not cluster else {}, cluster=cluster))
+
+        assert not logs
+
     def test_environment_names_the_file(self, kubeconfig):
         """Without a name $KUBECONFIG counts."""
         access = load_access(environ={"KUBECONFIG": kubeconfig()})
 
-        assert access.server == "http://api.example:8080"
+        assert access.server == "https://api.example:8443"
 
     def test_files_are_merged(self, tmp_path, kubeconfig):
         """Several files joined by `:` are one configuration; files that are missing are left out."""
@@ -189,7 +215,7 @@ class TestKubeconfig:
 
         access = load_access(f"{tmp_path}/missing:{first}:{second}")
 
-        assert access.server == "http://api.example:8080"
+        assert access.server == "https://api.example:8443"
 
     def test_context_is_chosen_by_name(self, kubeconfig):
         """The context that is named counts, with its namespace."""

@@ -139,9 +139,9 @@ def access(control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def proxy(access: ControlPlane) -> AsyncIterator[HoldingProxy]:
-    """Return a proxy before the API server, which holds back what a test says."""
+    """Return a proxy before the API server, which holds back what a test says, and speaks for the operator."""
     context = ssl.create_default_context(cafile=str(access.ca))
-    async with HoldingProxy(access.server, context) as proxy:
+    async with HoldingProxy(access.server, context, access.token(SERVICE_ACCOUNT, NAMESPACE)) as proxy:
         yield proxy
 
 
@@ -149,7 +149,7 @@ async def proxy(access: ControlPlane) -> AsyncIterator[HoldingProxy]:
 def through_proxy(access: ControlPlane, proxy: HoldingProxy, tmp_path: Path) -> Path:
     """Return the operator's kubeconfig, by way of the proxy."""
     config = yaml.safe_load(access.kubeconfig_for(SERVICE_ACCOUNT, NAMESPACE).read_text())
-    config["clusters"][0]["cluster"] = {"server": proxy.url}
+    config["clusters"][0]["cluster"], config["users"][0]["user"] = {"server": proxy.url}, {}
     path = tmp_path / "proxy.kubeconfig"
     path.write_text(json.dumps(config))
     return path

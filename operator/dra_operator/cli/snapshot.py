@@ -77,6 +77,10 @@ def snapshot(
     from dra_operator.cli.flags import refuse  # noqa: PLC0415
     from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
     from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable  # noqa: PLC0415
+    from dra_operator.controller import logs  # noqa: PLC0415
+
+    # To stderr: stdout is the snapshot's.
+    logs.configure("console", "warning")
 
     async def ask() -> Snapshot:
         access = load_access(kubeconfig or None, context or None)

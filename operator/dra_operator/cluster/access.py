@@ -2,7 +2,8 @@
 
 The `kubernetes` package reads kubeconfig files better than anybody would twice: relative paths, merged files,
 exec plugins, OIDC. It is used for that alone. What it reads goes to both speakers of this process, our own
-session and Kopf, so that they can never disagree.
+session and Kopf, so that they can never disagree. As kubectl does it, credentials go to a server by TLS alone: whoever
+listens on the way could use them.
 
 Credentials age: the kubelet replaces a service account's token before it expires, an exec plugin's token
 lives for minutes, client certificates are renewed in place. So credentials are read again when they are due
@@ -26,10 +27,13 @@ from pathlib import Path
 from typing import Any
 
 import kopf
+import structlog
 from kubernetes.client import Configuration
 from kubernetes.config import ConfigException
 from kubernetes.config.incluster_config import InClusterConfigLoader
 from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+
+log = structlog.get_logger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet puts a pod's token, CA and namespace."""
@@ -53,7 +57,8 @@ class Credentials:
     """What one reading of the configuration gave.
 
     `authorization` is a header's value; authority, certificate and key are paths of PEM files; `expires` is
-    when the credentials end, in seconds since the epoch; `files` says that reading them again is cheap.
+    when the credentials end, in seconds since the epoch; `files` says that reading them again is cheap; `withheld` that
+    there is an authorization, which the server does not get because it is not asked by TLS.
     """
 
     server: str
@@ -67,6 +72,7 @@ class Credentials:
     proxy: str | None
     expires: float | None
     files: bool
+    withheld: bool = False
 
 
 class Access:
@@ -87,6 +93,7 @@ class Access:
         self.namespace = self._credentials.namespace
         self.server_name = self._credentials.server_name
         self.proxy = self._credentials.proxy
+        self.withheld = self._credentials.withheld
         self.ssl: ssl.SSLContext | None = None
         if self.server.startswith("https:"):
             self.ssl = _context(self._credentials)
@@ -176,7 +183,10 @@ def load_access(
     if in_pod and kubeconfig is None and context is None:
         return Access(lambda: _from_pod(environ, service_account), wall)
     paths = kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
-    return Access(lambda: _from_kubeconfig(paths, context), wall)
+    access = Access(lambda: _from_kubeconfig(paths, context), wall)
+    if access.withheld:
+        log.warning("credentials not sent", server=access.server, why="it is not asked by https")
+    return access
 
 
 def _from_pod(environ: Mapping[str, str], service_account: Path) -> Credentials:
@@ -274,10 +284,13 @@ def _credentials(
     proxy = configuration.proxy
     if proxy and not explicit_proxy and _bypasses_proxy(configuration.host):
         proxy = None
+    authorization = _authorization(configuration.api_key.get("BearerToken"))
+    # Source: client-go, clientcmd: "only try to read the auth information if we are secure".
+    withheld = authorization is not None and not configuration.host.lower().startswith("https:")
     return Credentials(
         server=configuration.host,
         namespace=namespace,
-        authorization=_authorization(configuration.api_key.get("BearerToken")),
+        authorization=None if withheld else authorization,
         authority=configuration.ssl_ca_cert or None,
         certificate=configuration.cert_file or None,
         key=configuration.key_file or None,
@@ -286,6 +299,7 @@ def _credentials(
         proxy=proxy or None,
         expires=expires,
         files=files,
+        withheld=withheld,
     )
 
 
