@@ -5,6 +5,7 @@
     python bench/allocator.py cluster --ours-only              # all sizes of a shape; ours alone
     python bench/allocator.py cluster-00010 --cold             # with what a process does only once in the first claims
     python bench/allocator.py mig --rounds 9 --against ../old  # this tree and another checkout of it, without Go
+    python bench/allocator.py --python /usr/bin/python3.11     # ours run by another interpreter of the same version
 
 For each workload (`--list` names them, any other size can be named too) both decide the same claims, one after the
 other, in a fresh process each round and by turns, so that a busy machine is busy for both. A claim's time runs from the
@@ -16,6 +17,9 @@ cluster of the operator's rehearsal, the same number of times. `--cold` leaves t
 collection of what was read before falls on a claim: Go collects before the first one, ours sets all that apart. A
 checkout that knows no rehearsal yet (`--against`) is cold in any case.
 
+How an interpreter was built decides a sixth of what ours takes: one compiled with profiles of its own use, as that of
+the operator's image and of Debian is, is the faster. The last line names the one that ran ours.
+
 The answers are compared claim by claim: node, devices and the whole result except for the ids of shares. "By ours only"
 are claims on which the other ran out of its 10 s, "undecided" those on which ours gave up. The exit code is 1 if any
 answer is different. Peak memory is that of the process, with the file it reads.
@@ -24,9 +28,11 @@ answer is different. Peak memory is that of the process, with the file it reads.
 import argparse
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -128,11 +134,15 @@ class Row:
 # --- the two sides
 
 
-def play_ours(file: Path, options: Sequence[str], tree: Path = ROOT) -> Round:
-    """Let ours decide the claims of a file; `options` are those of `replay`, `tree` is the checkout that is run."""
+def play_ours(file: Path, options: Sequence[str], tree: Path = ROOT, python: str = sys.executable) -> Round:
+    """Let ours decide the claims of a file.
+
+    `options` are those of `replay`, `tree` is the checkout that is run, `python` the interpreter that runs it, with the
+    libraries of this one.
+    """
     with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as out:
         command = [
-            sys.executable,
+            python,
             "-m",
             "dra_operator",
             "replay",
@@ -142,7 +152,8 @@ def play_ours(file: Path, options: Sequence[str], tree: Path = ROOT) -> Round:
             out.name,
             *options,
         ]
-        text, peak = _run(command, None, {"PYTHONPATH": str(tree / "operator")})
+        places = (str(tree / "operator"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+        text, peak = _run(command, None, {"PYTHONPATH": os.pathsep.join(dict.fromkeys(places))})
         answers = [json.loads(line) for line in out]
     summary = json.loads(text)
     return Round(
@@ -345,7 +356,7 @@ def main() -> int:
         print(line_of(f"{'-' * (width - 1)}:" for width in WIDTHS), flush=True)
         for name in chosen:
             file = write(name, folder, seed=arguments.seed)
-            sides = [Side(lambda path: play_ours(path, options))]
+            sides = [Side(lambda path: play_ours(path, options, python=arguments.python))]
             if other is not None:
                 sides.append(Side(other))
             row = measure(name, file, sides, rounds=arguments.rounds, seconds=arguments.seconds)
@@ -356,7 +367,8 @@ def main() -> int:
     if steps := growth(rows):
         print("\nGrowth of the mean a claim with the size:\n" + "\n".join(steps))
     print(
-        f"\nLoad average at the start {load:.1f}, at the end {os.getloadavg()[0]:.1f}, of {os.cpu_count()} cores."
+        f"\nLoad average at the start {load:.1f}, at the end {os.getloadavg()[0]:.1f}, of {os.cpu_count()} cores. "
+        f"Ours was run by {arguments.python} ({_version_of(arguments.python)})."
     )
     different = [text for row in rows for text in row.different]
     for text in different[:10]:
@@ -384,6 +396,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--against", type=_checkout, metavar="TREE", help="measure against this checkout instead of Go"
     )
+    parser.add_argument(
+        "--python",
+        type=_interpreter,
+        default=sys.executable,
+        metavar="FILE",
+        help="run ours by this interpreter, which has to be of the same version as the one of this program",
+    )
     parser.add_argument("--folder", type=Path, help="keep the workloads here instead of making them anew")
     parser.add_argument("--list", action="store_true", help="print the workloads and measure nothing")
     return parser
@@ -401,6 +420,22 @@ def _checkout(text: str) -> Path:
     if not (tree / "operator" / "dra_operator").is_dir():
         raise argparse.ArgumentTypeError(f"{text} is no checkout of this repository")
     return tree
+
+
+def _interpreter(text: str) -> str:
+    # Compiled libraries are shared with it.
+    ours, theirs = platform.python_version_tuple()[:2], _version_of(text).split(".")[:2]
+    if list(ours) != theirs:
+        raise argparse.ArgumentTypeError(f"{text} is not Python {'.'.join(ours)}")
+    return text
+
+
+def _version_of(python: str) -> str:
+    try:
+        said = subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise argparse.ArgumentTypeError(f"{python} is no interpreter that can be run: {error}") from None
+    return said.removeprefix("Python ").strip()
 
 
 def _sizes(shape: str) -> list[str]:
@@ -421,7 +456,7 @@ def _other(arguments: argparse.Namespace, scratch: Path) -> Callable[[Path], Rou
     if arguments.ours_only:
         return None
     if arguments.against is not None:
-        return lambda file: play_ours(file, _options(arguments), arguments.against)
+        return lambda file: play_ours(file, _options(arguments), arguments.against, arguments.python)
     try:
         program = find_or_build()
     except UnavailableError as reason:

@@ -1,7 +1,9 @@
 """The two sides of the benchmark of the allocator: each is given the same before its first claim."""
 
+import argparse
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,8 +38,8 @@ def commands(bench, monkeypatch, tmp_path):
     answer = {"claims": [{"milliseconds": 1.0}], "compileMilliseconds": 1.0}
     answer |= dict.fromkeys(("mean_ms", "p50_ms", "p99_ms", "compile_ms"), 1.0)
 
-    def note(command, *_):
-        seen.append(command)
+    def note(command, _, variables):
+        seen.append(SimpleNamespace(words=command, variables=variables))
         return json.dumps(answer), 1.0
 
     monkeypatch.setattr(bench, "_run", note)
@@ -45,9 +47,9 @@ def commands(bench, monkeypatch, tmp_path):
     file = tmp_path / "workload.jsonl"
     file.touch()
 
-    def play(*, cold):
-        arguments = SimpleNamespace(cold=cold, search=None, ours_only=False, against=None)
-        bench.play_ours(file, bench._options(arguments))
+    def play(*, cold=False, python=sys.executable):
+        arguments = SimpleNamespace(cold=cold, search=None, ours_only=False, against=None, python=python)
+        bench.play_ours(file, bench._options(arguments), python=python)
         bench._other(arguments, tmp_path)(file)
         return seen
 
@@ -58,8 +60,8 @@ def test_both_rehearse(commands):
     """Go is given the cluster of ours, as often as ours decides it."""
     ours, upstream = commands(cold=False)
 
-    assert "--cold" not in ours
-    lines = Path(upstream[upstream.index("-rehearsal") + 1]).read_text().splitlines()
+    assert "--cold" not in ours.words
+    lines = Path(upstream.words[upstream.words.index("-rehearsal") + 1]).read_text().splitlines()
     assert [json.loads(line) for line in lines] == [SCENARIO] * TIMES
 
 
@@ -67,5 +69,27 @@ def test_neither_rehearses_cold(commands):
     """What is left out on one side is left out on the other."""
     ours, upstream = commands(cold=True)
 
-    assert "--cold" in ours
-    assert "-rehearsal" not in upstream
+    assert "--cold" in ours.words
+    assert "-rehearsal" not in upstream.words
+
+
+def test_another_interpreter_runs_ours_with_the_same_libraries(commands):
+    """It need not have any itself; Go is run as ever."""
+    ours, upstream = commands(python="/usr/bin/other")
+
+    assert ours.words[0] == "/usr/bin/other"
+    assert Path(pytest.__file__).parents[1] in map(Path, ours.variables["PYTHONPATH"].split(os.pathsep))
+    assert upstream.words[0] == "upstream"
+
+
+def test_an_interpreter_of_another_version_is_refused(bench, tmp_path):
+    """Compiled libraries would not load there, or be others."""
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho Python 2.7.18\n")
+    other.chmod(0o755)
+
+    with pytest.raises(argparse.ArgumentTypeError, match="is not Python 3"):
+        bench._interpreter(str(other))
+    with pytest.raises(argparse.ArgumentTypeError, match="no interpreter"):
+        bench._interpreter(str(tmp_path / "absent"))
+    assert bench._interpreter(sys.executable) == sys.executable
