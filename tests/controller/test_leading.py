@@ -44,9 +44,9 @@ def lease(cluster):
 async def test_second_operator_stands_by_and_says_so(cluster, start):
     """It is ready, since all is as it should be; it watches nothing, and /leaderz names the one that decides."""
     first = await (await start("first")).ready()
-    watches = cluster.server.requests["watch ResourceClaim"]
     second = await start("second")
     await cluster.until(lambda: not second.runtime.unready(), "standing by")
+    watches = cluster.server.requests["watch ResourceClaim"]
     cluster.put(claim())
     await cluster.allocated()
 
@@ -58,6 +58,7 @@ async def test_second_operator_stands_by_and_says_so(cluster, start):
     )
     assert leading(second) == "dra_operator_leading 0.0"
     assert cluster.server.requests["watch ResourceClaim"] == watches
+    assert second.runtime.summary()["objects"] == {}
     assert (first.runtime.summary()["leading"], second.runtime.summary()["leading"]) == (True, False)
 
 
@@ -163,6 +164,25 @@ async def test_right_that_is_withdrawn_is_named(cluster, start):
     await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))
     fault.times = 0
     await operator.ready()
+
+
+async def test_one_that_stands_by_and_may_not_list_says_so(cluster, start, monkeypatch):
+    """In /readyz, in the log and in an Event, before it has to decide, and until it is granted."""
+    monkeypatch.setattr("dra_operator.controller.standby.RETRY_SECONDS", 0.05)
+    await (await start("first")).ready()
+    message = 'nodes is forbidden: User "x" cannot list resource "nodes"'
+    fault = cluster.server.faults.answer(403, times=None, verb="list", kind="Node", message=message)
+    with capture_logs() as logs:
+        second = await start("second")
+        await cluster.until(
+            lambda: second.runtime.unready() == [f"not permitted to list nodes: {message}"], "the reason"
+        )
+        assert (await ask(second, "/readyz"))[0] == 503
+        await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))
+        fault.times = 0
+        await cluster.until(lambda: not second.runtime.unready(), "the grant")
+
+    assert [line["resource"] for line in logs if line["event"] == "forbidden"] == ["nodes"]
 
 
 async def test_one_that_stands_by_and_loses_the_api_server_says_so(cluster, start):

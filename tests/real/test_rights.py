@@ -27,7 +27,10 @@ class TestRights:
 
     @pytest.fixture
     def less(self, access, scene):
-        """Return a function that makes a service account with the operator's rights, but for some."""
+        """Return a function that makes a service account with the operator's rights, but for those on one resource.
+
+        `keep` are the verbs that it may use on it.
+        """
         client = scene.client
         accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
         roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -36,12 +39,16 @@ class TestRights:
             client.get(f"{roles}/dra-operator")["rules"] + client.get(f"{OWN_ROLES}/dra-operator")["rules"]
         )
 
-        def make(without):
+        def make(without, keep=()):
             rules = [
                 {**rule, "resources": [name for name in rule["resources"] if name != without]}
                 for rule in whole
             ]
             rules = [rule for rule in rules if rule["resources"]]
+            if keep:
+                rules.append(
+                    {"apiGroups": ["resource.k8s.io"], "resources": [without], "verbs": sorted(keep)}
+                )
             client.create(accounts, {"metadata": {"name": self.ROLE}})
             client.create(roles, {"metadata": {"name": self.ROLE}, "rules": rules})
             client.create(
@@ -69,6 +76,25 @@ class TestRights:
             rule for path in (roles, OWN_ROLES) for rule in scene.client.get(f"{path}/dra-operator")["rules"]
         ]
         scene.client.patch(f"{roles}/{self.ROLE}", {"rules": rules})
+
+    def test_missing_right_of_one_that_stands_by_is_named(self, less, fleet, start_operator):
+        """Before it has to decide, in its readiness and in its log, and until it is granted."""
+        first = start_operator("--lease-identity=first")
+        first.wait_ready()
+        account = less("resourceslices", keep=["list"])
+        second = start_operator("--lease-identity=second", kubeconfig=account)
+        second.wait_until(lambda: "watch resourceslices" in unready(second), seconds=30)
+
+        assert second.http("/leaderz")[1].startswith("standing by: first ")
+        second.wait_until(
+            lambda: any(
+                (line.get("event"), line.get("verb")) == ("forbidden", "watch") for line in second.lines()
+            ),
+            seconds=10,
+        )
+
+        self.grant(fleet)
+        second.wait_ready()
 
     def test_missing_list_is_named(self, less, fleet, start_operator):
         """Without the right to list slices nothing is allocated, and readiness names verb and resource."""

@@ -37,6 +37,7 @@ from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.passes import Passes
 from dra_operator.controller.reports import Notice, Reports, Subject
 from dra_operator.controller.settings import Settings
+from dra_operator.controller.standby import Standby
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -116,6 +117,7 @@ class Runtime:
             clock=clock,
         )
         self._leading = Leading(settings, access)
+        self._standby = Standby(WATCHED, clock)
         self.metrics.ready.set_function(lambda: not self.unready())
         self.metrics.leading.set_function(lambda: self._leading.is_leader)
         self.metrics.count_reflectors(
@@ -214,6 +216,7 @@ class Runtime:
         """Become the one that decides, find out what is served, watch it, and begin when everything has been listed."""
         assert self._session is not None
         await self._leading.win(self._session)
+        self._standby.end()
         self._spawn("lease", self._leading.keep())
         failures = 0
         while True:
@@ -324,6 +327,8 @@ class Runtime:
             for name, reflector in self._reflectors.items():
                 if reflector.last_contact is not None:
                     metrics.last_contact_seconds.labels(name).set(now - reflector.last_contact)
+            if self._session is not None and self._leading.stands_by:
+                await self._standby.look(self._session)
             self._report_forbidden(now)
             if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
                 await self._rediscover()
@@ -333,7 +338,8 @@ class Runtime:
     def _report_forbidden(self, now: float) -> None:
         """Say on an object of the operator's own what it is not permitted to do."""
         errors = {name: reflector.forbidden for name, reflector in self._reflectors.items()}
-        for name, error in (errors | {"Lease": self._leading.forbidden}).items():
+        errors = self._standby.forbidden | errors | {"Lease": self._leading.forbidden}
+        for name, error in errors.items():
             if error is None:
                 self._reports.clear(name)
                 continue
@@ -419,7 +425,7 @@ class Runtime:
             return ["stopping"]
         reasons = self.stuck() + self._leading.unready()
         if self._leading.stands_by:
-            return reasons
+            return reasons + self._standby.texts()
         if self._trouble is not None and not reasons:
             reasons.append(self._trouble)
         for name, reflector in self._reflectors.items():

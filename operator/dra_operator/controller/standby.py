@@ -1,0 +1,72 @@
+"""Standing by: whether this operator may read what it will have to decide by, asked before it has to.
+
+An operator that stands by watches nothing, so that a right which it lacks would show when the one that decides has
+ended: when nobody decides any more. So it asks what a reflector asks first, for a list and a watch of each kind, but
+takes one object of each list, and hangs up on each watch. An update of the operator that brings too small a role stops
+there, with the old one still at work. Whether it may write shows only by writing.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from dra_operator.api.kinds import Kind
+from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+from dra_operator.controller import messages
+
+AGAIN_SECONDS: Final = 300.0
+"""How often is asked again: a right may be withdrawn."""
+RETRY_SECONDS: Final = 10.0
+"""How soon, while one is missing or nothing is known."""
+ANSWER_SECONDS: Final = 10.0
+"""How long one answer may take."""
+
+
+class Standby:
+    """What an operator that stands by knows of its rights to read `kinds`. `clock` is monotonic, in seconds."""
+
+    def __init__(self, kinds: Mapping[str, Kind], clock: Callable[[], float] = time.monotonic) -> None:
+        self.forbidden: dict[str, ApiError | None] = {}
+        """The refusal of each kind that is served; None where it may be listed and watched."""
+        self._kinds = kinds
+        self._clock = clock
+        self._due_at = float("-inf")
+        self._trouble = "what may be listed is not known yet"
+
+    async def look(self, session: ApiSession) -> None:
+        """Ask for each kind, if it is time to."""
+        if self._clock() < self._due_at:
+            return
+        try:
+            found = await served(session, self._kinds)
+            self.forbidden = {name: await _refusal(session, kind) for name, kind in found.items()}
+        except (ApiError, ApiUnreachable) as error:
+            self._trouble = f"API server: {error}"
+        self._due_at = self._clock() + (RETRY_SECONDS if self.texts() else AGAIN_SECONDS)
+
+    def texts(self) -> list[str]:
+        """Return what keeps the operator from taking over, one line for each right; empty if nothing is known to."""
+        if not self.forbidden:
+            return [self._trouble]
+        refusals = (error for error in self.forbidden.values() if error is not None)
+        return [messages.forbidden(error.verb, error.resource, error.message) for error in refusals]
+
+    def end(self) -> None:
+        """Know nothing more: it is the operator that decides from now on, and its reflectors know better."""
+        self.forbidden = {}
+
+
+async def _refusal(session: ApiSession, kind: Served) -> ApiError | None:
+    """Return why a kind may not be listed and watched, or None if it may be. Raises ApiError, ApiUnreachable."""
+    try:
+        page = await session.request("GET", kind.path(), params={"limit": "1"}, timeout=ANSWER_SECONDS)
+        # From here on, or the API server would send all that there is.
+        since = page["metadata"]["resourceVersion"]
+        watch = {"watch": "1", "resourceVersion": since, "timeoutSeconds": "1"}
+        async with session.stream(kind.path(), params=watch, idle_timeout=ANSWER_SECONDS):
+            return None
+    except ApiError as error:
+        if error.is_missing_right:
+            return error
+        raise
