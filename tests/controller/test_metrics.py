@@ -33,3 +33,17 @@ def test_what_reflectors_count_is_told_by_kind():
         'dra_operator_reflector_repaired_total{kind="Node"} 3.0',
         'dra_operator_reflector_failures_total{kind="Node"} 2.0',
     ]
+
+
+def test_what_became_of_events_is_told_by_outcome():
+    """What did not happen yet is zero, which an alert can tell from an operator that is not there."""
+    metrics = Metrics()
+    metrics.count_events(lambda: {"created": 3, "refused": 1})
+
+    lines = metrics.text().decode().splitlines()
+    assert [line for line in lines if line.startswith("dra_operator_events")] == [
+        'dra_operator_events_total{outcome="created"} 3.0',
+        'dra_operator_events_total{outcome="refreshed"} 0.0',
+        'dra_operator_events_total{outcome="dropped"} 0.0',
+        'dra_operator_events_total{outcome="refused"} 1.0',
+    ]

@@ -46,6 +46,8 @@ REPEAT_SECONDS: Final = 60.0
 PATIENCE_SECONDS: Final = 5.0
 """An Event stands back for the writer at most so long: a writer that is stuck must not silence everything."""
 ATTEMPTS: Final = 5
+OUTCOMES: Final = ("created", "refreshed", "dropped", "refused")
+"""What becomes of an Event: `dropped` where there are too many or nobody takes it, `refused` by the API server."""
 
 _EVENTS = Served(EVENT, "v1")
 
@@ -123,8 +125,7 @@ class EventRecorder:
         remembered: int = REMEMBERED,
     ) -> None:
         self.counts: Counter[str] = Counter()
-        """How many Events were `created`, `refreshed`, `dropped` (queue full) and `refused` (by the API
-        server)."""
+        """How many Events had each of OUTCOMES."""
         self.forbidden: ApiError | None = None
         """The last refusal for lack of permission, until one is permitted again."""
         self._session = session

@@ -17,6 +17,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from dra_operator.cluster.events import OUTCOMES
 from dra_operator.cluster.reflector import Counters
 
 # Else each counter and histogram comes with a second one, its time of birth, under the same explanation.
@@ -69,6 +70,10 @@ class Metrics:
         """Tell what reflectors count, by kind; `counters` is asked at each scrape."""
         self.registry.register(_Reflectors(counters))
 
+    def count_events(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """Tell what became of Events, by outcome; `counts` is asked at each scrape."""
+        self.registry.register(_Events(counts))
+
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
@@ -99,3 +104,20 @@ class _Reflectors(Collector):
             for kind, counted in counters.items():
                 family.add_metric([kind], getattr(counted, name))
             yield family
+
+
+class _Events(Collector):
+    """The counts of the recorder of Events, as those of the reflectors."""
+
+    def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Yield the one metric. Outcomes that did not happen yet are zero, so that a rate can be told of them."""
+        counts = self._counts()
+        family = CounterMetricFamily(
+            "dra_operator_events", "Events for people to read, by outcome.", labels=["outcome"]
+        )
+        for outcome in OUTCOMES:
+            family.add_metric([outcome], counts.get(outcome, 0))
+        yield family

@@ -123,6 +123,7 @@ class Runtime:
         self.metrics.count_reflectors(
             lambda: {name: reflector.counters for name, reflector in self._reflectors.items()}
         )
+        self.metrics.count_events(lambda: self._recorder.counts if self._recorder is not None else {})
         self._health = HealthServer(
             settings.listen,
             stuck=self.stuck,
