@@ -1,9 +1,10 @@
-"""Fixtures: a scripted API server and a session with it, a reflector that runs, a writer that never waits."""
+"""Fixtures: a scripted API server and a session with it, a reflector that runs, a writer, a kubeconfig."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+import yaml
 from aiohttp import web
 
 from dra_operator.cluster.access import Access
@@ -65,3 +66,30 @@ async def desk(session):
     yield start
     for each in made:
         await each.writer.drain(0)
+
+
+@pytest.fixture
+def kubeconfig(tmp_path):
+    """Write a kubeconfig with this user and cluster, and return its path."""
+
+    def write(user=None, cluster=None, context=None, name="config"):
+        path = tmp_path / name
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "here",
+                    "contexts": [
+                        {"name": "here", "context": {"cluster": "c", "user": "u", **(context or {})}}
+                    ],
+                    "clusters": [
+                        {"name": "c", "cluster": {"server": "https://api.example:8443", **(cluster or {})}}
+                    ],
+                    "users": [{"name": "u", "user": user or {}}],
+                }
+            )
+        )
+        return str(path)
+
+    return write

@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from aiohttp import web
-from structlog.testing import capture_logs
 
 from dra_operator.cluster.access import AccessError, load_access
 from dra_operator.cluster.session import ApiSession, ApiUnreachable
@@ -18,8 +16,6 @@ from .authority import Authority
 
 NOBODY = {"PATH": ""}
 """An environment that says nothing about Kubernetes."""
-PLAIN = {"server": "http://api.example:8080"}
-"""A cluster without TLS."""
 
 
 @pytest.fixture
@@ -38,33 +34,6 @@ def pod(tmp_path, authority):
     (folder / "namespace").write_text("operators")
     environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     return folder, environment
-
-
-@pytest.fixture
-def kubeconfig(tmp_path):
-    """Write a kubeconfig with this user and cluster, and return its path."""
-
-    def write(user=None, cluster=None, context=None, name="config"):
-        path = tmp_path / name
-        path.write_text(
-            yaml.safe_dump(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Config",
-                    "current-context": "here",
-                    "contexts": [
-                        {"name": "here", "context": {"cluster": "c", "user": "u", **(context or {})}}
-                    ],
-                    "clusters": [
-                        {"name": "c", "cluster": {"server": "https://api.example:8443", **(cluster or {})}}
-                    ],
-                    "users": [{"name": "u", "user": user or {}}],
-                }
-            )
-        )
-        return str(path)
-
-    return write
 
 
 class Clock:
@@ -171,37 +140,6 @@ class TestPod:
 
 class TestKubeconfig:
     """Kubeconfig files."""
-
-    def test_bare_server_needs_no_credentials(self, kubeconfig):
-        """A server over plain HTTP gets no credentials and no TLS."""
-        access = load_access(kubeconfig(cluster=PLAIN))
-
-        assert access.headers() == {}
-        assert access.ssl is None
-        assert access.namespace == "default"
-
-    @pytest.mark.parametrize(
-        "user", [{"token": "secret"}, {"username": "u", "password": "p"}], ids=["token", "password"]
-    )
-    def test_credentials_go_out_by_tls_alone(self, kubeconfig, user):
-        """Over plain HTTP nobody gets them, as with kubectl, and one warning names the server."""
-        with capture_logs() as logs:
-            access = load_access(kubeconfig(user=user, cluster=PLAIN))
-            access.reload()
-
-        assert access.headers() == {}
-        assert access.connection_info().token is None
-        assert [(line["log_level"], line["event"], line["server"]) for line in logs] == [
-            ("warning", "credentials not sent", "http://api.example:8080")
-        ]
-
-    @pytest.mark.parametrize("cluster", [PLAIN, {}], ids=["http", "https"])
-    def test_there_is_no_warning_without_need(self, kubeconfig, cluster):
-        """Where there are no credentials, or they are sent, there is nothing to say."""
-        with capture_logs() as logs:
-            load_access(kubeconfig(user={"token": "secret"} if not cluster else {}, cluster=cluster))
-
-        assert not logs
 
     def test_environment_names_the_file(self, kubeconfig):
         """Without a name $KUBECONFIG counts."""
