@@ -1,5 +1,6 @@
 """What an operator that stands by knows of its rights, and when it asks."""
 
+import asyncio
 import contextlib
 
 import pytest
@@ -34,14 +35,14 @@ class Session:
         if params is None:
             self._ask("discover", path)
             return {"resources": [{"name": "nodes"}, {"name": "pods"}]}
-        assert (params, timeout) == ({"limit": "1"}, 10)
+        assert (params, timeout) == ({"limit": "1"}, 20)
         self._ask("list", path.rpartition("/")[2])
         return {"metadata": {"resourceVersion": "7"}, "items": []}
 
     @contextlib.asynccontextmanager
     async def stream(self, path, *, params, idle_timeout):
         """Answer a watch that goes on where the list was."""
-        assert (params["resourceVersion"], idle_timeout) == ("7", 10)
+        assert (params["resourceVersion"], idle_timeout) == ("7", 20)
         self._ask("watch", path.rpartition("/")[2])
         yield
 
@@ -129,6 +130,21 @@ async def test_trouble_that_is_no_refusal_changes_nothing_that_is_known(standby,
     await standby.look(session)
 
     assert standby.texts() == []
+
+
+async def test_slow_answers_are_not_waited_for(standby, session, monkeypatch):
+    """Not for long, however each of them is in time: there is more to look after."""
+
+    async def stall(*_args, **_options):
+        await asyncio.sleep(0.03)
+        return {"resources": [{"name": "nodes"}, {"name": "pods"}]}
+
+    monkeypatch.setattr("dra_operator.controller.standby.ANSWERS_SECONDS", 0.05)
+    monkeypatch.setattr(session, "request", stall)
+
+    await standby.look(session)
+
+    assert standby.texts() == ["API server: what may be listed was not answered in 0.05 s"]
 
 
 async def test_one_that_decides_knows_better(standby, session):

@@ -6,6 +6,7 @@ takes one object of each list, and hangs up on each watch. An update of the oper
 there, with the old one still at work. Whether it may write shows only by writing.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -19,8 +20,8 @@ AGAIN_SECONDS: Final = 300.0
 """How often is asked again: a right may be withdrawn."""
 RETRY_SECONDS: Final = 10.0
 """How soon, while one is missing or nothing is known."""
-ANSWER_SECONDS: Final = 10.0
-"""How long one answer may take."""
+ANSWERS_SECONDS: Final = 20.0
+"""How long all answers together may take: whoever looks after the operator waits for them."""
 
 
 class Standby:
@@ -39,10 +40,13 @@ class Standby:
         if self._clock() < self._due_at:
             return
         try:
-            found = await served(session, self._kinds)
-            self.forbidden = {name: await _refusal(session, kind) for name, kind in found.items()}
+            async with asyncio.timeout(ANSWERS_SECONDS):
+                found = await served(session, self._kinds)
+                self.forbidden = {name: await _refusal(session, kind) for name, kind in found.items()}
         except (ApiError, ApiUnreachable) as error:
             self._trouble = f"API server: {error}"
+        except TimeoutError:
+            self._trouble = f"API server: what may be listed was not answered in {ANSWERS_SECONDS:g} s"
         self._due_at = self._clock() + (RETRY_SECONDS if self.texts() else AGAIN_SECONDS)
 
     def texts(self) -> list[str]:
@@ -60,11 +64,11 @@ class Standby:
 async def _refusal(session: ApiSession, kind: Served) -> ApiError | None:
     """Return why a kind may not be listed and watched, or None if it may be. Raises ApiError, ApiUnreachable."""
     try:
-        page = await session.request("GET", kind.path(), params={"limit": "1"}, timeout=ANSWER_SECONDS)
+        page = await session.request("GET", kind.path(), params={"limit": "1"}, timeout=ANSWERS_SECONDS)
         # From here on, or the API server would send all that there is.
         since = page["metadata"]["resourceVersion"]
         watch = {"watch": "1", "resourceVersion": since, "timeoutSeconds": "1"}
-        async with session.stream(kind.path(), params=watch, idle_timeout=ANSWER_SECONDS):
+        async with session.stream(kind.path(), params=watch, idle_timeout=ANSWERS_SECONDS):
             return None
     except ApiError as error:
         if error.is_missing_right:
