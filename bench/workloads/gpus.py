@@ -6,6 +6,7 @@ from random import Random
 from workloads.scenario import (
     GPU,
     MOST_CLAIMS,
+    NIC,
     PCIE_ROOT,
     Scenario,
     Wire,
@@ -125,6 +126,44 @@ def admin(scenario: Scenario, size: int) -> None:
             del asked["exactly"]["count"]
             asked["exactly"]["allocationMode"] = "All"
         scenario.ask([asked])
+
+
+def aligned(scenario: Scenario, size: int) -> None:
+    """Let every claim ask for GPUs and a NIC of one place, which the two drivers call by different names."""
+    add_gpu_cluster(scenario, size)
+    scenario.add_class("nic", f'device.driver == "{NIC}"')
+    for node in list(scenario.nodes):
+        name = node["metadata"]["name"]
+        nics = [{"name": f"nic-{socket}", "attributes": {"socket": {"int": socket}}} for socket in range(2)]
+        scenario.add_slice(f"{name}-nic", NIC, name, nodeName=name, devices=nics)
+        scenario.use(
+            name,
+            [device_of(NIC, name, f"nic-{socket}") for socket in range(2) if scenario.random.random() < 0.4],
+        )
+    place = "topology.example.com/numa"
+    for _ in range(min(MOST_CLAIMS, size * 3 // 10)):
+        requests = [
+            request(
+                asked,
+                asked,
+                count,
+                selector,
+                derivedAttributes=[
+                    {"name": place, "expression": f'device.attributes["{driver}"].{attribute}'}
+                ],
+            )
+            for asked, driver, attribute, count, selector in (
+                (
+                    "gpu",
+                    GPU,
+                    "numaNode",
+                    scenario.random.choice([1, 1, 2, 4]),
+                    is_model(_model(scenario.random)),
+                ),
+                ("nic", NIC, "socket", 1, None),
+            )
+        ]
+        scenario.ask(requests, [{"matchAttribute": place}])
 
 
 def wide_pool(scenario: Scenario, size: int) -> None:

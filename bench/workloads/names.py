@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from workloads.devices import bare_full, bare_half, network, shared_nics
-from workloads.gpus import admin, cluster, first_available, selector, threshold, wide_pool
+from workloads.gpus import admin, aligned, cluster, first_available, selector, threshold, wide_pool
 from workloads.hard import hard_distinct, hard_late, hard_match
 from workloads.partitions import partitions
 from workloads.scenario import Scenario, Wire
@@ -30,6 +30,7 @@ SHAPES = {
     "schedperf-full": Shape(bare_full, (500,)),
     "firstavail": Shape(first_available, (10, 100, 1000)),
     "admin": Shape(admin, (100, 1000)),
+    "aligned": Shape(aligned, (100, 1000)),
     "sharednic": Shape(shared_nics, (10, 100, 1000)),
     "mig": Shape(partitions, (1, 10, 100, 1000)),
     "network": Shape(network, (128, 1024, 8192)),

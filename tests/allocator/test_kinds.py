@@ -10,7 +10,7 @@ from dra_operator.cel import CelError, compile_selector
 from dra_operator.inventory import Slice
 
 MODEL = compile_selector('device.attributes["d.example"].model == "a"')
-READS = Reads.of(MODEL)
+READS = Reads.of(MODEL.reads)
 
 
 def model(value: Any, **fields: Any) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_a_column_under_another_name_is_another_kind(slice_with) -> None:
     kinds = Kinds()
     content = slice_with({"attributes": {"model": {"string": "a"}, "brand": {"string": "a"}}})
     for name in ("model", "brand"):
-        reads = Reads.of(compile_selector(f'device.attributes["d.example"].{name} == "a"'))
+        reads = Reads.of(compile_selector(f'device.attributes["d.example"].{name} == "a"').reads)
         ((device, _),) = kinds_of(content, reads, kinds)
         assert list(device.attributes) == [f"d.example/{name}"]
 
@@ -75,7 +75,7 @@ def test_a_bare_name_is_of_the_domain_of_its_driver(slice_with) -> None:
     """Two drivers may publish the same column; a selector that reads the domain of one is told of that one alone."""
     kinds = Kinds()
     device = {"attributes": {"model": {"string": "a"}}}
-    other = Reads.of(compile_selector('device.attributes["other.example"].model == "a"'))
+    other = Reads.of(compile_selector('device.attributes["other.example"].model == "a"').reads)
     ((ours, _),) = kinds_of(slice_with(device), kinds=kinds)
     ((theirs, _),) = kinds_of(slice_with(device, driver="other.example"), other, kinds)
 

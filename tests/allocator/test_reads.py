@@ -19,7 +19,7 @@ DATA = Path(__file__).parents[2] / "../shared/data/cel/selectors.jsonl.gz"
 
 def reads_of(expression: str) -> Reads:
     """Return what a selector reads."""
-    return Reads.of(compile_selector(expression))
+    return Reads.of(compile_selector(expression).reads)
 
 
 def shown(expression: str, content: Slice) -> PreparedDevice:

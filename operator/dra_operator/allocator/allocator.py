@@ -10,6 +10,7 @@ would fit: a claim that is wrong somewhere is wrong.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 
 from dra_operator.allocator.aside import POOL_REASONS, Aside
 from dra_operator.allocator.asked import asked_by, plan_for
@@ -25,7 +26,6 @@ from dra_operator.allocator.decision import (
     Unsatisfied,
     claim_key,
 )
-from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.explain import Explainer, explain_failure
 from dra_operator.allocator.found import UNSURE, Answer, Found
@@ -219,7 +219,7 @@ class Allocator:
             view=view,
             availability=self.availability,
             candidates=self.candidates,
-            derived=DerivedAttributes(self.environment, budget).value,
+            derived=partial(self.candidates.derived.value, budget=budget),
         )
         patience = _FAILURES_BEFORE_PROSPECTS if self.searching is Searching.COUNTING else None
         search = PlainSearch(state, budget, patience)

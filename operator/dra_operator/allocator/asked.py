@@ -34,6 +34,7 @@ def plan_for(claim: ResourceClaim, plan: ClaimPlan) -> ClaimPlan:
         plan.evaluates_used,
         plan.needs_free,
         plan.countable,
+        plan.derives,
     )
 
 

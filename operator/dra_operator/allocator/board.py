@@ -14,8 +14,10 @@ from dra_operator.allocator.bounds import Choice, Demand, Rule
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import CandidateKey
 from dra_operator.allocator.capacity import Consumed
+from dra_operator.allocator.derived_groups import derived_groups
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Unsure
+from dra_operator.allocator.groups import Groups
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
 from dra_operator.api.sealed import sealed
 from dra_operator.inventory import NodeView, Verdict
@@ -92,23 +94,29 @@ def set_up(
     if view.error is not None or view.skips_operations:
         return UNSURE
     masks: dict[tuple[int, bool], int] = {}
+    for plan in plans:
+        for request in plan.requests:
+            for item in request.alternatives:
+                asked = (item.key.serial, item.admin_access)
+                if asked not in masks:
+                    row = _row(eligibility, item, view, budget)
+                    if row is UNSURE:
+                        return UNSURE
+                    masks[asked] = row
     rules: list[Rule] = []
     demands: list[Demand] = []
     for plan in plans:
         first = len(rules)
         most = 0
-        rules += [
-            Rule(item.matching, eligibility.groups.of(view, (item.attribute,))) for item in plan.constraints
-        ]
+        for number, constraint in enumerate(plan.constraints):
+            groups = _groups(eligibility, plan, number, masks, view, budget)
+            if groups is UNSURE:
+                return UNSURE
+            rules.append(Rule(constraint.matching, groups))
         for request in plan.requests:
             choices: list[Choice] = []
             for item in request.alternatives:
-                mask = masks.get((item.key.serial, item.admin_access))
-                if mask is None:
-                    row = _row(eligibility, item, view, budget)
-                    if row is UNSURE:
-                        return UNSURE
-                    mask = masks[item.key.serial, item.admin_access] = row
+                mask = masks[item.key.serial, item.admin_access]
                 numbers = (
                     tuple([first + number for number in item.constraints]) if first else item.constraints
                 )
@@ -143,6 +151,28 @@ def set_up(
         counted=counted & reached,
         left=_left(eligibility, view) if counted & reached else (),
     )
+
+
+def _groups(  # noqa: PLR0917 - one caller, and the state of it
+    eligibility: Eligibility,
+    plan: ClaimPlan,
+    number: int,
+    masks: Mapping[tuple[int, bool], int],
+    view: NodeView,
+    budget: Budget,
+) -> Groups | Unsure:
+    """Return the groups of a view by the attribute of a constraint, as those see it to whom it applies."""
+    attribute = plan.constraints[number].attribute
+    takers: dict[str | None, int] = {}
+    for request in plan.requests if plan.derives else ():
+        for item in request.alternatives:
+            if number in item.constraints:
+                expression = item.derived.get(attribute)
+                mask = masks[item.key.serial, item.admin_access]
+                takers[expression] = takers.get(expression, 0) | mask
+    if all(expression is None for expression in takers):
+        return eligibility.groups.of(view, (attribute,))
+    return derived_groups(view, attribute, takers, eligibility.candidates.derived, budget)
 
 
 def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.capacity import CapacityError, Consumed, consume
 from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.failures import in_class, in_request, selector_failure
 from dra_operator.allocator.room import Room
 from dra_operator.allocator.selectors import SelectorAnswers, SelectorCache
@@ -81,15 +82,19 @@ class CandidateKey:
 
 @dataclass(slots=True)
 class Candidates:
-    """All candidate keys in use, and what they share: selectors, amounts, and room for answers."""
+    """All candidate keys in use, and what they share: selectors, derived attributes, amounts, and room for answers."""
 
     features: Features
     selectors: SelectorCache
     maximum: int = 2048
+    derived: DerivedAttributes = field(init=False)
     _serials: Iterator[int] = field(default_factory=count)
     _keys: dict[KeyContent, CandidateKey] = field(default_factory=dict)
     _amounts: dict[object, _Amounts] = field(default_factory=dict)
     _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
+
+    def __post_init__(self) -> None:
+        self.derived = DerivedAttributes(self.selectors.environment)
 
     def key(self, content: KeyContent, requests: Mapping[str, Quantity]) -> CandidateKey:
         """Return the key with this content; `requests` are its amounts as quantities."""

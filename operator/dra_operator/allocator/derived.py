@@ -1,15 +1,20 @@
 """Derived attributes: computed for a device when a constraint asks for one, and only then.
 
-A program is compiled at first need and each value computed once an attempt; whatever goes wrong ends the attempt.
+A value is computed once for each thing that its expression can tell apart, and kept by what the expression reads, as
+the answers of selectors are. What goes wrong is kept, too, and ends the attempt that reaches the device.
 Source: docs/dra-semantics 8.13, KEP-6080.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from typing import TypeAlias
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.kinds import Kinds
+from dra_operator.allocator.reads import Reads
 from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.room import Room
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.cel import (
     CelError,
@@ -20,48 +25,89 @@ from dra_operator.cel import (
     prepare_device,
 )
 from dra_operator.cel.diagnostics import describe
-from dra_operator.inventory import Slice
+from dra_operator.inventory import Slice, bits
+
+_MAX_EXPRESSIONS = 1024
+_MAX_SLICES = 65_536
+
+Derived: TypeAlias = AttributeValue | CelError | None
+"""The value of a device, why it has none, or that nobody has asked yet."""
 
 
-@lru_cache(maxsize=1024)
-def _compile(expression: str, environment: Environment) -> DerivedAttributeProgram | CelError:
-    # A program depends on nothing but its text, so all allocators of a process share it.
-    try:
-        program: DerivedAttributeProgram = compile_derived_attribute(expression, environment)
-    except CelError as error:
-        return error
-    return program
+@dataclass(slots=True)
+class _Expression:
+    """An expression and its values: of each slice that looks different to it, one for each device."""
+
+    program: DerivedAttributeProgram | CelError
+    reads: Reads
+    values: dict[object, list[Derived]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class DerivedAttributes:
-    """The derived attributes of one attempt, by device and expression."""
+    """The derived attributes of all attempts."""
 
     environment: Environment
-    budget: Budget
-    _values: dict[tuple[int, int, str], AttributeValue] = field(default_factory=dict)
+    _expressions: dict[str, _Expression] = field(default_factory=dict)
+    _kinds: Kinds = field(default_factory=Kinds)
+    _room: Room = field(default_factory=lambda: Room(_MAX_SLICES))
 
-    def value(self, request: str, name: str, expression: str, content: Slice, index: int) -> AttributeValue:
+    def values(self, expression: str, content: Slice, wanted: int, budget: Budget) -> Sequence[Derived]:
+        """Return what an expression says of the devices of a slice, of those wanted at least.
+
+        Raises AbortedError if the time is used up; what was computed is kept.
+        """
+        known = self._expressions.get(expression) or self._compile(expression)
+        program = known.program
+        if isinstance(program, CelError):
+            return [program] * len(content.names)
+        key = known.reads.key(content)
+        found = known.values.get(key)
+        if found is None:
+            self._room.take(known.values)
+            found = known.values[key] = [None] * len(content.names)
+        for device, alike in self._kinds.of(known.reads, content, key):
+            if alike & wanted and found[bits.lowest(alike)] is None:
+                budget.look()
+                value = _evaluate(program, device)
+                for index in bits.each(alike):
+                    found[index] = value
+        return found
+
+    def value(  # noqa: PLR0917 - what an error names, and the device
+        self, request: str, name: str, expression: str, content: Slice, index: int, budget: Budget
+    ) -> AttributeValue:
         """Return the value of an attribute for a device, as a request derives it.
 
         Raises FatalError, or AbortedError when the time is used up.
         """
-        key = (content.serial, index, expression)
-        if (found := self._values.get(key)) is not None:
-            return found
-        self.budget.look()
-        program = _compile(expression, self.environment)
+        value = self.values(expression, content, 1 << index, budget)[index]
+        if isinstance(value, AttributeValue):
+            return value
+        program = self._expressions[expression].program
         if isinstance(program, CelError):
             raise self._error(request, f"derived attribute {name} {self._describe(expression, program)}")
+        # All of the device, for the words of the error.
         device = prepare_device(content.driver, content.device(index))
         try:
-            value: AttributeValue = program.evaluate(device)
+            return program.evaluate(device)
         except CelError as error:
             path = f"{content.driver}/{content.pool}/{content.names[index]}"
             text = self._describe(expression, error, device)
             raise self._error(request, f"derived attribute {name} fails on device {path}: {text}") from None
-        self._values[key] = value
-        return value
+
+    def _compile(self, expression: str) -> _Expression:
+        if len(self._expressions) >= _MAX_EXPRESSIONS:
+            for old in list(self._expressions)[: _MAX_EXPRESSIONS // 2]:
+                self._room.leave(self._expressions.pop(old).values)
+        try:
+            program = compile_derived_attribute(expression, self.environment)
+        except CelError as error:
+            found = _Expression(error, Reads(whole=True))
+        else:
+            found = _Expression(program, Reads.of(program.reads))
+        self._expressions[expression] = found
+        return found
 
     def _describe(self, expression: str, error: CelError, device: PreparedDevice | None = None) -> str:
         return describe(expression, error, device, self.environment)
@@ -69,3 +115,13 @@ class DerivedAttributes:
     @staticmethod
     def _error(request: str, text: str) -> FatalError:
         return FatalError(f"request {request}: {text}", Reason.DERIVED_ATTRIBUTE_FAILED, request=request)
+
+
+def _evaluate(program: DerivedAttributeProgram, device: PreparedDevice) -> AttributeValue | CelError:
+    # Raised again and again, the error of a broken device would keep the frames of all.
+    if device.broken is not None:
+        return device.broken
+    try:
+        return program.evaluate(device)
+    except CelError as error:
+        return error.with_traceback(None)

@@ -15,7 +15,7 @@ from dra_operator.inventory import NodeView, bits
 from dra_operator.inventory.columns import AttributeColumn
 
 _MAX_KNOWN = 4096
-_SCALARS = frozenset(("int", "bool", "string", "version"))
+SCALARS = frozenset(("int", "bool", "string", "version"))
 _Pair = tuple[AttributeColumn | None, AttributeColumn | None]
 """The columns of an attribute: by its literal key, and by its bare id."""
 
@@ -25,13 +25,14 @@ class Groups:
     """Sets of positions of a node view, each of devices with equal values, by their lowest device.
 
     `members` is all groups together: the devices that have all of the attributes. `odd` are those with a list or an
-    unknown value. `size` is the number of all devices.
+    unknown value. `size` is the number of all devices. `values` are those of each group, one for each attribute.
     """
 
     groups: tuple[int, ...]
     members: int
     odd: int
     size: int
+    values: tuple[tuple[AttributeValue | None, ...], ...] = ()
     _numbers: Sequence[int] | None = field(default=None, compare=False)
 
     @property
@@ -81,13 +82,13 @@ class Grouping:
 
 def _group(table: Sequence[tuple[int, Sequence[_Pair]]]) -> Groups:
     """Return the groups of some slices, of each its number of devices, and the columns of each attribute."""
-    groups: dict[object, int] = {}
+    groups: dict[tuple[AttributeValue | None, ...], int] = {}
     odd = members = start = 0
     for size, columns in table:
         for kind, those in _alike(size, columns):
             here = those << start
             for value in kind:
-                if value is not None and value.type not in _SCALARS:
+                if value is not None and value.type not in SCALARS:
                     odd |= here
                     break
             else:
@@ -95,7 +96,7 @@ def _group(table: Sequence[tuple[int, Sequence[_Pair]]]) -> Groups:
                     groups[kind] = groups.get(kind, 0) | here
                     members |= here
         start += size
-    return Groups(tuple(groups.values()), members, odd, start)
+    return Groups(tuple(groups.values()), members, odd, start, tuple(groups))
 
 
 def _alike(size: int, columns: Sequence[_Pair]) -> Iterable[tuple[tuple[AttributeValue | None, ...], int]]:

@@ -73,9 +73,9 @@ class ClaimPlan:
     """A claim, ready to be searched for.
 
     `signature` is equal for claims that are the same search problem. `evaluates_used` says that devices in use are
-    looked at too, and `needs_free` that no node without a free device can serve it. `countable` says that no derived
-    attribute is asked for, that no constraint applies to a request for all devices, and that the numbers stay within
-    what a claim can have whichever alternatives are chosen.
+    looked at too, and `needs_free` that no node without a free device can serve it. `countable` says that no constraint
+    applies to a request for all devices, and that the numbers stay within what a claim can have whichever alternatives
+    are chosen; `derives` that a constraint asks for a derived attribute.
     """
 
     claim: ResourceClaim
@@ -85,6 +85,7 @@ class ClaimPlan:
     evaluates_used: bool
     needs_free: bool
     countable: bool
+    derives: bool
 
     @property
     def key(self) -> tuple[str, str]:
@@ -118,7 +119,7 @@ def with_requests(
 def _claim_plan(
     claim: ResourceClaim, requests: tuple[RequestPlan, ...], constraints: tuple[ConstraintPlan, ...]
 ) -> ClaimPlan:
-    evaluates_used = needs_free = False
+    evaluates_used = needs_free = derives = False
     countable = True
     most = 0
     asked: list[object] = []
@@ -137,7 +138,7 @@ def _claim_plan(
             if item.admin_access:
                 evaluates_used = True
             if derived:
-                countable = False
+                derives = True
             alternatives.append(
                 (
                     item.key.serial,
@@ -153,7 +154,14 @@ def _claim_plan(
     # All of it is texts and numbers: a record among them would be hashed by a call.
     signature = (tuple(asked), tuple([(item.attribute, item.matching) for item in constraints]))
     return ClaimPlan(
-        claim, requests, constraints, signature, evaluates_used, needs_free, countable and most <= MAX_DEVICES
+        claim,
+        requests,
+        constraints,
+        signature,
+        evaluates_used,
+        needs_free,
+        countable and most <= MAX_DEVICES,
+        derives,
     )
 
 

@@ -147,7 +147,7 @@ class QuickSearch:
 
 def is_quick(plan: ClaimPlan) -> bool:
     """True if the quick search can be asked about a claim."""
-    if not plan.countable or len(plan.requests) != 1:
+    if not plan.countable or plan.derives or len(plan.requests) != 1:
         return False
     # A request for all devices may end the attempt before any alternative is tried.
     return not plan.evaluates_used or len(plan.requests[0].alternatives) == 1

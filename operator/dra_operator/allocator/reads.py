@@ -11,7 +11,6 @@ from operator import itemgetter
 from sys import intern
 
 from dra_operator.api.sealed import sealed
-from dra_operator.cel import Selector
 from dra_operator.cel.device import full_name
 from dra_operator.inventory import Slice
 from dra_operator.inventory.columns import Schema
@@ -70,12 +69,12 @@ class Reads:
     _looks: dict[object, object] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, program: Selector) -> "Reads":
-        """Return what a selector reads."""
-        if program.reads is None:
+    def of(cls, reads: frozenset[str] | None) -> "Reads":
+        """Return what an expression reads, from the names that its program gives."""
+        if reads is None:
             return cls(whole=True)
-        attributes = _named("attributes/", program.reads)
-        capacity = _named("capacity/", program.reads)
+        attributes = _named("attributes/", reads)
+        capacity = _named("capacity/", reads)
         return cls(
             whole=False, nothing=not attributes and not capacity, attributes=attributes, capacity=capacity
         )

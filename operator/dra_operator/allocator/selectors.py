@@ -134,7 +134,7 @@ class SelectorCache:
         if found is None:
             if len(self._reads) >= self.maximum:
                 self._reads.clear()
-            found = self._reads[program.reads] = Reads.of(program)
+            found = self._reads[program.reads] = Reads.of(program.reads)
         return found
 
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dra_operator.allocator.board import Board
 from dra_operator.allocator.bounds import Demand, is_bound, least_of
 from dra_operator.allocator.comparison import typed, untyped
+from dra_operator.allocator.groups import Groups
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.shortened import shortened
-from dra_operator.inventory import bits
 
 
 def listed(requests: Sequence[RequestPlan]) -> str:
@@ -48,7 +48,8 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
     least = sum(map(least_of, demands))
     most = sum([max([choice.count for choice in demand]) for demand in demands])
     wanted = f"for {listed(requests)}, which want {'' if least == most else 'at least '}{least}"
-    groups = [group & reached for group in board.rules[number].groups.groups if group & reached]
+    found = board.rules[number].groups
+    groups = [group & reached for group in found.groups if group & reached]
     if not board.rules[number].matching:
         values = f"{len(groups)} value{'s' if len(groups) != 1 else ''}"
         return f"{values} of it left {wanted}" if len(groups) < least else ""
@@ -56,13 +57,11 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
     if not all(enough):
         return ""
     if not set.intersection(*map(set, enough)):
-        found = [
-            [_value(board, group, plan.constraints[number].attribute) for group in those] for those in enough
-        ]
-        several = len({value.type for those in found for value in those}) > 1
+        left = [[_value(found, group) for group in those] for those in enough]
+        several = len({value.type for those in left for value in those}) > 1
         texts = [
             f"for {request.name} with {_listed(those, with_types=several)}"
-            for request, those in zip(requests, found, strict=True)
+            for request, those in zip(requests, left, strict=True)
         ]
         return f"enough left {', '.join(texts)}"
     have = max([group.bit_count() for group in groups])
@@ -73,10 +72,11 @@ def _has_room(demand: Demand, group: int) -> bool:
     return any((choice.mask & group).bit_count() >= choice.count for choice in demand)
 
 
-def _value(board: Board, group: int, attribute: str) -> AttributeValue:
-    pool, place = board.view.locate(bits.lowest(group))
-    content, index = pool.locate(place)
-    value = content.attribute(index, attribute)
+def _value(groups: Groups, devices: int) -> AttributeValue:
+    """Return the value that some devices of one group have."""
+    ((value,),) = [
+        values for group, values in zip(groups.groups, groups.values, strict=True) if group & devices
+    ]
     assert value is not None
     return value
 

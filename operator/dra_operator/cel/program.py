@@ -235,13 +235,14 @@ def compile_selector(expression: str, environment: Environment = STORED_137) -> 
 
 
 class DerivedAttributeProgram:
-    """A derived attribute: a value computed from a device, for constraints."""
+    """A derived attribute: a value computed from a device, for constraints. `reads` is as that of a selector."""
 
-    __slots__ = ("_value", "expression", "program")
+    __slots__ = ("_value", "expression", "program", "reads")
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.expression = program.expression
+        self.reads: frozenset[str] | None = program.reads()
         self._value = program.compiled(program.answer, DYN) or program.answer
 
     def evaluate(self, device: PreparedDevice) -> AttributeValue:

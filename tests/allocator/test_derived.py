@@ -1,0 +1,130 @@
+"""Values of derived attributes, kept by what their expressions read."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import derived as derived_module
+from dra_operator.allocator.budget import Budget, Limits
+from dra_operator.allocator.decision import AbortedError, FatalError
+from dra_operator.allocator.derived import DerivedAttributes
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.cel import STORED_137, CelError
+
+ROOT = 'device.attributes["d.example"].root'
+EVERY = -1
+
+
+def at(root: int, **attributes: Any) -> dict[str, Any]:
+    """Return a device at a root."""
+    return {"attributes": {"root": {"int": root}, **attributes}}
+
+
+@pytest.fixture
+def derived() -> DerivedAttributes:
+    """Values of nothing yet."""
+    return DerivedAttributes(STORED_137)
+
+
+@pytest.fixture
+def budget() -> Budget:
+    """A budget that lasts."""
+    return Budget(Limits(), lambda: 0.0)
+
+
+def test_each_device_has_a_value(slice_with: Any, derived: DerivedAttributes, budget: Budget) -> None:
+    """In the order of the slice."""
+    content = slice_with(at(1), at(2), at(1))
+
+    assert derived.values(f"{ROOT} + 10", content, EVERY, budget) == [
+        AttributeValue("int", number) for number in (11, 12, 11)
+    ]
+
+
+def test_slices_that_differ_in_what_is_not_read_share_values(
+    slice_with: Any, derived: DerivedAttributes, budget: Budget
+) -> None:
+    """They are computed once for a cluster of nodes of one kind."""
+    first, second = (slice_with(at(1, uuid={"string": text})) for text in "ab")
+
+    assert derived.values(ROOT, first, EVERY, budget) is derived.values(ROOT, second, EVERY, budget)
+
+
+def test_only_what_is_asked_about_is_computed(
+    slice_with: Any, derived: DerivedAttributes, budget: Budget
+) -> None:
+    """A device that nobody could take does not cost an evaluation."""
+    content = slice_with(at(1), at(2))
+
+    assert derived.values(ROOT, content, 0b10, budget) == [None, AttributeValue("int", 2)]
+    assert None not in derived.values(ROOT, content, 0b01, budget)
+
+
+def test_a_device_that_fails_leaves_the_others_their_values(
+    slice_with: Any, derived: DerivedAttributes, budget: Budget
+) -> None:
+    """And the error names the device and what it lacks."""
+    content = slice_with(at(1), {"attributes": {}})
+    value, error = derived.values(ROOT, content, EVERY, budget)
+
+    assert value == derived.value("r", "d/x", ROOT, content, 0, budget) == AttributeValue("int", 1)
+    assert isinstance(error, CelError)
+    with pytest.raises(
+        FatalError, match=r"request r: derived attribute d/x fails on device d.example/p/d1: .*root"
+    ):
+        derived.value("r", "d/x", ROOT, content, 1, budget)
+
+
+def test_an_expression_that_does_not_compile_has_no_values(
+    slice_with: Any, derived: DerivedAttributes, budget: Budget
+) -> None:
+    """On no device, and the error names none."""
+    content = slice_with(at(1))
+
+    (found,) = derived.values("device.", content, EVERY, budget)
+    assert isinstance(found, CelError)
+    with pytest.raises(FatalError, match=r"request r: derived attribute d/x (?!fails on device)"):
+        derived.value("r", "d/x", "device.", content, 0, budget)
+
+
+def test_a_device_that_cannot_be_read_has_no_value(
+    slice_with: Any, derived: DerivedAttributes, budget: Budget
+) -> None:
+    """Whatever the expression reads."""
+    content = slice_with(at(1, firmware={"version": "one"}))
+
+    (found,) = derived.values("1", content, EVERY, budget)
+    assert isinstance(found, CelError)
+
+
+def test_time_that_is_used_up_ends_it(
+    slice_with: Any, derived: DerivedAttributes, ticking_budget: Budget
+) -> None:
+    """What was computed before stays."""
+    content = slice_with(at(1), at(2), at(3))
+    with pytest.raises(AbortedError):
+        derived.values(ROOT, content, EVERY, ticking_budget)
+
+    later = Budget(Limits(seconds=None), lambda: 0.0)
+    assert derived.values(ROOT, content, 0, later)[0] == AttributeValue("int", 1)
+
+
+@pytest.fixture
+def ticking_budget() -> Budget:
+    """A budget that lasts for one look at the clock."""
+    seconds = iter(range(10))
+    return Budget(Limits(seconds=1.5), lambda: next(seconds))
+
+
+def test_too_many_are_forgotten(
+    slice_with: Any, derived: DerivedAttributes, budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked for again is computed again, and is the same."""
+    monkeypatch.setattr(derived_module, "_MAX_EXPRESSIONS", 4)
+    content = slice_with(at(1))
+    first = derived.values(ROOT, content, EVERY, budget)
+    for number in range(20):
+        derived.values(f"{number}", content, EVERY, budget)
+
+    assert len(derived._expressions) <= 4
+    assert derived.values(ROOT, content, EVERY, budget) == first

@@ -1,0 +1,168 @@
+"""Derived attributes in the searches that count."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dra_operator.allocator import Failed, Reason, Searching
+
+DRIVER = "gpu.example.com"
+KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'
+MATCH = [{"matchAttribute": "d/x"}]
+
+
+def gpu(name: str, numa: int) -> dict[str, Any]:
+    """Return a GPU, which calls the place where it is its NUMA node."""
+    return {"name": name, "attributes": {"kind": {"string": "gpu"}, "numa": {"int": numa}}}
+
+
+def nic(name: str, socket: int) -> dict[str, Any]:
+    """Return a network card, which calls it its socket."""
+    return {"name": name, "attributes": {"kind": {"string": "nic"}, "socket": {"int": socket}}}
+
+
+def derive(expression: str) -> dict[str, Any]:
+    """Return the field of a request that derives the attribute."""
+    return {"derivedAttributes": [{"name": "d/x", "expression": expression}]}
+
+
+def of(name: str) -> dict[str, Any]:
+    """Return the same, by another attribute."""
+    return derive(f'device.attributes["{DRIVER}"].{name}')
+
+
+def test_devices_are_aligned_by_what_is_called_differently(counted_only: Any, ask: Any) -> None:
+    """A GPU and a card of one place, the first that has both."""
+    counted_only.slice("s", gpu("g0", 0), gpu("g1", 1), nic("n1", 1), nic("n2", 2))
+    claim = counted_only.claim(
+        ask("g", 1, KIND.format("gpu"), **of("numa")),
+        ask("n", 1, KIND.format("nic"), **of("socket")),
+        constraints=MATCH,
+    )
+
+    assert counted_only.picks(claim) == ["g=g1", "n=n1"]
+
+
+def test_devices_differ_in_what_is_derived(counted_only: Any, ask: Any) -> None:
+    """Of two at one place the first is taken."""
+    counted_only.slice("s", gpu("a", 0), gpu("b", 0), gpu("c", 1))
+    claim = counted_only.claim(ask("g", 2, **of("numa")), constraints=[{"distinctAttribute": "d/x"}])
+
+    assert counted_only.picks(claim) == ["g=a", "g=c"]
+
+
+def test_what_is_published_counts_for_who_derives_nothing(counted_only: Any, ask: Any) -> None:
+    """A device without it satisfies no constraint."""
+    cards = [nic("n0", 0), {"name": "n1", "attributes": {"d/x": {"int": 1}, "kind": {"string": "nic"}}}]
+    counted_only.slice("s", gpu("g0", 0), gpu("g1", 1), *cards)
+    claim = counted_only.claim(
+        ask("g", 1, KIND.format("gpu"), **of("numa")), ask("n", 1, KIND.format("nic")), constraints=MATCH
+    )
+
+    assert counted_only.picks(claim) == ["g=g1", "n=n1"]
+
+
+def test_a_value_hides_the_published_one(counted_only: Any, ask: Any) -> None:
+    """For the request that derives it."""
+    counted_only.slice("s", *({"name": name, "attributes": {"d/x": {"string": name}}} for name in "ab"))
+
+    assert counted_only.picks(counted_only.claim(ask("r", 2), constraints=MATCH)) is None
+    assert counted_only.picks(counted_only.claim(ask("r", 2, **derive("1")), constraints=MATCH)) == [
+        "r=a",
+        "r=b",
+    ]
+
+
+def test_a_device_that_two_requests_see_differently(scene: Any, ask: Any) -> None:
+    """Has a value for each of them, which the plain search alone can follow."""
+    scene.nodes("n")
+    scene.slice("s", gpu("a", 0), gpu("b", 1))
+    opposite = derive(f'1 - device.attributes["{DRIVER}"].numa')
+    claim = scene.claim(ask("p", 1, **of("numa")), ask("q", 1, **opposite), constraints=MATCH)
+
+    assert scene.picks(claim) == ["p=a", "q=b"]
+
+
+def test_a_list_is_left_to_the_plain_search(scene: Any, ask: Any) -> None:
+    """It has something in common with many values."""
+    scene.nodes("n")
+    scene.slice("s", gpu("a", 0), gpu("b", 1), gpu("c", 2))
+    numa = f'device.attributes["{DRIVER}"].numa'
+    claim = scene.claim(ask("r", 2, **derive(f"[{numa} / 2, 7 + {numa}]")), constraints=MATCH)
+
+    assert scene.picks(claim) == ["r=a", "r=b"]
+
+
+def test_an_error_ends_the_attempt_where_the_plain_search_meets_it(scene: Any, ask: Any) -> None:
+    """Not where a device that is never reached would fail."""
+    scene.nodes("n")
+    scene.slice("s", gpu("a", 0), gpu("b", 0), nic("c", 0))
+    two, three = (scene.claim(ask("r", count, **of("numa")), constraints=MATCH) for count in (2, 3))
+
+    assert scene.picks(two) == ["r=a", "r=b"]
+    failed = scene.decide(three)
+    assert isinstance(failed, Failed)
+    assert failed.reason is Reason.DERIVED_ATTRIBUTE_FAILED
+
+
+def test_what_is_left_of_derived_values_is_told(scene: Any, ask: Any) -> None:
+    """In the values, not in how they came about."""
+    scene.nodes("n")
+    scene.slice("s", gpu("g0", 0), gpu("g1", 1), nic("n0", 0), nic("n1", 1))
+    for name in ("g0", "n1"):
+        scene.hold(name, name, "pool")
+    found = scene.explain(
+        scene.claim(
+            ask("g", 1, KIND.format("gpu"), **of("numa")),
+            ask("n", 1, KIND.format("nic"), **of("socket")),
+            constraints=MATCH,
+        )
+    )
+
+    assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
+    assert "n has enough left for g with 1, for n with 0" in found.message
+
+
+_PLACES = st.lists(st.integers(0, 2), min_size=1, max_size=5)
+CASES = st.fixed_dictionaries(
+    {
+        "gpus": _PLACES,
+        "nics": _PLACES,
+        "used": st.sets(st.integers(0, 9), max_size=3),
+        "counts": st.tuples(st.integers(1, 3), st.integers(1, 3)),
+        "shifts": st.tuples(st.integers(0, 1), st.integers(0, 1)),
+        "constraint": st.sampled_from(("matchAttribute", "distinctAttribute")),
+    }
+)
+
+
+@pytest.mark.parametrize("kinds", ["gpu nic", "gpu gpu"])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=CASES)
+def test_counting_decides_as_the_plain_search(
+    scene_with: Any, ask: Any, kinds: str, case: dict[str, Any]
+) -> None:
+    """Whatever requests derive, and whether they can take the same devices."""
+    scene = scene_with()
+    gpus = [gpu(f"g{number}", place) for number, place in enumerate(case["gpus"])]
+    make = nic if "nic" in kinds else gpu
+    devices = [*gpus, *(make(f"n{number}", place) for number, place in enumerate(case["nics"]))]
+    scene.nodes("n")
+    scene.slice("s", *devices)
+    for number in case["used"] & set(range(len(devices))):
+        scene.hold(f"holder-{number}", devices[number]["name"], "pool")
+    attributes = {"gpu": "numa", "nic": "socket"}
+    requests = [
+        ask(f"r{number}", count, KIND.format(kind), **of(f"{attributes[kind]} + {shift}"))
+        for number, (kind, count, shift) in enumerate(
+            zip(kinds.split(), case["counts"], case["shifts"], strict=True)
+        )
+    ]
+    claim = scene.claim(*requests, constraints=[{case["constraint"]: "d/x"}])
+
+    counted = scene.decide(claim)
+    scene.allocator.searching = Searching.PLAIN
+
+    assert counted == scene.decide(claim)
