@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, Explanation, Unsatisfied
+from dra_operator.allocator import Allocated, Allocator, Explanation, Unsatisfied, census
 from dra_operator.allocator.census import Census
 
 MODEL = 'device.attributes["gpu.example.com"].model == "{}"'
@@ -137,3 +137,27 @@ def test_a_pool_that_goes_leaves_its_group(followed: Any) -> None:
     scene.allocator.refresh()
 
     assert sizes(census) == []
+
+
+@pytest.mark.parametrize("kept", [0, 3, 16])
+def test_the_claims_that_hold_some_devices(
+    scene: Any, ask: Any, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Are found for any set of them, whether there is room to keep the answer or not."""
+    monkeypatch.setattr(census, "_MAX_OWNERS", kept)
+    scene.nodes("n1")
+    shareable = {"capacity": {"memory": {"value": "80Gi"}}, "allowMultipleAllocations": True}
+    scene.slice("s", *({"name": f"d{number}", **(shareable if number > 2 else {})} for number in range(5)))
+    for number in range(7):
+        scene.use(f"u{number}", ask("r", 1, **(SHARE if number > 2 else {})))
+    availability = scene.allocator.availability
+    scene.allocator.refresh()
+    followed = Census(scene.inventory, availability, scene.allocator.candidates.features)
+    ((group,),) = [followed.grouping(None).groups.values()]
+
+    for _ in range(2):
+        for devices in range(1 << 5):
+            names = [f"d{index}" for index in range(5) if devices >> index & 1]
+            held = scene.ledger.holders(("gpu.example.com", "pool"), names)
+            assert group.example.owners(availability, (devices,)) == held
+            assert group.owners(availability, (devices,)) == held

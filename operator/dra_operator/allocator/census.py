@@ -78,19 +78,39 @@ class PoolRecord:
     slots: tuple[int, ...]
     kind: int
     _owners: dict[tuple[int, ...], frozenset[ClaimKey]] = field(default_factory=dict)
+    _holders: tuple[Mapping[int, Collection[ClaimKey]], ...] | None = None
 
     def owners(self, availability: Availability, devices: tuple[int, ...]) -> frozenset[ClaimKey]:
         """Return the claims that hold some devices, a set of them for each place."""
         if (found := self._owners.get(devices)) is None:
-            names = [
-                place.content.names[index]
-                for place, wanted in zip(self.places, devices, strict=True)
-                for index in bits.each(wanted)
-            ]
-            if len(self._owners) >= _MAX_OWNERS:
-                self._owners.clear()
-            found = self._owners[devices] = frozenset(availability.ledger.holders(self.pool.key, names))
+            if self._holders is None:
+                self._holders = self._find_holders(availability)
+            found = frozenset(
+                [
+                    claim
+                    for held, wanted in zip(self._holders, devices, strict=True)
+                    for index, claims in held.items()
+                    if wanted >> index & 1
+                    for claim in claims
+                ]
+            )
+            # More sets of devices than these are put together each time: whatever goes would be asked for next.
+            if len(self._owners) < _MAX_OWNERS:
+                self._owners[devices] = found
         return found
+
+    def _find_holders(self, availability: Availability) -> tuple[Mapping[int, Collection[ClaimKey]], ...]:
+        """Return the claims that hold each device in use, by index, for each place."""
+        ledger = availability.ledger
+        return tuple(
+            [
+                {
+                    index: tuple(ledger.holders(self.pool.key, (place.content.names[index],)))
+                    for index in bits.each(place.taken | place.sharing)
+                }
+                for place in self.places
+            ]
+        )
 
 
 @dataclass(slots=True, eq=False)

@@ -12,10 +12,6 @@ from dataclasses import dataclass, field
 
 from dra_operator.inventory.counters import CounterLayout, Draw
 
-Groups = frozenset[str] | None
-"""The groups shared by the devices placed in a set; None if nothing is placed, empty before any meet if they have none.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Placed:
