@@ -26,6 +26,7 @@ import structlog
 
 from dra_operator.api.kinds import EVENT, KINDS
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
+from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 
@@ -119,6 +120,7 @@ class EventRecorder:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = system_random,
         backoff: Backoff = DEFAULT_BACKOFF,
+        defect_logger: DefectLogger = UNCOUNTED,
         rate: float = RATE,
         burst: int = BURST,
         queue: int = QUEUE,
@@ -135,6 +137,7 @@ class EventRecorder:
         self._sleep = sleep
         self._random = random
         self._backoff = backoff
+        self._defect_logger = defect_logger
         self._rate = rate
         self._burst = burst
         self._queue = queue
@@ -187,7 +190,7 @@ class EventRecorder:
                 try:
                     await self._deliver(entry)
                 except Exception:
-                    log.exception("event lost by a defect", reason=entry.reason)
+                    self._defect_logger.exception(Defect.EVENT, reason=entry.reason)
                     self.counts["refused"] += 1
 
     def _entry(self, regarding: Regarding, type_: str, reason: str, message: str) -> tuple[_Entry, bool]:

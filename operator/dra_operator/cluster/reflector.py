@@ -27,6 +27,7 @@ import orjson
 import structlog
 
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
+from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.session import ApiError, ApiSession, ApiSilent, ApiUnreachable
 
@@ -75,7 +76,6 @@ class Counters:
     repaired: int = 0
     dropped: int = 0
     failures: int = 0
-    consumer_errors: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,7 @@ class Reflector:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = system_random,
         backoff: Backoff = DEFAULT_BACKOFF,
+        defect_logger: DefectLogger = UNCOUNTED,
         chunk: int = CHUNK,
         idle_timeout: float = IDLE_SECONDS,
         watch_seconds: int = WATCH_SECONDS,
@@ -134,6 +135,7 @@ class Reflector:
         self._sleep = sleep
         self._random = random
         self._backoff = backoff
+        self._defect_logger = defect_logger
         self._chunk = chunk
         self._idle_timeout = idle_timeout
         self._watch_seconds = watch_seconds
@@ -193,7 +195,7 @@ class Reflector:
             except Exception as error:
                 # Whatever else there may be: a kind that stands still for ever is worse than a traceback in
                 # the log.
-                log.exception("reflector goes on after a defect", kind=self.served.kind.kind)
+                self._defect_logger.exception(Defect.REFLECTOR, kind=self.served.kind.kind)
                 await self._pause(f"{type(error).__name__}: {error}", None)
 
     def _begin_anew(self) -> None:
@@ -371,8 +373,9 @@ class Reflector:
         try:
             self._deliver(delta)
         except Exception:
-            self.counters.consumer_errors += 1
-            log.exception("delta refused", kind=delta.kind, namespace=delta.namespace, name=delta.name)
+            self._defect_logger.exception(
+                Defect.DELTA, kind=delta.kind, namespace=delta.namespace, name=delta.name
+            )
 
     def _repair(self) -> None:
         if self.synced.is_set():

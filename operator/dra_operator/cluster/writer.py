@@ -19,6 +19,7 @@ from typing import Final
 import structlog
 
 from dra_operator.cluster.backoff import Backoff
+from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.delivery import Delivery, Permit, Wait
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.session import ApiSession
@@ -89,12 +90,14 @@ class Writer:
         clock: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = system_random,
         backoff: Backoff = BACKOFF,
+        defect_logger: DefectLogger = UNCOUNTED,
     ) -> None:
         self.outcomes: Counter[str] = Counter()
         """How many outcomes there were, by the name of their class."""
         self._deliver_outcome = deliver_outcome
         self._concurrency = concurrency
         self._sleep = sleep
+        self._defect_logger = defect_logger
         self._delivery = Delivery(session, served, permit, self._pause, clock, random, backoff, timeout)
         self._free = concurrency
         self._returning: deque[asyncio.Future[None]] = deque()
@@ -170,7 +173,7 @@ class Writer:
         except asyncio.CancelledError:
             log.warning("write left unfinished", namespace=write.namespace, name=write.name, uid=write.uid)
         except Exception:
-            log.exception("write stopped by a defect", namespace=write.namespace, name=write.name)
+            self._defect_logger.exception(Defect.WRITE, namespace=write.namespace, name=write.name)
         finally:
             task = asyncio.current_task()
             assert task is not None
@@ -209,4 +212,4 @@ class Writer:
         try:
             self._deliver_outcome(outcome)
         except Exception:
-            log.exception("outcome refused", outcome=type(outcome).__name__)
+            self._defect_logger.exception(Defect.OUTCOME, outcome=type(outcome).__name__)

@@ -16,18 +16,17 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from dra_operator.controller import messages
+from dra_operator.cluster.defects import Defect
+from dra_operator.cluster.writer import Unknown
 from dra_operator.controller.desk import Effect
-from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.passes import Emit, Item, Tick
+from dra_operator.controller.reports import Notice
 
 ROOM = 500
 """So many changes may wait before a list goes on with its next page."""
 RETRY = (1.0, 30.0)
 """First and longest wait, in seconds, after a pass that ended in an error."""
-
-log = get_logger()
 
 
 class PassesLike(Protocol):
@@ -124,8 +123,7 @@ class Loop:
                 failures = 0
             except Exception:
                 self._metrics.passes.labels("error").inc()
-                self._metrics.errors.labels("pass").inc()
-                log.exception(messages.PASS_FAILED)
+                self._metrics.defect_logger.exception(Defect.PASS)
                 await asyncio.sleep(min(RETRY[0] * 2**failures, RETRY[1]))
                 failures += 1
                 # Whatever it was to do is still to be done.
@@ -178,7 +176,13 @@ class Loop:
     def _emit_to(self, loop: asyncio.AbstractEventLoop) -> Emit:
         def carry_out(effects: list[Effect]) -> None:
             for effect in effects:
-                self._carry_out(effect)
+                try:
+                    self._carry_out(effect)
+                except Exception:
+                    self._metrics.defect_logger.exception(Defect.EFFECT, effect=type(effect).__name__)
+                    if not isinstance(effect, Notice):
+                        # Whoever decided it waits for an outcome.
+                        self.put(Unknown(effect))
 
         def emit(effects: list[Effect]) -> None:
             loop.call_soon_threadsafe(carry_out, effects)

@@ -2,7 +2,7 @@
 
 People search logs, alerts and Events by these words, so they are part of what others rely on:
 docs/operator.md lists them. A log line is one of the texts below and its facts as fields; an Event is a
-reason in CamelCase and one sentence.
+reason in CamelCase and one sentence. What is logged of defects of our own stands in `cluster.defects`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,6 @@ NOT_SOUND = "self-check not passed"
 STARTING = "starting"
 STOPPING = "stopping"
 STOPPED = "stopped"
-CRASHED = "background task ended"
 LEADING = "leading"
 STANDING_BY = "standing by"
 LEASE_LOST = "lease lost"
@@ -39,9 +38,6 @@ FENCING = "earlier writes may be under way"
 FENCED = "earlier writes fenced"
 NOT_FENCED = "earlier writes not fenced in time"
 PROBLEM = "object has a problem"
-PASS_FAILED = "pass stopped by an error"  # noqa: S105
-CLAIM_FAILED = "claim stopped by an error"
-DELTA_FAILED = "change stopped by an error"
 DRAINED = "writes left unfinished"
 PASS_LATE = "pass left unfinished"  # noqa: S105
 

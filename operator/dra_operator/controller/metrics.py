@@ -17,6 +17,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from dra_operator.cluster.defects import Defect, DefectLogger
 from dra_operator.cluster.events import OUTCOMES
 from dra_operator.cluster.reflector import Counters
 
@@ -58,6 +59,11 @@ class Metrics:
         self.problems = self._gauge("problems", "Objects with a problem right now; their Events say which.")
         self.collisions = self._gauge("device_collisions", "Devices that two claims hold right now.")
         self.errors = self._counter("errors", "Errors in the operator itself, by place.", "place")
+        for defect in Defect:
+            # At zero from the start: of a series that begins with its first error, Prometheus sees no increase.
+            self.errors.labels(defect.place)
+        self.defect_logger = DefectLogger(lambda defect: self.errors.labels(defect.place).inc())
+        """Where each part of the operator reports its defects."""
         self.last_contact_seconds = self._gauge(
             "reflector_last_contact_seconds", "Time since the API server was heard from, by kind.", "kind"
         )

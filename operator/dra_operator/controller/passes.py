@@ -20,6 +20,7 @@ from dra_operator.allocator import Allocated, Allocator, Decision, Failed
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
 from dra_operator.api.write import allocation_to_wire
+from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writer import AllocateWrite, WriteOutcome
 from dra_operator.controller import messages
@@ -168,8 +169,7 @@ class Passes:
                         self._landing.take(item, changes)
             except Exception:
                 # A defect of ours must cost one object, not all of them.
-                desk.metrics.errors.labels("intake").inc()
-                log.exception(messages.DELTA_FAILED, item=_named(item))
+                desk.metrics.defect_logger.exception(Defect.INTAKE, item=_named(item))
             self.progressed_at = desk.clock()
         for key in changes.seen:
             if desk.book.is_waiting(key):
@@ -252,8 +252,7 @@ class Passes:
             desk.ledger.withdraw(*key)
             self._problems.excuse(key)
             desk.putoffs.for_time(key, claim.metadata.uid, *BROKEN)
-            desk.metrics.errors.labels("decision").inc()
-            log.exception(messages.CLAIM_FAILED, claim=text(key), uid=claim.metadata.uid)
+            desk.metrics.defect_logger.exception(Defect.DECISION, claim=text(key), uid=claim.metadata.uid)
             why = f"the operator has a defect: {type(error).__name__}: {error}"
             self._waits(key, claim, Waiting(messages.EVENT_INTERNAL, None, why))
 

@@ -21,6 +21,7 @@ from dra_operator.allocator import Allocator, Limits
 from dra_operator.api.kinds import KINDS, Kind
 from dra_operator.cluster.access import Access
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF
+from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Delta, Reflector
@@ -156,7 +157,9 @@ class Runtime:
     async def start(self) -> None:
         """Start everything else and wait for nothing."""
         self._session = ApiSession(self._access)
-        self._recorder = EventRecorder(self._session, busy=self._is_writing)
+        self._recorder = EventRecorder(
+            self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
+        )
         self._spawn("events", self._recorder.run())
         self._spawn("loop", self._loop.run())
         self._spawn("connect", self._connect())
@@ -208,7 +211,7 @@ class Runtime:
             self._on_crash()
             return
         self._crashed = f"{task.get_name()} ended: {error!r}"
-        log.critical(messages.CRASHED, task=task.get_name(), exc_info=error)
+        self.metrics.defect_logger.critical(Defect.TASK, error, task=task.get_name())
         self._on_crash()
 
     # --- connecting
@@ -248,6 +251,7 @@ class Runtime:
             permit=self._leading.permit,
             concurrency=self._settings.write_concurrency,
             timeout=self._settings.request_timeout_seconds,
+            defect_logger=self.metrics.defect_logger,
         )
         for name in WATCHED:
             if name not in found:
@@ -272,7 +276,12 @@ class Runtime:
                 continue
             deliver = self._deliver_pod if name == "Pod" else self._deliver
             self._reflectors[name] = Reflector(
-                self._session, kind, deliver, room=self._loop.room, clock=self._clock
+                self._session,
+                kind,
+                deliver,
+                room=self._loop.room,
+                clock=self._clock,
+                defect_logger=self.metrics.defect_logger,
             )
             self._watches[name] = self._spawn(name, self._reflectors[name].run())
 
@@ -297,9 +306,12 @@ class Runtime:
 
     def _take_outcome(self, outcome: WriteOutcome) -> None:
         """Take in the answer to a write: the claim's newest state first, then what it means."""
-        if isinstance(outcome, Written | Conflict) and outcome.body is not None:
-            self._reflectors["ResourceClaim"].observe(outcome.body)
-        self._loop.put(outcome)
+        try:
+            if isinstance(outcome, Written | Conflict) and outcome.body is not None:
+                self._reflectors["ResourceClaim"].observe(outcome.body)
+        finally:
+            # A write without an outcome would be waited for until the end, and its claim with it.
+            self._loop.put(outcome)
 
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Notice):

@@ -19,6 +19,7 @@ import orjson
 from dra_operator._version import __version__
 from dra_operator.allocator.rehearsal import RehearsalError, rehearse
 from dra_operator.cluster.access import Access
+from dra_operator.cluster.defects import Defect
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.runtime import Runtime
@@ -237,7 +238,7 @@ async def serve(
             stop_flag=stop,
         )
     except Exception:
-        log.exception(messages.CRASHED, task="kopf")
+        runtime.metrics.defect_logger.exception(Defect.TASK, task="kopf")
         crashed = True
     finally:
         await runtime.close()
