@@ -333,7 +333,7 @@ def test_eval_says_that_there_is_no_slice(run, tmp_path):
     result = run("eval", "--slices", file, "true")
 
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"{file}: no ResourceSlice in it\n0 match, 0 no match, 0 error\n"
+    assert result.stderr == f"note: {file}: no ResourceSlice in it\n0 match, 0 no match, 0 error\n"
 
 
 def test_an_argument_that_is_not_utf_8_is_refused(run):
@@ -342,7 +342,7 @@ def test_an_argument_that_is_not_utf_8_is_refused(run):
         result = run(*command, '"é\udcff" + 1')
 
         assert result.exit_code == 2
-        assert result.stderr == "the expression: byte 3 is not UTF-8\n"
+        assert result.stderr == "error: the expression: byte 3 is not UTF-8\n"
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_check_says_why_a_file_cannot_be_read(run, tmp_path, content, message):
 
     result = run("check", "-f", file)
 
-    assert (result.exit_code, result.stderr) == (2, f"{file}: {message}\n")
+    assert (result.exit_code, result.stderr) == (2, f"error: {file}: {message}\n")
 
 
 def test_a_mark_of_the_encoding_is_no_part_of_an_expression(run, tmp_path):

@@ -69,6 +69,35 @@ def test_an_unknown_flag_or_command_is_wrong_usage(call, arguments):
     assert call(*arguments).exit_code == 2
 
 
+READERS = {
+    "replay": ["replay", "FILE"],
+    "cel cases": ["cel", "cases", "FILE"],
+    "cel check": ["cel", "check", "-f", "FILE"],
+    "cel eval": ["cel", "eval", "true", "--slices", "FILE"],
+    "simulate": ["simulate", "-f", "FILE"],
+    "config": ["config", "--config", "FILE"],
+    "run": ["run", "--config", "FILE"],
+    "snapshot": ["snapshot", "--kubeconfig", "FILE"],
+    "replay --out": ["replay", "/dev/null", "--out", "FILE"],
+    "cel cases --out": ["cel", "cases", "/dev/null", "--out", "FILE"],
+    "simulate --out": ["simulate", "-f", "/dev/null", "--out", "FILE"],
+}
+"""Commands that read or write a file."""
+
+
+@pytest.mark.parametrize("arguments", READERS.values(), ids=READERS)
+def test_a_file_that_is_not_there_is_an_error_everywhere(call, tmp_path, monkeypatch, arguments):
+    """One word at the start of the line, the name of the file, and 2: a script can tell it from other lines."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    absent = str(tmp_path / "absent" / "file")
+    result = call(*[absent if argument == "FILE" else argument for argument in arguments])
+
+    first = result.stderr.splitlines()[0]
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert first.startswith("error: ")
+    assert first.count(absent) == 1
+
+
 def test_run_without_a_cluster_says_what_it_tried(call, tmp_path, monkeypatch):
     """A kubeconfig that is not there is wrong usage, and named."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)

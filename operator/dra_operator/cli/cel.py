@@ -23,7 +23,7 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
-from dra_operator.cli.lines import FILE, UNREADABLE, blamed, end, opened, why
+from dra_operator.cli.lines import FILE, UNREADABLE, blamed, end, opened, refuse, why
 from dra_operator.cli.verdict import Refusal, Verdict, plain, refusal, show, verdict
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def check(
     try:
         program = compile_program(text, environment)
     except CelError as error:
-        _refuse(text, error, environment)
+        _not_compiled(text, error, environment)
     found = verdict(text, program, environment)
     _say(found)
     if found.problems:
@@ -188,7 +188,7 @@ def evaluate(expression: str | None, slices: tuple[Path, ...], file: Path | None
     try:
         selector = compile_selector(text)
     except CelError as error:
-        _refuse(text, error, Environment())
+        _not_compiled(text, error, Environment())
     counts: Counter[str] = Counter()
     for resource_slice in _slices(slices):
         spec = resource_slice.spec
@@ -237,7 +237,7 @@ def _slices(files: Iterable[Path]) -> "Iterator[ResourceSlice]":
                 except ObjectError as error:
                     _unusable(f"{item.place}: {error}")
         if not count:
-            click.echo(f"{file}: no ResourceSlice in it", err=True)
+            click.echo(f"note: {file}: no ResourceSlice in it", err=True)
 
 
 def _text(expression: str | None, file: Path | None) -> str:
@@ -265,11 +265,10 @@ def _argument(expression: str) -> str:
 
 def _unusable(message: str) -> NoReturn:
     """End with what is wrong with what was given."""
-    click.echo(_printable(message), err=True)
-    raise click.exceptions.Exit(2) from None
+    refuse(_printable(message))
 
 
-def _refuse(text: str, error: CelError, environment: Environment) -> NoReturn:
+def _not_compiled(text: str, error: CelError, environment: Environment) -> NoReturn:
     _say(refusal(text, error, environment))
     raise click.exceptions.Exit(1) from None
 

@@ -23,7 +23,7 @@ import yaml
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cli.describe import describe
 from dra_operator.cli.given import port_number
-from dra_operator.cli.lines import why
+from dra_operator.cli.lines import refuse, why
 
 SHOWN = (("all-gpus", "It has its devices:"), ("big-gpu", "It waits, and says why:"))
 """The claims that are printed, and what there is to see."""
@@ -70,10 +70,7 @@ def _kept(kubeconfig: str) -> Iterator[Path]:
             file.write_text(kubeconfig, encoding="utf-8")
         except OSError as error:
             place = error.filename or place
-            typer.echo(
-                f"error: {place}: {why(error)}; set TMPDIR to a folder that can be written to", err=True
-            )
-            raise typer.Exit(2) from None
+            refuse(f"{place}: {why(error)}; set TMPDIR to a folder that can be written to")
         yield file
 
 
@@ -101,8 +98,7 @@ def _api_server(port: int) -> Iterator[Any]:
     thread.start()
     up.wait()
     if problems:
-        typer.echo(f"error: --port {port}: {problems[0]}", err=True)
-        raise typer.Exit(2)
+        refuse(f"--port {port}: {problems[0]}")
     try:
         yield server
     finally:

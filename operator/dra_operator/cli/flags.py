@@ -6,10 +6,11 @@ in the same words wherever it came from.
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from dra_operator.cli.lines import refuse
 from dra_operator.controller.settings import Loaded, Settings, SettingsError, flag, load
 
 
@@ -50,13 +51,6 @@ def load_or_exit(flags: Mapping[str, str], config: str | None) -> Loaded:
         return load(flags, config)
     except SettingsError as error:
         refuse(*error.problems)
-
-
-def refuse(*problems: str) -> NoReturn:
-    """Print problems to stderr and exit with 2: wrong usage."""
-    for problem in problems:
-        typer.echo(f"error: {problem}", err=True)
-    raise typer.Exit(2)
 
 
 def _metavar(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What commands that take and give files share: `-` and `.gz`, why a file cannot be read, how a comparison ends.
+"""What commands that take and give files share: `-` and `.gz`, how what cannot be used is said, how a comparison ends.
 
 Light on purpose: `cel check` loads it, and has to start at once.
 Source: docs/cli.md, "All commands".
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final, Literal, cast
+from typing import IO, Any, Final, Literal, NoReturn, cast
 
 import click
 
@@ -67,6 +67,14 @@ def blamed(error: BaseException, read: Path, written: Path | None) -> Path | str
     if isinstance(error, OSError) and (error.errno in NO_ROOM or error.filename == str(written)):
         return written or "stdout"
     return read
+
+
+def refuse(*problems: str) -> NoReturn:
+    """Print what cannot be used, or be written, to stderr and end the command with 2."""
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+    # Commands are of Click or of Typer, which has a Click of its own: neither knows the Exit of the other.
+    raise SystemExit(2) from None
 
 
 def end(counts: Counter[str], nothing: str) -> None:

@@ -18,7 +18,7 @@ import orjson
 from dra_operator.allocator import Allocated, Decision, Failed, Searching
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cli.compare import difference, is_equal
-from dra_operator.cli.lines import FILE, UNREADABLE, blamed, end, opened, why
+from dra_operator.cli.lines import FILE, UNREADABLE, blamed, end, opened, refuse, why
 from dra_operator.cli.scenarios import load, read_row
 from dra_operator.cli.sequential import decide_one_by_one
 
@@ -66,8 +66,7 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
     except UNREADABLE as error:
-        click.echo(f"{blamed(error, file, out)}: {why(error)}", err=True)
-        raise click.exceptions.Exit(2) from None
+        refuse(f"{blamed(error, file, out)}: {why(error)}")
     end(counts, "no scenarios")
 
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 import typer
 
-from dra_operator.cli.flags import load_or_exit, refuse, with_settings
+from dra_operator.cli.flags import load_or_exit, with_settings
+from dra_operator.cli.lines import refuse
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

@@ -17,7 +17,7 @@ import typer
 from dra_operator.cli import outcomes
 from dra_operator.cli.gather import gather
 from dra_operator.cli.given import choice_of, file_path, place
-from dra_operator.cli.lines import opened, why
+from dra_operator.cli.lines import opened, refuse, why
 from dra_operator.cli.manifests import read
 from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError, by_name
 from dra_operator.cli.pod_claims import make_claims
@@ -78,8 +78,7 @@ def simulate(
     try:
         cluster = Cluster(gathered, node or ())
     except UnknownNodeError as error:
-        _say([*(f"error: {line}" for line in gathered.errors), f"error: --node: {error}"])
-        raise typer.Exit(2) from None
+        refuse(*gathered.errors, f"--node: {error}")
     decided = cluster.decide([*gathered.of("ResourceClaim"), *made])
     special = decide_special_claims(gathered, cluster, decided)
     decided = sorted([*decided, *special.outcomes], key=by_name)
@@ -92,8 +91,7 @@ def simulate(
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
     except OSError as error:
-        _say([f"error: {out or 'stdout'}: {why(error)}"])
-        raise typer.Exit(2) from None
+        refuse(f"{out or 'stdout'}: {why(error)}")
     counts = Counter(outcome.state for outcome in decided)
     _say([", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]) or "no claims"])
     if gathered.errors:

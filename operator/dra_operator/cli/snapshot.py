@@ -15,7 +15,7 @@ import typer
 
 from dra_operator.api.convert import Body
 from dra_operator.cli.given import file_path
-from dra_operator.cli.lines import opened, why
+from dra_operator.cli.lines import opened, refuse, why
 from dra_operator.cli.manifests import write_yaml
 from dra_operator.cli.redact import redact
 
@@ -74,7 +74,6 @@ def snapshot(
 ) -> None:
     """Write what a cluster decides claims by, as YAML that `simulate -f` reads. Changes nothing."""
     # Kopf and the kubernetes package take most of a second, which `--help` should not.
-    from dra_operator.cli.flags import refuse  # noqa: PLC0415
     from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
     from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable  # noqa: PLC0415
     from dra_operator.controller import logs  # noqa: PLC0415

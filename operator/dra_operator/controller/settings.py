@@ -296,8 +296,10 @@ def _default(field: FieldInfo) -> str:
 def _read_file(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([f"configuration file {path}: cannot be read: {error}"]) from None
+    except OSError as error:
+        raise SettingsError([f"configuration file {path}: {error.strerror or error}"]) from None
+    except UnicodeDecodeError as error:
+        raise SettingsError([f"configuration file {path}: byte {error.start} is not UTF-8"]) from None
 
 
 def _values(path: str, text: str) -> dict[str, Any]:
