@@ -125,6 +125,39 @@ def test_a_fence_says_nothing_of_the_right_to_allocate(bench, write):
     assert bench.passes.desk.rights.texts() == ()
 
 
+def denied(resource):
+    """Return the refusal of a patch."""
+    return ApiError(403, "Forbidden", "no", verb="patch", resource=resource)
+
+
+def test_one_that_may_not_bind_devices_may_write_the_status(bench, write, clock):
+    """A right that was given meanwhile is not named beside the one that lacks."""
+    bench.run(Forbidden(write, denied("resourceclaims/status")))
+    clock.now += 11
+    (again,) = writes(bench.run())
+    bench.run(Forbidden(again, denied("resourceclaims/binding")))
+
+    assert bench.passes.desk.rights.texts() == ("not permitted to patch resourceclaims/binding: no",)
+
+
+@pytest.mark.parametrize(
+    ("resource", "named"),
+    [
+        ("resourceclaims/status", ()),
+        ("resourceclaims", ("not permitted to patch resourceclaims: no",)),
+    ],
+    ids=["to allocate", "to say why it waits"],
+)
+def test_a_claim_without_devices_needs_no_right_to_allocate(bench, write, clock, resource, named):
+    """Else nothing would be written that shows that the right is there, and the operator stayed unready."""
+    bench.run(Forbidden(write, denied(resource)))
+    bench.allocator.answers = {}
+    clock.now += 11
+    bench.run()
+
+    assert bench.passes.desk.rights.texts() == named
+
+
 def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):
     """Whoever looks at the numbers at night sees them, until the right is there."""
 

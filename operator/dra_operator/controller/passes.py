@@ -300,6 +300,8 @@ class Passes:
 
     def _waits(self, key: Key, claim: ResourceClaim, waiting: Waiting) -> None:
         desk = self.desk
+        if desk.rights.forget_allocation(key):
+            desk.reports.clear((messages.EVENT_FORBIDDEN, key))
         notice = desk.telling.waits(claim, waiting)
         if notice is None:
             return

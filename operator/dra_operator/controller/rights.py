@@ -8,6 +8,8 @@ from dra_operator.cluster.writer import AnnotateWrite, FenceWrite, Write
 from dra_operator.controller.claims import Key
 
 _FOR_METADATA = "resourceclaims"
+_TO_BIND = "patch", "resourceclaims/binding"
+_FOR_STATUS = "patch", "resourceclaims/status"
 
 
 class MissingRights:
@@ -21,7 +23,13 @@ class MissingRights:
         self._claims: dict[tuple[str, str], set[Key]] = {}
 
     def deny(self, verb: str, resource: str, key: Key, text: str) -> None:
-        """Note that a claim could not be written, e.g. for want of `patch` on `resourceclaims/status`."""
+        """Note that a claim could not be written, e.g. for want of `patch` on `resourceclaims/status`.
+
+        Whether it may bind devices is asked of one who may write the status: validation comes after the authorizer.
+        Source: k8s.io/kubernetes/pkg/registry/resource/resourceclaim, since 1.36.
+        """
+        if (verb, resource) == _TO_BIND:
+            self._drop(_FOR_STATUS)
         self._texts[verb, resource] = text
         self._claims.setdefault((verb, resource), set()).add(key)
 
@@ -29,14 +37,19 @@ class MissingRights:
         """Note that a write succeeded, so every right that it needs is there."""
         for right in tuple(self._texts):
             if not isinstance(write, AnnotateWrite | FenceWrite) or right[1] == _FOR_METADATA:
-                del self._texts[right], self._claims[right]
+                self._drop(right)
 
     def forget(self, key: Key) -> None:
         """Note that a claim is gone, or that we want nothing of it any more."""
-        for right, keys in tuple(self._claims.items()):
-            keys.discard(key)
-            if not keys:
-                del self._texts[right], self._claims[right]
+        for right in tuple(self._texts):
+            self._excuse(right, key)
+
+    def forget_allocation(self, key: Key) -> bool:
+        """Note that there are no devices for a claim now: only why it waits is to be written; return if that may be."""
+        for right in tuple(self._texts):
+            if right[1] != _FOR_METADATA:
+                self._excuse(right, key)
+        return not any(key in keys for keys in self._claims.values())
 
     def claims(self) -> set[Key]:
         """Return the claims that could not be written."""
@@ -45,3 +58,13 @@ class MissingRights:
     def texts(self) -> tuple[str, ...]:
         """Return what is not permitted, one line for each right."""
         return tuple(self._texts.values())
+
+    def _excuse(self, right: tuple[str, str], key: Key) -> None:
+        """Note that a claim does not suffer from a right that lacks; drop it if none does."""
+        self._claims[right].discard(key)
+        if not self._claims[right]:
+            self._drop(right)
+
+    def _drop(self, right: tuple[str, str]) -> None:
+        self._texts.pop(right, None)
+        self._claims.pop(right, None)
