@@ -7,12 +7,12 @@ import pytest
 from dra_operator.allocator import derived as derived_module
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.decision import AbortedError, FatalError
-from dra_operator.allocator.derived import DerivedAttributes
+from dra_operator.allocator.derived import DerivedAttributes, Values
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.cel import STORED_137, CelError
+from dra_operator.cel import STORED_137
 
 ROOT = 'device.attributes["d.example"].root'
-EVERY = -1
+EVERY = 0b111
 
 
 def at(root: int, **attributes: Any) -> dict[str, Any]:
@@ -33,12 +33,12 @@ def budget() -> Budget:
 
 
 def test_each_device_has_a_value(slice_with: Any, derived: DerivedAttributes, budget: Budget) -> None:
-    """In the order of the slice."""
+    """Those with the same value are one set."""
     content = slice_with(at(1), at(2), at(1))
 
-    assert derived.values(f"{ROOT} + 10", content, EVERY, budget) == [
-        AttributeValue("int", number) for number in (11, 12, 11)
-    ]
+    assert derived.values(f"{ROOT} + 10", content, EVERY, budget) == Values(
+        known=0b111, of={AttributeValue("int", 11): 0b101, AttributeValue("int", 12): 0b010}
+    )
 
 
 def test_slices_that_differ_in_what_is_not_read_share_values(
@@ -56,8 +56,8 @@ def test_only_what_is_asked_about_is_computed(
     """A device that nobody could take does not cost an evaluation."""
     content = slice_with(at(1), at(2))
 
-    assert derived.values(ROOT, content, 0b10, budget) == [None, AttributeValue("int", 2)]
-    assert None not in derived.values(ROOT, content, 0b01, budget)
+    assert derived.values(ROOT, content, 0b10, budget).of == {AttributeValue("int", 2): 0b10}
+    assert derived.values(ROOT, content, 0b01, budget).known == 0b11
 
 
 def test_a_device_that_fails_leaves_the_others_their_values(
@@ -65,10 +65,9 @@ def test_a_device_that_fails_leaves_the_others_their_values(
 ) -> None:
     """And the error names the device and what it lacks."""
     content = slice_with(at(1), {"attributes": {}})
-    value, error = derived.values(ROOT, content, EVERY, budget)
 
-    assert value == derived.value("r", "d/x", ROOT, content, 0, budget) == AttributeValue("int", 1)
-    assert isinstance(error, CelError)
+    assert derived.values(ROOT, content, 0b11, budget).failed == 0b10
+    assert derived.value("r", "d/x", ROOT, content, 0, budget) == AttributeValue("int", 1)
     with pytest.raises(
         FatalError, match=r"request r: derived attribute d/x fails on device d.example/p/d1: .*root"
     ):
@@ -81,8 +80,7 @@ def test_an_expression_that_does_not_compile_has_no_values(
     """On no device, and the error names none."""
     content = slice_with(at(1))
 
-    (found,) = derived.values("device.", content, EVERY, budget)
-    assert isinstance(found, CelError)
+    assert derived.values("device.", content, 1, budget).failed == 1
     with pytest.raises(FatalError, match=r"request r: derived attribute d/x (?!fails on device)"):
         derived.value("r", "d/x", "device.", content, 0, budget)
 
@@ -93,8 +91,7 @@ def test_a_device_that_cannot_be_read_has_no_value(
     """Whatever the expression reads."""
     content = slice_with(at(1, firmware={"version": "one"}))
 
-    (found,) = derived.values("1", content, EVERY, budget)
-    assert isinstance(found, CelError)
+    assert derived.values("1", content, EVERY, budget).failed == 1
 
 
 def test_time_that_is_used_up_ends_it(
@@ -106,7 +103,7 @@ def test_time_that_is_used_up_ends_it(
         derived.values(ROOT, content, EVERY, ticking_budget)
 
     later = Budget(Limits(seconds=None), lambda: 0.0)
-    assert derived.values(ROOT, content, 0, later)[0] == AttributeValue("int", 1)
+    assert derived.values(ROOT, content, 0, later).known == 0b001
 
 
 @pytest.fixture

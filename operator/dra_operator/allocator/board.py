@@ -170,9 +170,10 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
                 expression = item.derived.get(attribute)
                 mask = masks[item.key.serial, item.admin_access]
                 takers[expression] = takers.get(expression, 0) | mask
-    if all(expression is None for expression in takers):
-        return eligibility.groups.of(view, (attribute,))
-    return derived_groups(view, attribute, takers, eligibility.candidates.derived, budget)
+    published = eligibility.groups.of(view, (attribute,)) if None in takers or not takers else None
+    if published is not None and takers.keys() <= {None}:
+        return published
+    return derived_groups(view, takers, published, eligibility.candidates.derived, budget)
 
 
 def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:

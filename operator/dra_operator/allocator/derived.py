@@ -1,13 +1,11 @@
 """Derived attributes: computed for a device when a constraint asks for one, and only then.
 
 A value is computed once for each thing that its expression can tell apart, and kept by what the expression reads, as
-the answers of selectors are. What goes wrong is kept, too, and ends the attempt that reaches the device.
+the answers of selectors are. What goes wrong ends the attempt that reaches the device.
 Source: docs/dra-semantics 8.13, KEP-6080.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import FatalError
@@ -25,22 +23,28 @@ from dra_operator.cel import (
     prepare_device,
 )
 from dra_operator.cel.diagnostics import describe
-from dra_operator.inventory import Slice, bits
+from dra_operator.inventory import Slice
 
 _MAX_EXPRESSIONS = 1024
 _MAX_SLICES = 65_536
 
-Derived: TypeAlias = AttributeValue | CelError | None
-"""The value of a device, why it has none, or that nobody has asked yet."""
+
+@dataclass(slots=True)
+class Values:
+    """What an expression says of the devices of a slice, as sets: those known, those without a value, and by value."""
+
+    known: int = 0
+    failed: int = 0
+    of: dict[AttributeValue, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Expression:
-    """An expression and its values: of each slice that looks different to it, one for each device."""
+    """An expression, and what it says of each slice that looks different to it."""
 
     program: DerivedAttributeProgram | CelError
     reads: Reads
-    values: dict[object, list[Derived]] = field(default_factory=dict)
+    values: dict[object, Values] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -52,7 +56,7 @@ class DerivedAttributes:
     _kinds: Kinds = field(default_factory=Kinds)
     _room: Room = field(default_factory=lambda: Room(_MAX_SLICES))
 
-    def values(self, expression: str, content: Slice, wanted: int, budget: Budget) -> Sequence[Derived]:
+    def values(self, expression: str, content: Slice, wanted: int, budget: Budget) -> Values:
         """Return what an expression says of the devices of a slice, of those wanted at least.
 
         Raises AbortedError if the time is used up; what was computed is kept.
@@ -60,18 +64,22 @@ class DerivedAttributes:
         known = self._expressions.get(expression) or self._compile(expression)
         program = known.program
         if isinstance(program, CelError):
-            return [program] * len(content.names)
+            return Values(wanted, wanted)
         key = known.reads.key(content)
         found = known.values.get(key)
         if found is None:
             self._room.take(known.values)
-            found = known.values[key] = [None] * len(content.names)
-        for device, alike in self._kinds.of(known.reads, content, key):
-            if alike & wanted and found[bits.lowest(alike)] is None:
-                budget.look()
-                value = _evaluate(program, device)
-                for index in bits.each(alike):
-                    found[index] = value
+            found = known.values[key] = Values()
+        if missing := wanted & ~found.known:
+            for device, alike in self._kinds.of(known.reads, content, key):
+                if alike & missing:
+                    budget.look()
+                    value = _evaluate(program, device)
+                    if value is None:
+                        found.failed |= alike
+                    else:
+                        found.of[value] = found.of.get(value, 0) | alike
+                    found.known |= alike
         return found
 
     def value(  # noqa: PLR0917 - what an error names, and the device
@@ -81,9 +89,9 @@ class DerivedAttributes:
 
         Raises FatalError, or AbortedError when the time is used up.
         """
-        value = self.values(expression, content, 1 << index, budget)[index]
-        if isinstance(value, AttributeValue):
-            return value
+        for value, devices in self.values(expression, content, 1 << index, budget).of.items():
+            if devices >> index & 1:
+                return value
         program = self._expressions[expression].program
         if isinstance(program, CelError):
             raise self._error(request, f"derived attribute {name} {self._describe(expression, program)}")
@@ -117,11 +125,11 @@ class DerivedAttributes:
         return FatalError(f"request {request}: {text}", Reason.DERIVED_ATTRIBUTE_FAILED, request=request)
 
 
-def _evaluate(program: DerivedAttributeProgram, device: PreparedDevice) -> AttributeValue | CelError:
+def _evaluate(program: DerivedAttributeProgram, device: PreparedDevice) -> AttributeValue | None:
     # Raised again and again, the error of a broken device would keep the frames of all.
     if device.broken is not None:
-        return device.broken
+        return None
     try:
         return program.evaluate(device)
-    except CelError as error:
-        return error.with_traceback(None)
+    except CelError:
+        return None
