@@ -1,6 +1,7 @@
 """What a scraper, or a person with curl, gets."""
 
 import re
+from pathlib import Path
 
 from dra_operator.cluster.reflector import Counters
 from dra_operator.controller.metrics import Metrics
@@ -18,6 +19,18 @@ def test_every_metric_is_explained_once():
     assert len({explanation for _, explanation in explained}) == len(explained)
     assert "_created" not in text
     assert "dra_operator_allocations_total 1.0\n" in text
+
+
+def test_every_metric_that_the_page_names_is_there(repository: Path):
+    """Whoever writes an alert by the page gets one that can fire."""
+    metrics = Metrics()
+    metrics.count_reflectors(lambda: {"Node": Counters()})
+    metrics.count_events(dict)
+    told = set(re.findall(r"^# HELP (\S+)", metrics.text().decode(), re.MULTILINE))
+    named = set(re.findall(r"dra_operator_\w+", (repository / "docs" / "operator.md").read_text()))
+
+    assert named
+    assert named <= told
 
 
 def test_what_reflectors_count_is_told_by_kind():
