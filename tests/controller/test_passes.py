@@ -14,6 +14,7 @@ from dra_operator.controller import passes as module
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.passes import Tick
 from dra_operator.controller.reports import Notice
+from dra_operator.inventory import Inventory
 
 # --- deciding
 # -------------------------------------------------------------------------------------------------------------
@@ -290,6 +291,22 @@ def test_objects_with_a_problem_are_counted(bench, device_class):
     bench.allocator.answers = {}
     bench.run(Tick())
     assert problems() == 0
+
+
+def test_the_numbers_of_objects_are_there_while_they_are_counted_anew(bench, monkeypatch, device_class):
+    """Prometheus asks in another thread: a series that is gone for a moment ends an alert."""
+    registry, seen = bench.passes.desk.metrics.registry, []
+    summary = Inventory.summary
+
+    def count(inventory):
+        seen.append(registry.get_sample_value("dra_operator_objects", {"what": "classes"}))
+        return summary(inventory)
+
+    monkeypatch.setattr(Inventory, "summary", count)
+    bench.run(Delta("DeviceClass", "", "gpu", None))
+
+    assert seen == [1]
+    assert registry.get_sample_value("dra_operator_objects", {"what": "classes"}) == 0
 
 
 def test_a_namespace_is_not_blamed(bench):

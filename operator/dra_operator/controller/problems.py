@@ -96,7 +96,6 @@ class Problems:
         self._clear(self._found - found)
         self._found = found
         metrics = self._desk.metrics
-        metrics.objects.clear()
         for what, count in self._inventory.summary().items():
             metrics.objects.labels(what).set(count)
 
