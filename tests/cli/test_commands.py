@@ -203,8 +203,8 @@ class TestAFullDisk:
     @pytest.mark.parametrize("arguments", [("cel", "cases", "rows"), ("replay", "rows")])
     def test_what_is_written_is_named_not_what_is_read(self, written, arguments):
         """Nothing is wrong with the input."""
-        assert written(*arguments) == (2, "stdout: No space left on device\n")
-        assert written(*arguments, "--out", FULL) == (2, f"{FULL}: No space left on device\n")
+        assert written(*arguments) == (2, "error: stdout: No space left on device\n")
+        assert written(*arguments, "--out", FULL) == (2, f"error: {FULL}: No space left on device\n")
 
 
 PATHS = [
