@@ -8,6 +8,7 @@ from dra_operator.allocator import derived as derived_module
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.decision import AbortedError, FatalError
 from dra_operator.allocator.derived import DerivedAttributes, Values
+from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.cel import STORED_137
 
@@ -23,7 +24,7 @@ def at(root: int, **attributes: Any) -> dict[str, Any]:
 @pytest.fixture
 def derived() -> DerivedAttributes:
     """Values of nothing yet."""
-    return DerivedAttributes(STORED_137)
+    return DerivedAttributes(SelectorCache(STORED_137))
 
 
 @pytest.fixture
@@ -113,7 +114,40 @@ def ticking_budget() -> Budget:
     return Budget(Limits(seconds=1.5), lambda: next(seconds))
 
 
-def test_too_many_are_forgotten(
+def test_expressions_that_read_the_same_share_devices(slice_with: Any, budget: Budget) -> None:
+    """Among each other, and with selectors."""
+    selectors = SelectorCache(STORED_137)
+    derived = DerivedAttributes(selectors)
+    content = slice_with(at(1), at(2))
+    selectors.get(f"{ROOT} == 1").ask(content, EVERY, budget)
+    for number in range(3):
+        derived.values(f"{ROOT} + {number}", content, EVERY, budget)
+
+    assert len(selectors.kinds._known) == 1
+
+
+@pytest.mark.parametrize("expression", ["device.", f"lists.range({ROOT})[0]"])
+def test_what_fails_or_may_take_long_is_not_asked_ahead(derived: DerivedAttributes, expression: str) -> None:
+    """A device that is never reached costs nothing."""
+    assert not derived.can_be_asked_ahead(expression)
+    assert derived.can_be_asked_ahead(ROOT)
+
+
+def test_many_values_are_forgotten(
+    slice_with: Any, derived: DerivedAttributes, budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked for again is computed again, and is the same."""
+    monkeypatch.setattr(derived_module, "_MAX_SIZE", 40)
+    contents = [slice_with(at(number), at(-number)) for number in range(1, 30)]
+    first = derived.values(ROOT, contents[0], EVERY, budget)
+    for content in contents:
+        derived.values(ROOT, content, EVERY, budget)
+
+    assert len(derived._expressions[ROOT].values) < 10
+    assert derived.values(ROOT, contents[0], EVERY, budget) == first
+
+
+def test_too_many_expressions_are_forgotten(
     slice_with: Any, derived: DerivedAttributes, budget: Budget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is asked for again is computed again, and is the same."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Failed, Reason, Searching
+from dra_operator.allocator import Allocator, Failed, Reason, Searching
 
 DRIVER = "gpu.example.com"
 KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'
@@ -83,6 +83,37 @@ def test_a_device_that_two_requests_see_differently(scene: Any, ask: Any) -> Non
     claim = scene.claim(ask("p", 1, **of("numa")), ask("q", 1, **opposite), constraints=MATCH)
 
     assert scene.picks(claim) == ["p=a", "q=b"]
+
+
+def test_two_ways_to_say_the_same_are_no_difference(counted_only: Any, ask: Any) -> None:
+    """Requests that can take the same devices may derive the attribute in other words, or read it."""
+    places = (("a", 0), ("b", 1), ("c", 1))
+    counted_only.slice(
+        "s", *(gpu(name, place) | {"attributes": {"d/x": {"int": place}}} for name, place in places)
+    )
+    claim = counted_only.claim(
+        ask("p", 1, **derive('device.attributes["d"].x')),
+        ask("q", 1, **derive('device.attributes["d"].x + 0')),
+        ask("r", 1),
+        constraints=[{"requests": ["p", "q"], "matchAttribute": "d/x"}, {"distinctAttribute": "d/x"}],
+    )
+    two = counted_only.claim(
+        ask("p", 1, **derive('device.attributes["d"].x')), ask("r", 1), constraints=MATCH
+    )
+
+    assert counted_only.picks(claim) is None
+    assert counted_only.picks(two) == ["p=b", "r=c"]
+
+
+def test_an_expression_that_may_take_long_is_left_to_the_plain_search(scene: Any, ask: Any) -> None:
+    """It asks no further than it has to."""
+    scene.nodes("n")
+    scene.slice("s", gpu("a", 1), gpu("b", 2))
+    costly = f'lists.range(device.attributes["{DRIVER}"].numa)[0]'
+
+    assert scene.picks(scene.claim(ask("r", 1, **derive(costly)), constraints=MATCH)) == ["r=a"]
+    (values,) = scene.allocator.candidates.derived._expressions[costly].values.values()
+    assert values.known == 0b01
 
 
 def test_a_list_is_left_to_the_plain_search(scene: Any, ask: Any) -> None:
@@ -162,7 +193,8 @@ def test_counting_decides_as_the_plain_search(
     ]
     claim = scene.claim(*requests, constraints=[{case["constraint"]: "d/x"}])
 
-    counted = scene.decide(claim)
-    scene.allocator.searching = Searching.PLAIN
+    plain = Allocator(
+        scene.inventory, scene.ledger, clock=lambda: 0.0, share_ids=str, searching=Searching.PLAIN
+    )
 
-    assert counted == scene.decide(claim)
+    assert scene.decide(claim) == plain.allocate((claim,))

@@ -77,7 +77,7 @@ def test_evaluations_leave_nothing_in_the_error_of_a_broken_device(scene: Any, a
     scene.slice("s", {"name": "a", "attributes": {"driverVersion": {"version": "one"}}}, nodeName="n1")
     for number in range(5):
         scene.decide(scene.claim(ask("r", 1, f'device.driver == "d{number}"')))
-    kinds = scene.allocator.candidates.selectors._kinds._known.values()
+    kinds = scene.allocator.candidates.selectors.kinds._known.values()
     broken = [device.broken for found in kinds for device, _ in found if device.broken is not None]
 
     assert broken

@@ -3,9 +3,10 @@
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
+from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import Quantity, parse_quantity
 from dra_operator.cel import CelError, compile_selector
-from dra_operator.cel.device import prepare_amount
+from dra_operator.cel.device import prepare_amount, prepare_attribute
 from dra_operator.cel.values import EMPTY_MAP
 
 
@@ -30,6 +31,15 @@ def test_a_version_that_is_none_makes_the_device_unreadable(make_device):
 
     assert isinstance(broken.broken, CelError)
     assert broken.broken.message.startswith("attribute v: parse semantic version: ")
+
+
+def test_an_error_that_is_kept_holds_nothing_else():
+    """It stays as long as the value does, and the frames it came through would hold the slice that was read."""
+    found = prepare_attribute(AttributeValue("version", "one"))
+
+    assert isinstance(found, CelError)
+    assert found.__traceback__ is None
+    assert found.__context__ is None
 
 
 def test_sharing_is_off_unless_it_is_on(make_device):

@@ -94,7 +94,7 @@ class Candidates:
     _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
 
     def __post_init__(self) -> None:
-        self.derived = DerivedAttributes(self.selectors.environment)
+        self.derived = DerivedAttributes(self.selectors)
 
     def key(self, content: KeyContent, requests: Mapping[str, Quantity]) -> CandidateKey:
         """Return the key with this content; `requests` are its amounts as quantities."""

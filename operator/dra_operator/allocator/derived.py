@@ -5,28 +5,30 @@ the answers of selectors are. What goes wrong ends the attempt that reaches the 
 Source: docs/dra-semantics 8.13, KEP-6080.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import FatalError
-from dra_operator.allocator.kinds import Kinds
 from dra_operator.allocator.reads import Reads
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.room import Room
+from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.cel import (
     CelError,
     DerivedAttributeProgram,
-    Environment,
     PreparedDevice,
     compile_derived_attribute,
     prepare_device,
 )
 from dra_operator.cel.diagnostics import describe
+from dra_operator.cel.errors import kept
 from dra_operator.inventory import Slice
 
 _MAX_EXPRESSIONS = 1024
-_MAX_SLICES = 65_536
+_MAX_SIZE = 262_144
+_SIZE_OF_SLICE = 4
+"""What is kept for a slice takes about as much room as so many of the values in it."""
 
 
 @dataclass(slots=True)
@@ -51,10 +53,14 @@ class _Expression:
 class DerivedAttributes:
     """The derived attributes of all attempts."""
 
-    environment: Environment
+    selectors: SelectorCache
     _expressions: dict[str, _Expression] = field(default_factory=dict)
-    _kinds: Kinds = field(default_factory=Kinds)
-    _room: Room = field(default_factory=lambda: Room(_MAX_SLICES))
+    _size: int = 0
+
+    def can_be_asked_ahead(self, expression: str) -> bool:
+        """True if an expression can be asked about devices that may never be reached: it compiles and costs little."""
+        program = (self._expressions.get(expression) or self._compile(expression)).program
+        return not isinstance(program, CelError) and not program.may_take_long
 
     def values(self, expression: str, content: Slice, wanted: int, budget: Budget) -> Values:
         """Return what an expression says of the devices of a slice, of those wanted at least.
@@ -68,16 +74,19 @@ class DerivedAttributes:
         key = known.reads.key(content)
         found = known.values.get(key)
         if found is None:
-            self._room.take(known.values)
+            if self._size > _MAX_SIZE:
+                self._forget(self._expressions.values())
             found = known.values[key] = Values()
+            self._size += _SIZE_OF_SLICE
         if missing := wanted & ~found.known:
-            for device, alike in self._kinds.of(known.reads, content, key):
+            for device, alike in self.selectors.kinds.of(known.reads, content, key):
                 if alike & missing:
                     budget.look()
                     value = _evaluate(program, device)
                     if value is None:
                         found.failed |= alike
                     else:
+                        self._size += value not in found.of
                         found.of[value] = found.of.get(value, 0) | alike
                     found.known |= alike
         return found
@@ -106,19 +115,25 @@ class DerivedAttributes:
 
     def _compile(self, expression: str) -> _Expression:
         if len(self._expressions) >= _MAX_EXPRESSIONS:
-            for old in list(self._expressions)[: _MAX_EXPRESSIONS // 2]:
-                self._room.leave(self._expressions.pop(old).values)
+            oldest = list(self._expressions)[: _MAX_EXPRESSIONS // 2]
+            self._forget([self._expressions.pop(old) for old in oldest])
         try:
-            program = compile_derived_attribute(expression, self.environment)
+            program = compile_derived_attribute(expression, self.selectors.environment)
         except CelError as error:
-            found = _Expression(error, Reads(whole=True))
+            found = _Expression(kept(error), self.selectors.reads_of(None))
         else:
-            found = _Expression(program, Reads.of(program.reads))
+            found = _Expression(program, self.selectors.reads_of(program.reads))
         self._expressions[expression] = found
         return found
 
+    def _forget(self, expressions: Iterable[_Expression]) -> None:
+        """Let go of the values of some expressions."""
+        for expression in expressions:
+            self._size -= sum([_SIZE_OF_SLICE + len(item.of) for item in expression.values.values()])
+            expression.values.clear()
+
     def _describe(self, expression: str, error: CelError, device: PreparedDevice | None = None) -> str:
-        return describe(expression, error, device, self.environment)
+        return describe(expression, error, device, self.selectors.environment)
 
     @staticmethod
     def _error(request: str, text: str) -> FatalError:

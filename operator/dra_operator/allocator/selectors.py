@@ -14,6 +14,7 @@ from dra_operator.allocator.kinds import Kind, Kinds
 from dra_operator.allocator.reads import Reads
 from dra_operator.allocator.room import Room
 from dra_operator.cel import CelError, Environment, Selector, compile_selector, prepare_device
+from dra_operator.cel.errors import kept
 from dra_operator.inventory import Slice, bits
 
 _MAX_ANSWERS = 262_144
@@ -101,11 +102,14 @@ class SelectorAnswers:
 
 @dataclass(slots=True)
 class SelectorCache:
-    """All expressions in use, each compiled once. The oldest half goes when there are too many."""
+    """All expressions in use, each compiled once. The oldest half goes when there are too many.
+
+    `kinds` and what `reads_of` returns are shared with derived attributes, whose expressions read the same.
+    """
 
     environment: Environment
     maximum: int = 2048
-    _kinds: Kinds = field(default_factory=Kinds)
+    kinds: Kinds = field(default_factory=Kinds)
     _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
     _known: dict[str, SelectorAnswers] = field(default_factory=dict)
     _reads: dict[frozenset[str] | None, Reads] = field(default_factory=dict)
@@ -121,20 +125,20 @@ class SelectorCache:
                 program = compile_selector(expression, self.environment)
             except CelError as error:
                 reads = Reads(whole=True)
-                found = SelectorAnswers(expression, None, error, reads, self._kinds, self._room)
+                found = SelectorAnswers(expression, None, kept(error), reads, self.kinds, self._room)
             else:
-                reads = self._reads_of(program)
-                found = SelectorAnswers(expression, program, None, reads, self._kinds, self._room)
+                reads = self.reads_of(program.reads)
+                found = SelectorAnswers(expression, program, None, reads, self.kinds, self._room)
             self._known[expression] = found
         return found
 
-    def _reads_of(self, program: Selector) -> Reads:
-        """Return what a selector reads, the same object for all that read the same: it remembers schemas."""
-        found = self._reads.get(program.reads)
+    def reads_of(self, names: frozenset[str] | None) -> Reads:
+        """Return what an expression reads, the same object for all that read the same: it remembers schemas."""
+        found = self._reads.get(names)
         if found is None:
             if len(self._reads) >= self.maximum:
                 self._reads.clear()
-            found = self._reads[program.reads] = Reads.of(program.reads)
+            found = self._reads[names] = Reads.of(names)
         return found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.semver import Semver, parse_semver
-from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.errors import CelError, kept, runtime_error
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.values import DefaultMap, StringMap, legal_text
 
@@ -83,7 +83,7 @@ def prepare_attribute(attribute: AttributeValue) -> Any:
     try:
         return _value(attribute)
     except CelError as error:
-        return error.with_traceback(None)
+        return kept(error)
 
 
 def prepare_amount(amount: Quantity) -> Any:

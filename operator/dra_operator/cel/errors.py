@@ -48,6 +48,11 @@ def runtime_error(message: str) -> CelError:
     return CelError("runtime", message)
 
 
+def kept(error: CelError) -> CelError:
+    """Return the error for somebody who keeps it: without the frames it came through, and all that these refer to."""
+    return type(error)(error.kind, error.message, error.position)
+
+
 def place(error: CelError) -> int:
     """Return where an error belongs; those without a place come first. Source: cel-go `common/errors.go`."""
     return -1 if error.position is None else error.position

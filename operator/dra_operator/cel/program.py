@@ -235,15 +235,20 @@ def compile_selector(expression: str, environment: Environment = STORED_137) -> 
 
 
 class DerivedAttributeProgram:
-    """A derived attribute: a value computed from a device, for constraints. `reads` is as that of a selector."""
+    """A derived attribute: a value computed from a device, for constraints. `reads` is as that of a selector.
 
-    __slots__ = ("_value", "expression", "program", "reads")
+    `may_take_long` says that nothing rules out that an evaluation costs as much as is permitted.
+    """
+
+    __slots__ = ("_value", "expression", "may_take_long", "program", "reads")
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.expression = program.expression
         self.reads: frozenset[str] | None = program.reads()
-        self._value = program.compiled(program.answer, DYN) or program.answer
+        compiled = program.compiled(program.answer, DYN)
+        self.may_take_long = compiled is None
+        self._value = compiled or program.answer
 
     def evaluate(self, device: PreparedDevice) -> AttributeValue:
         """Return the value; raises CelError if there is none, or none that an attribute can have."""
