@@ -155,3 +155,26 @@ async def test_one_that_decides_knows_better(standby, session):
     standby.end()
 
     assert standby.forbidden == {}
+
+
+async def test_a_look_that_ends_too_late_says_nothing(standby, session):
+    """Who has taken over meanwhile asks by itself."""
+    session.troubles["list", "pods"] = denied("list", "pods")
+    standby.end()
+
+    await standby.look(session)
+
+    assert standby.forbidden == {}
+
+
+async def test_what_is_no_list_is_trouble(standby, session, monkeypatch):
+    """Something between may answer with anything, and the process goes on."""
+
+    async def answer(_method, path, **_options):
+        return {"resources": [{"name": "nodes"}]} if path.count("/") == 2 else {"hello": 1}
+
+    monkeypatch.setattr(session, "request", answer)
+
+    await standby.look(session)
+
+    assert standby.texts() == ['API server: no list of objects, but {"hello": 1}']

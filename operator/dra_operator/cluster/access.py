@@ -95,7 +95,7 @@ class Access:
         self.proxy = self._credentials.proxy
         self.withheld = self._credentials.withheld
         self.ssl: ssl.SSLContext | None = None
-        if self.server.startswith("https:"):
+        if self.server.lower().startswith("https:"):
             self.ssl = _context(self._credentials)
             self._take_up(self._credentials)
 
@@ -111,11 +111,13 @@ class Access:
     def reload(self) -> None:
         """Read the credentials again; may block.
 
-        Raises AccessError if they cannot be read; the old ones stay in use.
+        Raises AccessError if they cannot be read, or are for another server; the old ones stay in use.
         """
         with self._lock:
             self._due_at = self._wall() + RETRY_SECONDS
             credentials = self._source()
+            if (server := credentials.server.rstrip("/")) != self.server:
+                raise AccessError(f"they are for another server now, {server}: start anew to use that one")
             if self.ssl is not None:
                 self._take_up(credentials)
             self._credentials = credentials

@@ -9,9 +9,10 @@ there, with the old one still at work. Whether it may write shows only by writin
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from dra_operator.api.kinds import Kind
+from dra_operator.api.shortened import shown
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
@@ -34,6 +35,7 @@ class Standby:
         self._clock = clock
         self._due_at = float("-inf")
         self._trouble = "what may be listed is not known yet"
+        self._ended = False
 
     async def look(self, session: ApiSession) -> None:
         """Ask for each kind, if it is time to."""
@@ -42,7 +44,9 @@ class Standby:
         try:
             async with asyncio.timeout(ANSWERS_SECONDS):
                 found = await served(session, self._kinds)
-                self.forbidden = {name: await _refusal(session, kind) for name, kind in found.items()}
+                refusals = {name: await _refusal(session, kind) for name, kind in found.items()}
+            if not self._ended:
+                self.forbidden = refusals
         except (ApiError, ApiUnreachable) as error:
             self._trouble = f"API server: {error}"
         except TimeoutError:
@@ -59,6 +63,7 @@ class Standby:
     def end(self) -> None:
         """Know nothing more: it is the operator that decides from now on, and its reflectors know better."""
         self.forbidden = {}
+        self._ended = True
 
 
 async def _refusal(session: ApiSession, kind: Served) -> ApiError | None:
@@ -66,11 +71,18 @@ async def _refusal(session: ApiSession, kind: Served) -> ApiError | None:
     try:
         page = await session.request("GET", kind.path(), params={"limit": "1"}, timeout=ANSWERS_SECONDS)
         # From here on, or the API server would send all that there is.
-        since = page["metadata"]["resourceVersion"]
-        watch = {"watch": "1", "resourceVersion": since, "timeoutSeconds": "1"}
+        watch = {"watch": "1", "resourceVersion": _version(page), "timeoutSeconds": "1"}
         async with session.stream(kind.path(), params=watch, idle_timeout=ANSWERS_SECONDS):
             return None
     except ApiError as error:
         if error.is_missing_right:
             return error
         raise
+
+
+def _version(page: Any) -> str:
+    """Return the version of a list. Raises ApiUnreachable for what is none, as something between may answer."""
+    try:
+        return str(page["metadata"]["resourceVersion"])
+    except (KeyError, TypeError):
+        raise ApiUnreachable(f"no list of objects, but {shown(page)}") from None
