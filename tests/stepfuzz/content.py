@@ -16,6 +16,20 @@ SELECTORS = (
     'device.capacity["d"].?memory.orValue(quantity("0")).isGreaterThan(quantity("3"))',
     'device.driver == "e"',
 )
+DERIVED = (
+    'device.attributes["d"].?rail.orValue(2)',
+    'device.attributes["d"].?rail.orValue(1) + 0',
+    'device.attributes["other.io"].?root.orValue("a")',
+    "device.driver",
+    "1",
+)
+DERIVED_ODDLY = (
+    'device.attributes["d"].rail',
+    'device.attributes["d"].?kind.orValue("x")',
+    'lists.range(device.attributes["d"].?rail.orValue(0) + 1)',
+    'device.attributes["d"].no',
+)
+"""Those that fail, or give lists, on some devices or on all."""
 FAILING = 'device.attributes["d"].kind == "x"'
 """A selector that fails on devices which lack the attribute, or have it with another type."""
 TAINTS = ({"key": "k", "effect": "NoSchedule"}, {"key": "k2", "effect": "NoExecute", "value": "v"})
@@ -23,6 +37,7 @@ FEATURES = (
     "admin_access",
     "compatibility_groups",
     "consumable_capacity",
+    "derived_attributes",
     "device_binding_and_status",
     "device_taints",
     "list_type_attributes",
@@ -46,6 +61,7 @@ class Style:
 
     `paying`: devices that can be shared draw on counters, which the first share pays. `giving`: devices give counters
     back, which no API server admits. `skipping`: slices are for nodes that can do without some of their operations.
+    `deriving`: requests derive attributes that constraints ask for.
     `admin` is how likely a request is one for admin access.
     """
 
@@ -55,6 +71,7 @@ class Style:
     paying: bool
     giving: bool
     skipping: bool
+    deriving: bool
     admin: float
 
     @classmethod
@@ -68,6 +85,7 @@ class Style:
             paying=counters and shares and sometimes(random, 0.6),
             giving=counters and not shares and sometimes(random, 0.7),
             skipping=sometimes(random, 0.15),
+            deriving=sometimes(random, 0.3),
             admin=random.choice([0.03, 0.03, 0.3, 0.7]),
         )
 
@@ -263,15 +281,25 @@ def a_claim(random: Random, style: Style, name: str) -> Any:
     constraints = [
         {
             random.choice(["matchAttribute", "distinctAttribute"]): random.choice(
-                ["d/kind", "d/rail", "other.io/root"]
+                ["d/kind", "d/rail", "other.io/root", *(["d/derived"] if style.deriving else [])]
             ),
             "requests": random.choice([[], [], names[:2], names[-1:]]),
         }
         for _ in range(random.choice([0, 0, 1, 1, 2]))
     ]
+    if style.deriving:
+        for part in [each for item in requests for each in item.get("firstAvailable", [item.get("exactly")])]:
+            _derive(random, style, part)
     spec = {"devices": {"requests": requests, "constraints": constraints}}
     metadata = {"name": name, "namespace": random.choice(["ns", "ns", "other"])}
     return read("ResourceClaim", {"metadata": metadata, "spec": spec})
+
+
+def _derive(random: Random, style: Style, part: Body) -> None:
+    """Let a request or a subrequest derive attributes, mostly."""
+    names = [name for name in ("d/derived", "d/rail", "d/kind") if sometimes(random, 0.5)]
+    expressions = DERIVED + (DERIVED_ODDLY if style.odd else ())
+    part["derivedAttributes"] = [{"name": name, "expression": random.choice(expressions)} for name in names]
 
 
 def read(kind: str, body: Body) -> Any:
