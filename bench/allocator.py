@@ -17,8 +17,8 @@ cluster of the operator's rehearsal, the same number of times. `--cold` leaves t
 collection of what was read before falls on a claim: Go collects before the first one, ours sets all that apart. A
 checkout that knows no rehearsal yet (`--against`) is cold in any case.
 
-How an interpreter was built decides a sixth of what ours takes: one compiled with profiles of its own use, as that of
-the operator's image and of Debian is, is the faster. The last line names the one that ran ours.
+How an interpreter was built matters: one compiled with profiles of its own use, as that of the operator's image, is
+mostly the faster. The last line names the one that ran ours.
 
 The answers are compared claim by claim: node, devices and the whole result except for the ids of shares. "By ours only"
 are claims on which the other ran out of its 10 s, "undecided" those on which ours gave up. The exit code is 1 if any

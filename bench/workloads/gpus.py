@@ -18,6 +18,9 @@ from workloads.scenario import (
     wanted,
 )
 
+PLACE = "topology.example.com/numa"
+"""What requests call the place of a device."""
+
 
 def add_gpu_cluster(scenario: Scenario, size: int) -> None:
     """Add nodes with eight GPUs: 70 % full, 20 % half full, 10 % empty, in any order."""
@@ -130,40 +133,25 @@ def admin(scenario: Scenario, size: int) -> None:
 
 def aligned(scenario: Scenario, size: int) -> None:
     """Let every claim ask for GPUs and a NIC of one place, which the two drivers call by different names."""
+    random = scenario.random
     add_gpu_cluster(scenario, size)
     scenario.add_class("nic", f'device.driver == "{NIC}"')
-    for node in list(scenario.nodes):
-        name = node["metadata"]["name"]
+    for node in [item["metadata"]["name"] for item in scenario.nodes]:
         nics = [{"name": f"nic-{socket}", "attributes": {"socket": {"int": socket}}} for socket in range(2)]
-        scenario.add_slice(f"{name}-nic", NIC, name, nodeName=name, devices=nics)
-        scenario.use(
-            name,
-            [device_of(NIC, name, f"nic-{socket}") for socket in range(2) if scenario.random.random() < 0.4],
-        )
-    place = "topology.example.com/numa"
+        scenario.add_slice(f"{node}-nic", NIC, node, nodeName=node, devices=nics)
+        scenario.use(node, [device_of(NIC, node, nic["name"]) for nic in nics if random.random() < 0.4])
     for _ in range(min(MOST_CLAIMS, size * 3 // 10)):
-        requests = [
-            request(
-                asked,
-                asked,
-                count,
-                selector,
-                derivedAttributes=[
-                    {"name": place, "expression": f'device.attributes["{driver}"].{attribute}'}
-                ],
-            )
-            for asked, driver, attribute, count, selector in (
-                (
-                    "gpu",
-                    GPU,
-                    "numaNode",
-                    scenario.random.choice([1, 1, 2, 4]),
-                    is_model(_model(scenario.random)),
-                ),
-                ("nic", NIC, "socket", 1, None),
-            )
-        ]
-        scenario.ask(requests, [{"matchAttribute": place}])
+        count, model = random.choice([1, 1, 2, 4]), _model(random)
+        gpus = request("gpu", "gpu", count, is_model(model), derivedAttributes=_place(GPU, "numaNode"))
+        scenario.ask(
+            [gpus, request("nic", "nic", derivedAttributes=_place(NIC, "socket"))],
+            [{"matchAttribute": PLACE}],
+        )
+
+
+def _place(driver: str, attribute: str) -> list[Wire]:
+    """Return the place of a device, derived from what its driver calls it."""
+    return [{"name": PLACE, "expression": f'device.attributes["{driver}"].{attribute}'}]
 
 
 def wide_pool(scenario: Scenario, size: int) -> None:

@@ -75,16 +75,6 @@ def test_a_value_hides_the_published_one(counted_only: Any, ask: Any) -> None:
     ]
 
 
-def test_a_device_that_two_requests_see_differently(scene: Any, ask: Any) -> None:
-    """Has a value for each of them, which the plain search alone can follow."""
-    scene.nodes("n")
-    scene.slice("s", gpu("a", 0), gpu("b", 1))
-    opposite = derive(f'1 - device.attributes["{DRIVER}"].numa')
-    claim = scene.claim(ask("p", 1, **of("numa")), ask("q", 1, **opposite), constraints=MATCH)
-
-    assert scene.picks(claim) == ["p=a", "q=b"]
-
-
 def test_two_ways_to_say_the_same_are_no_difference(counted_only: Any, ask: Any) -> None:
     """Requests that can take the same devices may derive the attribute in other words, or read it."""
     places = (("a", 0), ("b", 1), ("c", 1))

@@ -53,13 +53,20 @@ async def proxy(cluster):
 
 
 @pytest.fixture
-async def operator(cluster):
-    """The operator, ready."""
+async def unwatched(cluster):
+    """An operator that is ready, and may crash."""
     operator = await Operator(cluster.server.url).start()
     await operator.ready()
     yield operator
     await operator.runtime.close()
-    assert not operator.crashed
+
+
+@pytest.fixture
+async def operator(unwatched):
+    """The operator, ready."""
+    yield unwatched
+    await unwatched.runtime.close()
+    assert not unwatched.crashed
 
 
 @pytest.fixture

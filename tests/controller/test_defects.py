@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from cluster import CLASS, Operator, claim, node, resource_slice
+from cluster import CLASS, claim, node, resource_slice
 from dra_operator.allocator import Allocator
 from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.delivery import Delivery
@@ -60,15 +60,6 @@ def counted(metrics):
     """Return how many errors were counted, by place."""
     series = r'^dra_operator_errors_total\{place="(.*)"\} (.*)$'
     return dict(re.findall(series, metrics.text().decode(), re.MULTILINE))
-
-
-@pytest.fixture
-async def unwatched(cluster):
-    """An operator that is ready, and may crash."""
-    operator = await Operator(cluster.server.url).start()
-    await operator.ready()
-    yield operator
-    await operator.runtime.close()
 
 
 @pytest.mark.parametrize("defect", Defect, ids=lambda defect: defect.place)

@@ -7,6 +7,11 @@ from dra_operator.cluster.reflector import Counters
 from dra_operator.controller.metrics import Metrics
 
 
+def series_of(metrics, beginning):
+    """Return the lines of the metrics whose names begin so."""
+    return [line for line in metrics.text().decode().splitlines() if line.startswith(beginning)]
+
+
 def test_every_metric_is_explained_once():
     """No explanation stands twice, and no metric is only there because of the library."""
     metrics = Metrics()
@@ -39,8 +44,7 @@ def test_what_reflectors_count_is_told_by_kind():
     metrics.count_reflectors(lambda: counted)
     counted["Node"] = Counters(lists=1, events=20, repaired=3, failures=2)
 
-    lines = metrics.text().decode().splitlines()
-    assert [line for line in lines if line.startswith("dra_operator_reflector")] == [
+    assert series_of(metrics, "dra_operator_reflector") == [
         'dra_operator_reflector_lists_total{kind="Node"} 1.0',
         'dra_operator_reflector_events_total{kind="Node"} 20.0',
         'dra_operator_reflector_repaired_total{kind="Node"} 3.0',
@@ -53,8 +57,7 @@ def test_what_became_of_events_is_told_by_outcome():
     metrics = Metrics()
     metrics.count_events(lambda: {"created": 3, "refused": 1})
 
-    lines = metrics.text().decode().splitlines()
-    assert [line for line in lines if line.startswith("dra_operator_events")] == [
+    assert series_of(metrics, "dra_operator_events") == [
         'dra_operator_events_total{outcome="created"} 3.0',
         'dra_operator_events_total{outcome="refreshed"} 0.0',
         'dra_operator_events_total{outcome="dropped"} 0.0',
