@@ -6,9 +6,24 @@ three times as long to make an instance. A record has slots and a constructor. T
 type checker, to which it is a frozen dataclass without equality.
 """
 
+import sys
+from collections.abc import Mapping
 from typing import Any, TypeVar, dataclass_transform
 
 _R = TypeVar("_R", bound="Record")
+
+if sys.version_info >= (3, 14):
+    from annotationlib import Format, call_annotate_function, get_annotate_from_class_namespace
+
+    def _annotated(namespace: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names that have annotations in the body of a class."""
+        annotate = get_annotate_from_class_namespace(namespace)
+        return () if annotate is None else tuple(call_annotate_function(annotate, Format.FORWARDREF))
+else:
+
+    def _annotated(namespace: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names that have annotations in the body of a class."""
+        return tuple(namespace.get("__annotations__", ()))
 
 
 @dataclass_transform(eq_default=False, frozen_default=True)
@@ -16,7 +31,7 @@ class _RecordType(type):
     """Makes slots and a constructor of the annotations of a class; a value beside one is the default."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> "_RecordType":
-        fields = tuple(namespace.get("__annotations__", ()))
+        fields = _annotated(namespace)
         defaults = {field: namespace.pop(field) for field in fields if field in namespace}
         parameters = ", ".join(f"{field}=_{field}" if field in defaults else field for field in fields)
         body = "; ".join(f"self.{field} = {field}" for field in fields) or "pass"
