@@ -6,6 +6,7 @@ from workloads.scenario import (
     NIC,
     PCIE_ROOT,
     Scenario,
+    Wire,
     device_of,
     gpu,
     in_slices,
@@ -42,6 +43,18 @@ def _bare(scenario: Scenario, size: int, *, used: int, claims: int) -> None:
 
 def shared_nics(scenario: Scenario, size: int) -> None:
     """Share four NICs a node by bandwidth; most of it is used, by many claims."""
+    add_shared_nics(scenario, size, roots=4)
+    for _ in range(min(MOST_CLAIMS, size * 5)):
+        scenario.ask([request("nic", "nic", capacity=some_bandwidth(scenario))])
+
+
+def some_bandwidth(scenario: Scenario) -> Wire:
+    """Return the capacity that a request for a part of a NIC asks for."""
+    return {"requests": {"bandwidth": f"{scenario.random.choice([5, 10, 25, 40])}G"}}
+
+
+def add_shared_nics(scenario: Scenario, size: int, *, roots: int) -> None:
+    """Add nodes with four NICs each, on so many PCIe roots, and claims that use most of their bandwidth."""
     random = scenario.random
     scenario.add_class("nic", f'device.driver == "{NIC}" && device.allowMultipleAllocations')
     policy = {"default": "1G", "validRange": {"min": "1G", "step": "1G"}}
@@ -52,7 +65,7 @@ def shared_nics(scenario: Scenario, size: int) -> None:
                 "allowMultipleAllocations": True,
                 "attributes": {
                     "speed": {"int": 100},
-                    PCIE_ROOT: {"string": f"pci0000:{number:02x}"},
+                    PCIE_ROOT: {"string": f"pci0000:{number * roots // 4:02x}"},
                     "rdma": {"bool": True},
                 },
                 "capacity": {"bandwidth": {"value": "100G", "requestPolicy": policy}},
@@ -65,9 +78,6 @@ def shared_nics(scenario: Scenario, size: int) -> None:
                 identity = f"00000000-0000-4000-8000-{(place * 4 + number) * 16 + share:012x}"
                 used = {"shareID": identity, "consumedCapacity": {"bandwidth": "10G"}}
                 scenario.use(node, [device_of(NIC, node, f"nic-{number}", **used)])
-    for _ in range(min(MOST_CLAIMS, size * 5)):
-        amount = {"requests": {"bandwidth": f"{random.choice([5, 10, 25, 40])}G"}}
-        scenario.ask([request("nic", "nic", capacity=amount)])
 
 
 def network(scenario: Scenario, size: int) -> None:

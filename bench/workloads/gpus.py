@@ -31,7 +31,7 @@ def add_gpu_cluster(scenario: Scenario, size: int) -> None:
     random.shuffle(loads)
     halves = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]
     for node, load in zip(scenario.add_nodes(size), loads, strict=True):
-        model = _model(random)
+        model = any_model(random)
         devices = [gpu(node, number, model) for number in range(8)]
         scenario.add_slice(f"{node}-gpu", GPU, node, nodeName=node, devices=devices)
         used = {"full": list(range(8)), "half": random.choice(halves), "empty": []}[load]
@@ -41,7 +41,8 @@ def add_gpu_cluster(scenario: Scenario, size: int) -> None:
             scenario.use(node, [device_of(GPU, node, f"gpu-{number}") for number in taken])
 
 
-def _model(random: Random) -> str:
+def any_model(random: Random) -> str:
+    """Return a model of GPU; most are of one."""
     return "h100" if random.random() < 0.7 else "a100"
 
 
@@ -72,7 +73,7 @@ def _ask_for_gpus(scenario: Scenario, claims: int, expression: Callable[[int, st
     """Add claims for one to eight GPUs; the expression is made from the claim's number and the model."""
     for number in range(claims):
         count = scenario.random.choices([1, 2, 4, 8], [0.5, 0.25, 0.15, 0.1])[0]
-        chosen = expression(number, _model(scenario.random))
+        chosen = expression(number, any_model(scenario.random))
         scenario.ask([request("gpus", "gpu", count, chosen)], _constraints(count))
 
 
@@ -122,7 +123,7 @@ def admin(scenario: Scenario, size: int) -> None:
     """Fill a nearly full cluster while others watch it: admin access to all devices of a node, or to one, by turns."""
     add_gpu_cluster(scenario, size)
     for number in range(_claims(size)):
-        asked = request("gpus", "gpu", 1, is_model(_model(scenario.random)))
+        asked = request("gpus", "gpu", 1, is_model(any_model(scenario.random)))
         if number % 3:
             asked["exactly"]["adminAccess"] = True
         if number % 3 == 1:
@@ -141,7 +142,7 @@ def aligned(scenario: Scenario, size: int) -> None:
         scenario.add_slice(f"{node}-nic", NIC, node, nodeName=node, devices=nics)
         scenario.use(node, [device_of(NIC, node, nic["name"]) for nic in nics if random.random() < 0.4])
     for _ in range(min(MOST_CLAIMS, size * 3 // 10)):
-        count, model = random.choice([1, 1, 2, 4]), _model(random)
+        count, model = random.choice([1, 1, 2, 4]), any_model(random)
         gpus = request("gpu", "gpu", count, is_model(model), derivedAttributes=_place(GPU, "numaNode"))
         scenario.ask(
             [gpus, request("nic", "nic", derivedAttributes=_place(NIC, "socket"))],

@@ -5,8 +5,9 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Failed, Limits, Reason, Unsatisfied
+from dra_operator.allocator import Failed, Limits, Reason, Searching, Unsatisfied
 from dra_operator.allocator.plain import PlainSearch
+from dra_operator.allocator.window import WindowSearch
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 
 
@@ -149,8 +150,54 @@ def test_a_claim_with_one_request_needs_no_board(counted_only: Any, ask: Any, fi
     """The quick search decides it."""
     counted_only.put("Namespace", "team", labels={ADMIN_ACCESS_LABEL: "true"})
     counted_only.slice("s", "a")
-    with patch("dra_operator.allocator.window.set_up", side_effect=AssertionError("a board was made")):
+    with patch.object(WindowSearch, "search", side_effect=AssertionError("a board was made")):
         assert counted_only.picks(counted_only.claim(ask("r", **fields))) == ["r=a"]
+
+
+@pytest.mark.parametrize(("count", "found"), [(2, ["d1", "d2"]), (3, ["d1", "d2", "d4"]), (4, None)])
+def test_devices_that_differ_are_the_lowest_of_each_value(
+    counted_only: Any, ask: Any, count: int, found: list[str] | None
+) -> None:
+    """Of three rails two have a second device, one is in use and one has no rail; no board is needed to tell."""
+    devices = [device(f"d{number}", rail=rail) for number, rail in enumerate([1, 1, 0, 1, 2, 0])]
+    counted_only.slice("s", *devices, "without")
+    counted_only.hold("other", "d0", "pool")
+    claim = counted_only.claim(ask("r", count), constraints=[{"distinctAttribute": "gpu.example.com/rail"}])
+    with patch.object(WindowSearch, "search", side_effect=AssertionError("a board was made")):
+        assert counted_only.picks(claim) == (found and [f"r={name}" for name in found])
+
+
+@pytest.mark.parametrize("searching", Searching)
+@pytest.mark.parametrize("failing_first", [False, True])
+def test_no_error_comes_from_behind_a_request_with_too_few_devices(
+    scene: Any, ask: Any, searching: Searching, *, failing_first: bool
+) -> None:
+    """A request is looked at when those before it have devices: only then can its selector end the attempt."""
+    scene.nodes("n")
+    scene.slice("s", "a", "b")
+    scene.allocator.searching = searching
+    many, failing = ask("many", 3), ask("failing", 1, 'device.attributes["x"].y')
+    decision = scene.decide(scene.claim(*([failing, many] if failing_first else [many, failing])))
+
+    assert isinstance(decision, Failed) if failing_first else decision == Unsatisfied()
+
+
+def test_room_that_comes_back_in_a_shared_device_is_seen(counted_only: Any, ask: Any) -> None:
+    """What was found out about a shared device is forgotten when a share of it goes or comes."""
+    counted_only.slice(
+        "s", {"name": "a", "allowMultipleAllocations": True, "capacity": {"m": {"value": "10"}}}
+    )
+    sharing = [ask(f"r{number}", capacity={"requests": {"m": "4"}}) for number in range(2)]
+    claim = counted_only.claim(*sharing)
+    seen = [counted_only.picks(claim)]
+    counted_only.use("user", ask("r", capacity={"requests": {"m": "7"}}))
+    seen.append(counted_only.picks(claim))
+    counted_only.ledger.withdraw("team", "user")
+    seen.append(counted_only.picks(claim))
+    counted_only.use("user", ask("r", capacity={"requests": {"m": "1"}}))
+    seen.append(counted_only.picks(claim))
+
+    assert seen == [["r0=a", "r1=a"], None, ["r0=a", "r1=a"], ["r0=a", "r1=a"]]
 
 
 def test_all_devices_of_several_pools_in_order(counted_only: Any, ask: Any) -> None:

@@ -68,7 +68,7 @@ def names_on(
     found: set[str] = set()
     selectors = [candidates.selectors.get(expression) for expression in expressions]
     for content in published.slices():
-        selected = bits.first(len(content.names))
+        selected = content.every
         for selector in selectors:
             selected, _ = selector.ask(content, selected, budget)
         if selected:

@@ -45,6 +45,7 @@ from dra_operator.inventory import Changes, Features, Inventory, NodeView, Views
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 from dra_operator.ledger import Availability, ClaimKey, Ledger
 
+_Way = Callable[[Sequence[ClaimPlan], NodeView, Budget], Answer]
 _MAX_PLANS = 8192
 _FAILURES_BEFORE_PROSPECTS = 16
 _MAX_ASKED = 2048
@@ -201,16 +202,14 @@ class Allocator:
         return plan
 
     def search(
-        self, plans: Sequence[ClaimPlan], quick: ClaimPlan | None, node: str, view: NodeView, budget: Budget
+        self, plans: Sequence[ClaimPlan], ways: Sequence[_Way], node: str, view: NodeView, budget: Budget
     ) -> Found | None:
         """Return what one node has for some claims, or None. Raises FatalError and AbortedError.
 
-        `quick` is the only one of the plans, if the quick search can be asked about it.
+        `ways` are the fast searches that can be asked about these claims.
         """
-        if self.searching is Searching.COUNTING:
-            answer: Answer = UNSURE if quick is None else self._quick.search(quick, view, budget)
-            if answer is UNSURE and is_countable(plans):
-                answer = self._window.search(plans, view, budget)
+        for way in ways:
+            answer = way(plans, view, budget)
             if answer is not UNSURE:
                 return answer
         state = NodeState(
@@ -230,8 +229,17 @@ class Allocator:
         return None if found is None else found[1]
 
     def _fits_on(self, plans: Sequence[ClaimPlan], node: str, view: NodeView, budget: Budget) -> bool:
-        quick = plans[0] if len(plans) == 1 and is_quick(plans[0]) else None
-        return self.search(plans, quick, node, view, budget) is not None
+        return self.search(plans, self._ways(plans), node, view, budget) is not None
+
+    def _ways(self, plans: Sequence[ClaimPlan]) -> Sequence[_Way]:
+        """Return the fast searches that can be asked about some claims, the faster one first."""
+        ways: list[_Way] = []
+        if self.searching is Searching.COUNTING:
+            if is_quick(plans):
+                ways.append(self._quick.search)
+            if is_countable(plans):
+                ways.append(self._window.search)
+        return ways
 
     def _check_admin_access(self, plan: ClaimPlan) -> None:
         if self.admin_access is AdminAccess.ANY_NAMESPACE or not plan.evaluates_used:
@@ -270,12 +278,12 @@ class Allocator:
             evaluates_used = evaluates_used or plan.evaluates_used
         if needs_free and not evaluates_used:
             wanted &= availability.nonempty
-        quick = plans[0] if len(plans) == 1 and is_quick(plans[0]) else None
+        ways = self._ways(plans)
         while wanted:
             position = bits.lowest(wanted)
             node = views.order[position]
             view = views.of_node(node)
-            found = self.search(plans, quick, node, view, budget)
+            found = self.search(plans, ways, node, view, budget)
             if found is not None:
                 return found, node
             # Nodes that see the same say the same, unless what a node's kubelet can do matters.

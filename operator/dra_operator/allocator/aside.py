@@ -112,8 +112,8 @@ class Aside:
 
 def _complete(view: NodeView) -> NodeView:
     """Return a view of the complete pools alone: the others have no devices in it."""
-    seen = [pair for pair in zip(view.pools, view.starts, strict=True) if pair[0].verdict is Verdict.COMPLETE]
-    if len(seen) == len(view.pools):
+    row = tuple([pair for pair in view.row if pair[1].verdict is Verdict.COMPLETE])
+    if len(row) == len(view.row):
         return view
-    pools, starts = tuple([pool for pool, _ in seen]), tuple([start for _, start in seen])
-    return replace(view, pools=pools, starts=starts, groups={})
+    starts, pools = tuple([start for start, _ in row]), tuple([pool for _, pool in row])
+    return replace(view, pools=pools, starts=starts, row=row, groups={})

@@ -24,6 +24,8 @@ from dra_operator.inventory import NodeView, Verdict
 
 Left = tuple[tuple[int, ...], ...]
 """What is left of the counters of each pool, in nano-units."""
+_Masks = dict[tuple[int, bool], int]
+"""The devices that can be had, by serial number of the key, and whether for admin access."""
 InFlight = dict[int, dict[str, int]]
 """What shares picked in this attempt consume, by position and capacity name, in nano-units; never changed in place."""
 
@@ -91,11 +93,37 @@ def set_up(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget
 ) -> Board | Unsure:
     """Return the board for some countable claims on the nodes of a view, or that there is none. Raises AbortedError."""
+    masks = _masks(eligibility, plans, view, budget, give_up=False)
+    if masks is UNSURE or masks is None:
+        return UNSURE
+    return _board(eligibility, plans, view, budget, masks)
+
+
+def set_up_to_search(
+    eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget
+) -> Board | Unsure | None:
+    """Return the same, but None if there are too few devices for a request, whatever the others take.
+
+    The plain search never comes to the requests behind that one, so no error can come from them. Not so where it looks
+    at all requests first, or at what earlier ones derive.
+    """
+    give_up = not any(plan.evaluates_used or plan.derives for plan in plans)
+    masks = _masks(eligibility, plans, view, budget, give_up=give_up)
+    if masks is UNSURE or masks is None:
+        return masks
+    return _board(eligibility, plans, view, budget, masks)
+
+
+def _masks(
+    eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget, *, give_up: bool
+) -> _Masks | Unsure | None:
+    """Return the devices that each alternative can have; None, if we may give up, when there are too few for one."""
     if view.error is not None or view.skips_operations:
         return UNSURE
-    masks: dict[tuple[int, bool], int] = {}
+    masks: _Masks = {}
     for plan in plans:
         for request in plan.requests:
+            enough = not give_up
             for item in request.alternatives:
                 asked = (item.key.serial, item.admin_access)
                 if asked not in masks:
@@ -103,6 +131,15 @@ def set_up(
                     if row is UNSURE:
                         return UNSURE
                     masks[asked] = row
+                enough = enough or masks[asked].bit_count() >= (item.count or 0)
+            if not enough:
+                return None
+    return masks
+
+
+def _board(
+    eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget, masks: _Masks
+) -> Board | Unsure:
     rules: list[Rule] = []
     demands: list[Demand] = []
     for plan in plans:
@@ -135,7 +172,7 @@ def set_up(
     for mask in masks.values():
         reached |= mask
     shareable = counted = 0
-    for start, pool in zip(view.starts, view.pools, strict=True):
+    for start, pool in view.row:
         shareable |= pool.shareable << start
         counted |= pool.counted << start
     if not eligibility.candidates.features.consumable_capacity:
@@ -157,7 +194,7 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
     eligibility: Eligibility,
     plan: ClaimPlan,
     number: int,
-    masks: Mapping[tuple[int, bool], int],
+    masks: _Masks,
     view: NodeView,
     budget: Budget,
 ) -> Groups | Unsure:
@@ -178,11 +215,12 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
 
 def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:
     row = 0
-    for start, pool in zip(view.starts, view.pools, strict=True):
+    for start, pool in view.row:
         wanted = eligibility.candidates_of(asked, pool, budget)
         if wanted is UNSURE:
             return UNSURE
-        row |= eligibility.judge(asked.key, pool, wanted) << start
+        if wanted:
+            row |= eligibility.judge(asked.key, pool, wanted) << start
     return row
 
 

@@ -190,7 +190,7 @@ class Candidates:
 
     def _compute(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
         selectable = mask = errors = 0
-        for content, offset in zip(view.slices, view.offsets, strict=True):
+        for offset, content in view.placed:
             selected, failed = self.select(key, content, budget)
             errors |= failed << offset
             if not selected:
@@ -208,7 +208,7 @@ class Candidates:
 
     def select(self, key: CandidateKey, content: Slice, budget: Budget) -> tuple[int, int]:
         """Return the devices of a slice that all selectors select, and those on which one of them fails."""
-        selected = bits.first(len(content.names))
+        selected = content.every
         if not self.features.device_binding_and_status:
             selected &= ~content.binding
         failed = 0
@@ -222,12 +222,10 @@ class Candidates:
         return selected, failed
 
     def _fit(self, key: CandidateKey, content: Slice, devices: int) -> tuple[int, int]:
-        if not self.features.consumable_capacity or not (content.capacity or key.requests):
+        if not self.features.consumable_capacity or (content.given_whole and not key.requests):
             return devices, 0
         if not content.capacity:
             return 0, 0
-        if not key.requests and False not in [column.given_whole for column in content.capacity.values()]:
-            return devices, 0
         amounts = self._amounts_of(key, content)
         return devices & amounts.fit, devices & amounts.impossible
 

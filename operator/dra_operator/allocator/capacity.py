@@ -79,10 +79,10 @@ def refusal(
 
 def has_room(consumed: Consumed, used: Mapping[str, int], in_flight: Mapping[str, int]) -> bool:
     """True if the device has this much left beside what is used, in nano-units by capacity name."""
-    return all(
-        used.get(name, 0) + in_flight.get(name, 0) + amount.nano <= value
-        for name, amount, value in consumed.amounts
-    )
+    for name, amount, value in consumed.amounts:
+        if used.get(name, 0) + in_flight.get(name, 0) + amount.nano > value:
+            return False
+    return True
 
 
 def _possible(

@@ -283,7 +283,7 @@ class Census:
         hidden: dict[int, list[_Seen]] = {}
         for view in views.of_pool.get(pool.key, {}).values():
             usable = view.nodes & views.usable
-            for content, offset in zip(view.slices, view.offsets, strict=True):
+            for offset, content in view.placed:
                 if usable:
                     reached.setdefault(content.serial, []).append((len(slots), view, offset))
                 if usable != view.nodes:
@@ -329,7 +329,7 @@ class Census:
         *,
         old: bool,
     ) -> Place:
-        size = bits.first(len(content.names))
+        size = content.every
         usable = size & ~self._switched_off(content)
         slots = tuple([(slot, view.visible >> offset & usable) for slot, view, offset in reached])
         reachable = 0

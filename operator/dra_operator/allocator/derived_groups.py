@@ -13,7 +13,7 @@ from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.groups import SCALARS, Groups
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.inventory import NodeView, bits
+from dra_operator.inventory import NodeView
 
 
 def derived_groups(
@@ -66,10 +66,10 @@ def _derived(
     if not derived.can_be_asked_ahead(expression):
         return UNSURE
     found: dict[AttributeValue, int] = {}
-    for start, pool in zip(view.starts, view.pools, strict=True):
-        for offset, content in zip(pool.offsets, pool.slices, strict=True):
+    for start, pool in view.row:
+        for offset, content in pool.placed:
             first = start + offset
-            wanted = devices >> first & bits.first(len(content.names))
+            wanted = devices >> first & content.every
             if not wanted:
                 continue
             values = derived.values(expression, content, wanted, budget)

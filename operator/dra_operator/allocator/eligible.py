@@ -16,8 +16,10 @@ from dra_operator.allocator.capacity import Consumed, has_room
 from dra_operator.allocator.found import UNSURE, Given, Unsure
 from dra_operator.allocator.groups import Grouping
 from dra_operator.allocator.plan import Alternative
-from dra_operator.inventory import PoolView
+from dra_operator.inventory import PoolView, bits
 from dra_operator.ledger import Availability
+
+_MAX_ROOMY = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,36 @@ class Eligibility:
     def judge(self, key: CandidateKey, pool: PoolView, wanted: int) -> int:
         """Return those of the candidates that fit, each by itself."""
         asked = wanted & (pool.charged | pool.counted)
+        if not asked:
+            return wanted
+        if not asked & pool.counted:
+            return wanted ^ asked | self._roomy(key, pool, asked)
         while asked:
             bit = asked & -asked
             asked ^= bit
             if not self.fits(key, pool, bit):
                 wanted ^= bit
         return wanted
+
+    def _roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
+        """Return those of some shared devices that have room; known until the use of the pool changes."""
+        known = pool.roomy.get(key.serial)
+        if known is None or asked & ~known[0]:
+            if len(pool.roomy) >= _MAX_ROOMY:
+                pool.roomy.clear()
+            known = pool.roomy[key.serial] = (asked, self._find_roomy(key, pool, asked))
+        return known[1] & asked
+
+    def _find_roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
+        ledger = self.availability.ledger
+        found = 0
+        for position in bits.each(asked):
+            content, index = pool.locate(position)
+            consumed = self.candidates.consumed(key, content, index)
+            assert isinstance(consumed, Consumed)
+            if has_room(consumed, ledger.consumed(pool.key, content.names[index]), {}):
+                found |= 1 << position
+        return found
 
     def fits(self, key: CandidateKey, pool: PoolView, bit: int) -> bool:
         """True if one candidate has room for the amounts, and its counters fit."""

@@ -131,7 +131,7 @@ class Prospects:
 
     def _counters(self, reached: int) -> Iterator[object]:
         view = self.state.view
-        for start, pool in zip(view.starts, view.pools, strict=True):
+        for start, pool in view.row:
             if pool.counters is not None and pool.counted & reached >> start:
                 yield self.state.counters_at(pool.counters)
 
@@ -158,7 +158,7 @@ class _Maker:
     _grouping: Grouping = field(default_factory=Grouping)
 
     def __post_init__(self) -> None:
-        for start, pool in zip(self.state.view.starts, self.state.view.pools, strict=True):
+        for start, pool in self.state.view.row:
             self.free |= pool.free << start
             if self.state.features.consumable_capacity:
                 self.shareable |= pool.shareable << start
@@ -262,15 +262,15 @@ class _Maker:
         if (every and alternative.constraints) or self._count(alternative) < 0:
             return None
         wanted = possible = 0
-        for start, pool in zip(state.view.starts, state.view.pools, strict=True):
+        for start, pool in state.view.row:
             answers = self._ask(alternative, pool)
             open_to_it = -1 if alternative.admin_access else pool.free
             if answers.errors & open_to_it:
                 return None
             devices = answers.mask
-            for offset, content in zip(pool.offsets, pool.slices, strict=True):
+            for offset, content in pool.placed:
                 if not state.is_prepared(content):
-                    devices &= ~(bits.first(len(content.names)) << offset)
+                    devices &= ~(content.every << offset)
             if alternative.derived and not self._can_derive(alternative, pool, devices & open_to_it):
                 return None
             wanted |= (answers.selectable if every else devices) << start

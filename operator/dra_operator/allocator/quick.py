@@ -10,20 +10,24 @@ What it finds is what the plain search finds. Without errors that one returns th
 - With matchAttribute constraints only, a solution lies within one group of devices with equal values. Of the groups
   with `n` candidates or more the one with the lowest candidate gives the lowest first device, and within it the lowest
   `n` are the lowest sequence. One device alone agrees with itself, and differs: it has to have the attribute.
+- With one distinctAttribute constraint a solution has one device of each of `n` groups. The lowest sequence has the
+  lowest candidates of the groups: whoever takes another one of a group, or leaves a lower one out, is not lower.
 - All devices are one sequence, found or not: each has to be a candidate. No constraint applies to it.
 - Alternatives are asked in order and the first with an answer wins, as nothing follows that could fail.
 
 Where the plain search could meet an error this one says that it is unsure: a free device that ends the attempt, a list
 as a value, node operations, compatibility groups, shares that pay counters. Several devices that draw on counters, and
-distinct values for several devices, are left to the others as well.
+several that have to match in one attribute and differ in another, are left to the others as well.
 Source: docs/engine sections 6, 8 and 9.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Answer, Found, Unsure
+from dra_operator.allocator.groups import Groups
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan
 from dra_operator.inventory import NodeView, PoolView, Verdict, bits
 
@@ -34,11 +38,12 @@ class QuickSearch:
 
     eligibility: Eligibility
 
-    def search(self, plan: ClaimPlan, view: NodeView, budget: Budget) -> Answer:
-        """Return the devices for a claim with one countable request, None if there are none, or that it is unsure.
+    def search(self, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget) -> Answer:
+        """Return the devices for one claim with one request, None if there are none, or that it is unsure.
 
         Raises AbortedError.
         """
+        plan = plans[0]
         if view.error is not None or view.skips_operations:
             return UNSURE
         for alternative in plan.requests[0].alternatives:
@@ -65,10 +70,12 @@ class QuickSearch:
             attributes += (constraint.attribute,)
             matching = matching and constraint.matching
         if attributes and count > 1:
-            return self._matching(alternative, count, attributes, view, budget) if matching else UNSURE
+            if matching or len(attributes) == 1:
+                return self._related(alternative, count, attributes, view, budget, matching=matching)
+            return UNSURE
         eligibility = self.eligibility
         found: list[tuple[PoolView, int]] = []
-        for number, pool in enumerate(view.pools):
+        for start, pool in view.row:
             wanted = eligibility.candidates_of(alternative, pool, budget)
             if wanted is UNSURE:
                 return UNSURE
@@ -76,7 +83,6 @@ class QuickSearch:
                 continue
             if attributes:
                 groups = eligibility.groups.of(view, attributes)
-                start = view.starts[number]
                 if groups.odd >> start & wanted:
                     return UNSURE
                 wanted &= groups.members >> start
@@ -114,16 +120,19 @@ class QuickSearch:
             return UNSURE
         return None if refused or not found else found
 
-    def _matching(
+    def _related(
         self,
         alternative: Alternative,
         count: int,
         attributes: tuple[str, ...],
         view: NodeView,
         budget: Budget,
+        *,
+        matching: bool,
     ) -> list[tuple[PoolView, int]] | Unsure | None:
+        """Return the devices where all have to match in these attributes, or all to differ in the only one."""
         wanted = 0
-        for start, pool in zip(view.starts, view.pools, strict=True):
+        for start, pool in view.row:
             candidates = self.eligibility.candidates_of(alternative, pool, budget)
             if candidates is UNSURE or candidates & pool.counted:
                 return UNSURE
@@ -135,28 +144,44 @@ class QuickSearch:
         groups = self.eligibility.groups.of(view, attributes)
         if groups.odd & wanted:
             return UNSURE
-        best = lowest = 0
-        for group in groups.groups:
-            fitting = group & wanted
-            if fitting.bit_count() >= count and (not best or fitting & -fitting < lowest):
-                best, lowest = fitting, fitting & -fitting
-        if not best:
-            return None
-        return _lowest(view, best, count)
+        best = _first_alike(groups, wanted, count) if matching else _first_of_each(groups, wanted)
+        return _lowest(view, best, count) if best.bit_count() >= count else None
 
 
-def is_quick(plan: ClaimPlan) -> bool:
-    """True if the quick search can be asked about a claim."""
+def is_quick(plans: Sequence[ClaimPlan]) -> bool:
+    """True if the quick search can be asked about some claims."""
+    if len(plans) != 1:
+        return False
+    plan = plans[0]
     if not plan.countable or plan.derives or len(plan.requests) != 1:
         return False
     # A request for all devices may end the attempt before any alternative is tried.
     return not plan.evaluates_used or len(plan.requests[0].alternatives) == 1
 
 
+def _first_alike(groups: Groups, wanted: int, count: int) -> int:
+    """Return those of the devices that are in the group with the lowest one, of the groups that have enough of them."""
+    best = lowest = 0
+    for group in groups.groups:
+        fitting = group & wanted
+        if fitting.bit_count() >= count and (not best or fitting & -fitting < lowest):
+            best, lowest = fitting, fitting & -fitting
+    return best
+
+
+def _first_of_each(groups: Groups, wanted: int) -> int:
+    """Return the lowest of the devices in each group."""
+    found = 0
+    for group in groups.groups:
+        fitting = group & wanted
+        found |= fitting & -fitting
+    return found
+
+
 def _lowest(view: NodeView, wanted: int, count: int) -> list[tuple[PoolView, int]]:
     """Return the lowest of some devices of a row."""
     found: list[tuple[PoolView, int]] = []
-    for start, pool in zip(view.starts, view.pools, strict=True):
+    for start, pool in view.row:
         here = wanted >> start & bits.first(pool.size)
         while here:
             bit = here & -here

@@ -219,7 +219,7 @@ class TallyMaker:
     def _select(
         self, tally: Tally, alternative: Alternative, place: int, content: Slice, budget: Budget
     ) -> int:
-        selected = bits.first(len(content.names))
+        selected = content.every
         tally.published += selected.bit_count()
         for selector in enumerate(alternative.key.content.class_selectors):
             selected, failed = self._ask(tally.class_details, selector, content, selected, budget)

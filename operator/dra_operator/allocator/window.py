@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dra_operator.allocator import bounds
-from dra_operator.allocator.board import Board, InFlight, Left, set_up
+from dra_operator.allocator.board import Board, InFlight, Left, set_up_to_search
 from dra_operator.allocator.bounds import Choice
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
@@ -59,9 +59,9 @@ class WindowSearch:
 
         Raises AbortedError.
         """
-        board = set_up(self.eligibility, plans, view, budget)
-        if board is UNSURE:
-            return UNSURE
+        board = set_up_to_search(self.eligibility, plans, view, budget)
+        if board is UNSURE or board is None:
+            return board
         path = _Window(board, budget).solve()
         return None if path is None else _found(plans, board, path)
 

@@ -71,7 +71,8 @@ class Slice:
     `names` holds the names of the devices, `indexes` where each of them stands there; `serials` holds the serial
     numbers of all columns, in the order of the schema.
     `taints` holds the taints in force, a tuple a device: the published ones and those of rules; it is empty if no
-    device has any. Sets of bits: `shareable`, `tainted`, `counted` (consumes counters), `binding` (has binding
+    device has any. `given_whole`: who asks for no amount is given all that a device has, which is never an error.
+    Sets of bits: `every` device, `shareable`, `tainted`, `counted` (consumes counters), `binding` (has binding
     conditions), `unreadable` (an attribute has no value that CEL knows: each selector fails on the device).
     """
 
@@ -93,6 +94,8 @@ class Slice:
     capacity: Mapping[str, CapacityColumn]
     traits: tuple[Traits, ...]
     taints: tuple[tuple[DeviceTaint, ...], ...]
+    given_whole: bool
+    every: int
     shareable: int
     tainted: int
     counted: int
@@ -187,6 +190,8 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         capacity=capacity,
         traits=traits,
         taints=taints if any(taints) else (),
+        given_whole=all(column.given_whole for column in capacity.values()),
+        every=bits.first(len(names)),
         shareable=shareable,
         tainted=bits.of(taints),
         counted=bits.of([trait.consumes for trait in traits]),

@@ -30,10 +30,12 @@ from dra_operator.inventory.slices import PoolKey, Slice
 class PoolView:
     """A pool as some nodes see it.
 
-    Positions: `offsets[i]` is the first position of `slices[i]`, `size` their number; only a complete pool has any.
+    Positions: `offsets[i]` is the first position of `slices[i]`, `placed` has both together, `size` is their number;
+    only a complete pool has any.
     Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively) and `charged` (shares
     consume capacity), both kept by the ledger, `shareable`, `counted`. `selector_errors` holds, by position, why a node
     selector of a device cannot be parsed: no search may take it. `nodes` is the set of the nodes that see it.
+    `roomy` keeps what searches have found out about shared devices, until the ledger changes what is used of them.
     """
 
     serial: int
@@ -42,6 +44,7 @@ class PoolView:
     reason: str
     slices: tuple[Slice, ...]
     offsets: tuple[int, ...]
+    placed: tuple[tuple[int, Slice], ...]
     size: int
     visible: int
     selector_errors: Mapping[int, str]
@@ -55,6 +58,7 @@ class PoolView:
     free: int = 0
     charged: int = 0
     users: int = 0
+    roomy: dict[int, tuple[int, int]] = field(default_factory=dict)
     _positions: Mapping[str, int] | None = None
 
     def locate(self, position: int) -> tuple[Slice, int]:
@@ -80,13 +84,14 @@ class PoolView:
 class NodeView:
     """The pools of some nodes in search order; `error` tells of a node selector that cannot be parsed.
 
-    Side by side the pools make one row of positions: `starts` holds the first of each. `groups` keeps what searches
-    have found out about attributes; it goes with the view.
+    Side by side the pools make one row of positions: `starts` holds the first of each, `row` both together. `groups`
+    keeps what searches have found out about attributes; it goes with the view.
     """
 
     key: object
     pools: tuple[PoolView, ...]
     starts: tuple[int, ...]
+    row: tuple[tuple[int, PoolView], ...]
     error: str | None
     skips_operations: bool
     nodes: int = 0
@@ -257,7 +262,7 @@ class Views:
         for content in judgement.slices:
             offsets.append(size)
             devices = own.get(content.serial)
-            visible |= (bits.first(len(content.names)) if devices is None else devices.visible) << size
+            visible |= (content.every if devices is None else devices.visible) << size
             for index, text in () if devices is None else devices.errors:
                 errors[size + index] = f"ResourceSlice {content.name}: {text}"
             shareable |= content.shareable << size
@@ -270,6 +275,7 @@ class Views:
             reason=judgement.reason,
             slices=judgement.slices,
             offsets=tuple(offsets),
+            placed=tuple(zip(offsets, judgement.slices, strict=True)),
             size=size,
             visible=visible,
             selector_errors=errors,
@@ -326,7 +332,8 @@ class Views:
             if node_view is None:
                 skips = any(view.skips_operations for view in views)
                 starts = tuple(accumulate((view.size for view in views), initial=0))[:-1]
-                node_view = self._node_views[key] = NodeView(key, tuple(views), starts, error, skips)
+                row = tuple(zip(starts, views, strict=True))
+                node_view = self._node_views[key] = NodeView(key, tuple(views), starts, row, error, skips)
             old = self._of_node.get(name)
             if old is node_view:
                 continue

@@ -181,6 +181,8 @@ class Availability:
                         helped |= view.nodes
                 view.free = (view.free | here) & ~taken
                 view.charged = view.charged & ~here | charged
+                if view.roomy:
+                    view.roomy.clear()
                 if view.free:
                     opened |= view.nodes
                 else:
@@ -227,7 +229,7 @@ def _positions(view: PoolView, devices: Collection[str]) -> Iterator[tuple[str, 
             if (position := view.positions.get(device)) is not None:
                 yield device, position
         return
-    for content, offset in zip(view.slices, view.offsets, strict=True):
+    for offset, content in view.placed:
         for index, device in enumerate(content.names):
             if device in devices:
                 yield device, offset + index
