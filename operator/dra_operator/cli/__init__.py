@@ -6,6 +6,8 @@ third of a second, and Kopf and the kubernetes package alone take longer than th
 
 import os
 import sys
+from collections.abc import Callable
+from typing import NoReturn
 
 
 def main() -> None:
@@ -18,7 +20,16 @@ def main() -> None:
             # Whoever started us has closed it, as some supervisors do; then nobody reads, which is no reason to end.
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - as long as the process lives
     try:
-        sys.exit(app())
+        _call(app)
+    except SystemExit as ended:
+        if ended.code:
+            _drop_unwritten()
+        raise
+
+
+def _call(app: Callable[[], object]) -> NoReturn:
+    try:
+        sys.exit(app())  # type: ignore[arg-type]  # Typer hands on what a command returns
     except OSError as error:
         from dra_operator.cli.lines import NO_ROOM  # noqa: PLC0415
 
@@ -27,3 +38,16 @@ def main() -> None:
         sys.stderr.write(f"error: {error.filename or 'stdout'}: {error.strerror}\n")
         # 1 is an answer, of `simulate` and `cel check` for example.
         sys.exit(2)
+
+
+def _drop_unwritten() -> None:
+    """Give up what stdout would not take: Python tries again at its end, and newer ones then exit with 120.
+
+    Source: https://docs.python.org/3/library/signal.html#note-on-sigpipe
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
