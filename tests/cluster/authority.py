@@ -9,16 +9,20 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 
 class Authority:
-    """A certificate authority for tests; its certificates are PEM files in a folder."""
+    """A certificate authority for tests; its certificates are PEM files in a folder.
 
-    def __init__(self, folder):
+    Like those of many old clusters they have no key identifiers. `above` is the authority that has signed this one's.
+    """
+
+    def __init__(self, folder, above=None):
         self.folder = folder
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"authority {id(self)}")])
         basics = x509.BasicConstraints(ca=True, path_length=None)
-        certificate = self._builder(self.name, self.key).add_extension(basics, critical=True)
+        signer = above or self
+        certificate = signer._builder(self.name, self.key).add_extension(basics, critical=True)
         self.path = folder / f"ca-{id(self)}.crt"
-        self.path.write_bytes(self._pem(certificate))
+        self.path.write_bytes(signer._pem(certificate))
 
     def issue(self, name):
         """Return the paths of a certificate and its key, good for a server on loopback and for a client."""

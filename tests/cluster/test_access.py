@@ -11,6 +11,7 @@ from aiohttp import web
 
 from dra_operator.cluster.access import AccessError, load_access
 from dra_operator.cluster.session import ApiSession, ApiUnreachable
+from dra_operator.controller.shell import session_for
 
 from .authority import Authority
 
@@ -19,9 +20,9 @@ NOBODY = {"PATH": ""}
 
 
 @pytest.fixture
-def authority(tmp_path):
-    """A certificate authority."""
-    return Authority(tmp_path)
+def authority(request, tmp_path):
+    """A certificate authority, by its parameter one that another authority has signed."""
+    return Authority(tmp_path, above=Authority(tmp_path) if hasattr(request, "param") else None)
 
 
 @pytest.fixture
@@ -299,7 +300,10 @@ class TestExecPlugin:
 async def secure_server(authority):
     """An HTTPS server that demands a client certificate and answers with whose it was."""
     certificate, key = authority.issue("server")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # As lenient as the real one, which Go's rules hold for.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(authority.path)
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(certificate, key)
 
@@ -363,6 +367,34 @@ class TestTls:
         async with ApiSession(load_access(kubeconfig(user, cluster))) as session:
             with pytest.raises(ApiUnreachable, match="certificate"):
                 await session.request("GET", "/who")
+
+    @pytest.fixture
+    def strict(self, monkeypatch):
+        """TLS contexts as strict as Python makes them from 3.13 on."""
+        make = ssl.create_default_context
+
+        def create(*arguments, **named):
+            context = make(*arguments, **named)
+            context.verify_flags |= ssl.VERIFY_X509_STRICT
+            return context
+
+        monkeypatch.setattr(ssl, "create_default_context", create)
+
+    @pytest.mark.usefixtures("strict")
+    @pytest.mark.parametrize("authority", [pytest.param("other", id="signed by another")], indirect=True)
+    async def test_authorities_are_trusted_as_kubectl_does(self, kubeconfig, authority, user, secure_server):
+        """An authority may be without key identifiers and be signed by another one, for us and for Kopf."""
+        server = f"https://localhost:{secure_server}"
+        access = load_access(
+            kubeconfig(user, {"server": server, "certificate-authority": str(authority.path)})
+        )
+        async with ApiSession(access) as session:
+            assert await session.request("GET", "/who") == {"name": "client"}
+        async with (
+            session_for(access.connection_info()).aiohttp_session as session,
+            session.get(f"{server}/who") as answer,
+        ):
+            assert await answer.json() == {"name": "client"}
 
     async def test_server_name_is_checked_as_told(self, kubeconfig, authority, user, secure_server):
         """With `tls-server-name` the server's certificate must be for that name."""

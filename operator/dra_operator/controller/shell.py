@@ -18,7 +18,7 @@ import orjson
 
 from dra_operator._version import __version__
 from dra_operator.allocator.rehearsal import RehearsalError, rehearse
-from dra_operator.cluster.access import Access
+from dra_operator.cluster.access import Access, trust_as_kubectl
 from dra_operator.cluster.defects import Defect
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
@@ -110,8 +110,10 @@ async def in_one_piece(
 
 def session_for(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
     """Return the access `info` as a session of Kopf's that reads each answer to its end. Kopf closes it."""
+    context = info.as_ssl_context()
+    trust_as_kubectl(context)
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+        connector=aiohttp.TCPConnector(limit=0, ssl=context),
         headers=info.as_http_headers(),
         proxy=info.proxy_url,
         middlewares=(in_one_piece,),
