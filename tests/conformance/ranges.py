@@ -8,7 +8,7 @@ k8s.io/apimachinery/pkg/api/resource, `Quantity.Value`.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Enum
+from enum import Enum, member
 from functools import partial
 from unittest.mock import patch
 
@@ -28,8 +28,9 @@ _ours_is_in_range = capacity._is_in_range
 class Order(Enum):
     """In which order the capacities of a device are judged; upstream's is random, and decides what it meets first."""
 
-    BY_NAME = partial(sorted)
-    BACKWARDS = partial(sorted, reverse=True)
+    # Python 3.14 takes a bare `partial` in a class for a method.
+    BY_NAME = member(partial(sorted))
+    BACKWARDS = member(partial(sorted, reverse=True))
 
 
 @contextmanager
