@@ -233,13 +233,12 @@ class Allocator:
 
     def _ways(self, plans: Sequence[ClaimPlan]) -> Sequence[_Way]:
         """Return the fast searches that can be asked about some claims, the faster one first."""
-        ways: list[_Way] = []
-        if self.searching is Searching.COUNTING:
-            if is_quick(plans):
-                ways.append(self._quick.search)
-            if is_countable(plans):
-                ways.append(self._window.search)
-        return ways
+        if self.searching is Searching.PLAIN:
+            return ()
+        if is_quick(plans):
+            # What the quick search can be asked is countable.
+            return (self._quick.search, self._window.search)
+        return (self._window.search,) if is_countable(plans) else ()
 
     def _check_admin_access(self, plan: ClaimPlan) -> None:
         if self.admin_access is AdminAccess.ANY_NAMESPACE or not plan.evaluates_used:
