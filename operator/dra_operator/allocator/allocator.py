@@ -123,7 +123,12 @@ class Allocator:
             if self._planned:
                 for plan in plans:
                     self.forget(plan.key)
-            return self._allocated(plans, *found)
+            served, node = found
+            results = [
+                build_result(plan, devices, node, self.candidates, self.share_ids)
+                for plan, devices in zip(plans, served, strict=True)
+            ]
+            return Allocated(node, tuple(results))
         except FatalError as error:
             return error.failed()
         except AbortedError as error:
@@ -290,12 +295,3 @@ class Allocator:
             wanted &= ~failed
             problem.maybe &= ~failed
         return None
-
-    def _allocated(self, plans: Sequence[ClaimPlan], found: Found, node: str) -> Allocated:
-        results = tuple(
-            [
-                build_result(plan, picks, chosen, node, self.share_ids)
-                for plan, picks, chosen in zip(plans, found.picks, found.chosen, strict=True)
-            ]
-        )
-        return Allocated(node, results)

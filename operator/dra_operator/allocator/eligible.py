@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import CandidateKey, Candidates
 from dra_operator.allocator.capacity import Consumed, has_room
-from dra_operator.allocator.found import UNSURE, Given, Unsure
+from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.groups import Grouping
 from dra_operator.allocator.plan import Alternative
 from dra_operator.inventory import PoolView, bits
@@ -105,12 +105,3 @@ class Eligibility:
                 if left[place] < amount:
                     return False
         return True
-
-    def given(self, alternative: Alternative, pool: PoolView, position: int) -> Given:
-        """Return a device of a pool as given to a request."""
-        content, index = pool.locate(position)
-        if not (content.shareable >> index & 1 and self.candidates.features.consumable_capacity):
-            return Given(alternative, content, index, None)
-        consumed = self.candidates.consumed(alternative.key, content, index)
-        assert isinstance(consumed, Consumed)
-        return Given(alternative, content, index, consumed)

@@ -8,28 +8,13 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Literal, TypeAlias
 
-from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.plan import Alternative
-from dra_operator.api.sealed import sealed
-from dra_operator.inventory import Slice
+from dra_operator.inventory import PoolView
 
-
-@sealed
-class Given:
-    """A device given to a request; `consumed` is None unless it is a share."""
-
-    alternative: Alternative
-    content: Slice
-    index: int
-    consumed: Consumed | None
-
-
-@sealed
-class Found:
-    """By claim, the devices in the order in which they were picked, and the alternative of each request."""
-
-    picks: Sequence[Sequence[Given]]
-    chosen: Sequence[Sequence[Alternative]]
+Served: TypeAlias = tuple[Alternative, Sequence[tuple[PoolView, int]]]
+"""A request that got what it asks for: the alternative chosen, and its devices in order, by pool and position."""
+Found: TypeAlias = Sequence[Sequence[Served]]
+"""By claim, its requests in order."""
 
 
 class Unsure(Enum):

@@ -17,7 +17,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Answers
 from dra_operator.allocator.capacity import CapacityError
 from dra_operator.allocator.decision import FatalError
-from dra_operator.allocator.found import Found, Given
+from dra_operator.allocator.found import Found
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, too_many
 from dra_operator.allocator.prospects import Prospects
 from dra_operator.allocator.reasons import Reason
@@ -84,11 +84,17 @@ class PlainSearch:
 
     def found(self) -> Found:
         """Return what a search that succeeded has found."""
-        picks = [
-            [Given(pick.alternative, pick.content, pick.index, pick.consumed) for pick in taken]
-            for taken in self.state.picks
+        pools = self.state.view.pools
+        return [
+            [
+                (
+                    alternative,
+                    [(pools[pick.pool], pick.position) for pick in taken if pick.alternative is alternative],
+                )
+                for alternative in self.chosen_alternatives(claim)
+            ]
+            for claim, taken in enumerate(self.state.picks)
         ]
-        return Found(picks, [self.chosen_alternatives(claim) for claim in range(len(picks))])
 
     def chosen_alternatives(self, claim: int) -> list[Alternative]:
         """Return the alternative that was chosen for each request of a claim."""

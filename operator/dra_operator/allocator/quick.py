@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
-from dra_operator.allocator.found import UNSURE, Answer, Found, Unsure
+from dra_operator.allocator.found import UNSURE, Answer, Unsure
 from dra_operator.allocator.groups import Groups
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan
 from dra_operator.inventory import NodeView, PoolView, Verdict, bits
@@ -51,10 +51,7 @@ class QuickSearch:
             if found is UNSURE:
                 return UNSURE
             if found is not None:
-                given = tuple(
-                    [self.eligibility.given(alternative, pool, position) for pool, position in found]
-                )
-                return Found((given,), ((alternative,),))
+                return (((alternative, found),),)
         return None
 
     def _alternative(

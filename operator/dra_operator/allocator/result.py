@@ -6,10 +6,13 @@ Source: docs/dra-semantics 3.8; AllocationResult of resource.k8s.io/v1.
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
+from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.decision import FatalError
-from dra_operator.allocator.found import Given
+from dra_operator.allocator.found import Served
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
+from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import (
     AllocationResult,
     DeviceAllocationConfiguration,
@@ -22,55 +25,68 @@ from dra_operator.api.types import (
 
 
 def build_result(
-    plan: ClaimPlan,
-    picks: Sequence[Given],
-    chosen: Sequence[Alternative],
-    node: str,
-    share_ids: Callable[[], str],
+    plan: ClaimPlan, served: Sequence[Served], node: str, candidates: Candidates, share_ids: Callable[[], str]
 ) -> AllocationResult:
-    """Return the allocation of a claim: its picks in order, the alternative chosen for each request, the node.
+    """Return the allocation of a claim, whose requests were served on a node.
 
     Raises FatalError if the node selectors of the devices cannot be merged.
     """
+    results: list[DeviceRequestAllocationResult] = []
+    terms: list[NodeSelectorTerm] = []
+    tied = False
+    for alternative, devices in served:
+        admin_access = True if alternative.admin_access else None
+        for pool, position in devices:
+            # Most pools have one slice.
+            content, index = pool.slices[0], position
+            if index >= len(content.names):
+                content, index = pool.locate(position)
+            traits = content.traits[index]
+            if not tied:
+                nodes = content.effective_nodes(index)
+                tied = nodes.node_name is not None or traits.binds_to_node
+                if nodes.selector is not None and not tied:
+                    terms.append(_single(nodes.selector, plan))
+            share_id: str | None = None
+            amounts: dict[str, Quantity] = {}
+            if pool.shareable >> position & 1 and candidates.features.consumable_capacity:
+                share_id = share_ids()
+                consumed = candidates.consumed(alternative.key, content, index)
+                assert isinstance(consumed, Consumed)
+                amounts = {name: amount for name, amount, _ in consumed.amounts}
+            # By position, in the order of the fields: one is made for each device of each claim.
+            results.append(
+                DeviceRequestAllocationResult(
+                    alternative.name,
+                    content.driver,
+                    content.pool,
+                    content.names[index],
+                    admin_access,
+                    alternative.tolerations,
+                    traits.binding_conditions,
+                    traits.binding_failure_conditions,
+                    share_id,
+                    amounts,
+                    content.skip_node_operations,
+                )
+            )
     return AllocationResult(
-        devices=DeviceAllocationResult(
-            results=tuple([_device_result(pick, share_ids) for pick in picks]),
-            config=_configuration(plan, chosen),
-        ),
-        node_selector=_node_selector(plan, picks, node),
+        DeviceAllocationResult(tuple(results), _configuration(plan, served)),
+        # On this node if any device is tied to it, else where all can be used.
+        _this_node(node) if tied else _merged(terms) if terms else None,
     )
 
 
-def _device_result(pick: Given, share_ids: Callable[[], str]) -> DeviceRequestAllocationResult:
-    content, alternative, consumed = pick.content, pick.alternative, pick.consumed
-    traits = content.traits[pick.index]
-    # By position, in the order of the fields: one is made for each device of each claim.
-    return DeviceRequestAllocationResult(
-        alternative.name,
-        content.driver,
-        content.pool,
-        content.names[pick.index],
-        True if alternative.admin_access else None,
-        alternative.tolerations,
-        traits.binding_conditions,
-        traits.binding_failure_conditions,
-        None if consumed is None else share_ids(),
-        {} if consumed is None else {name: amount for name, amount, _ in consumed.amounts},
-        content.skip_node_operations,
-    )
-
-
-def _configuration(
-    plan: ClaimPlan, chosen: Sequence[Alternative]
-) -> tuple[DeviceAllocationConfiguration, ...]:
+def _configuration(plan: ClaimPlan, served: Sequence[Served]) -> tuple[DeviceAllocationConfiguration, ...]:
     """Return class configuration first, once a class, then that of the claim which concerns a chosen request."""
     configured = plan.claim.spec.devices.config
     by_class: dict[str, list[Alternative]] = {}
-    for alternative in chosen:
+    for alternative, _ in served:
         if alternative.device_class.spec.config:
             by_class.setdefault(alternative.device_class.metadata.name, []).append(alternative)
     if not configured and not by_class:
         return ()
+    chosen = [alternative for alternative, _ in served]
     found: list[DeviceAllocationConfiguration] = []
     for users in by_class.values():
         names = tuple(user.name for user in users)
@@ -94,28 +110,25 @@ def _unless_all(names: tuple[str, ...], plan: ClaimPlan, chosen: Sequence[Altern
     return () if covered else names
 
 
-def _node_selector(plan: ClaimPlan, picks: Sequence[Given], node: str) -> NodeSelector | None:
-    """Return where the allocation can be used: on this node if any device is tied to it, else where all can be used."""
-    selectors: list[NodeSelector] = []
-    for pick in picks:
-        nodes = pick.content.effective_nodes(pick.index)
-        if nodes.node_name is not None or pick.content.traits[pick.index].binds_to_node:
-            return _this_node(node)
-        if nodes.selector is None:
-            continue
-        if len(nodes.selector.node_selector_terms) != 1:
-            # An error even if a later device would tie the claim to this node anyway, as upstream has it.
-            raise FatalError(
-                f"claim {plan.title}: the node selector of a device has {len(nodes.selector.node_selector_terms)} "
-                "terms, which cannot be merged with others; only one is supported",
-                Reason.NODE_SELECTOR_INVALID,
-                claim=plan.key,
-            )
-        selectors.append(nodes.selector)
+def _single(selector: NodeSelector, plan: ClaimPlan) -> NodeSelectorTerm:
+    """Return the only term of the node selector of a device."""
+    terms = selector.node_selector_terms
+    if len(terms) != 1:
+        # An error even if a later device would tie the claim to this node anyway, as upstream has it.
+        raise FatalError(
+            f"claim {plan.title}: the node selector of a device has {len(terms)} "
+            "terms, which cannot be merged with others; only one is supported",
+            Reason.NODE_SELECTOR_INVALID,
+            claim=plan.key,
+        )
+    return terms[0]
+
+
+def _merged(terms: Iterable[NodeSelectorTerm]) -> NodeSelector | None:
+    """Return what selects the nodes that all terms select, or None for any node."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
-    for selector in selectors:
-        term = selector.node_selector_terms[0]
+    for term in terms:
         _merge(fields, term.match_fields)
         _merge(expressions, term.match_expressions)
     if not fields and not expressions:

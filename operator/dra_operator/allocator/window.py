@@ -27,16 +27,17 @@ Source: docs/engine sections 6 to 9.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from dra_operator.allocator import bounds
 from dra_operator.allocator.board import Board, InFlight, Left, set_up_to_search
 from dra_operator.allocator.bounds import Choice
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
-from dra_operator.allocator.found import UNSURE, Answer, Found, Given
+from dra_operator.allocator.found import UNSURE, Answer, Found
 from dra_operator.allocator.hardest import HardestFirst, Picked
-from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan
-from dra_operator.inventory import NodeView, bits
+from dra_operator.allocator.plan import MAX_DEVICES, ClaimPlan
+from dra_operator.inventory import NodeView, PoolView, bits
 
 _TRIES_BEFORE_MATCHING = 16
 _TRIES_BEFORE_MEMORY = 4
@@ -86,20 +87,14 @@ def _asks_for_admin_access(plan: ClaimPlan) -> bool:
 
 
 def _found(plans: Sequence[ClaimPlan], board: Board, path: _Path) -> Found:
-    given: list[list[Given]] = [[] for _ in board.requests]
-    chosen: list[Alternative] = [request.alternatives[0] for request in board.requests]
+    chosen = [request.alternatives[0] for request in board.requests]
+    picks: list[list[tuple[PoolView, int]]] = [[] for _ in chosen]
     while path:
         number, place, position, path = path
-        alternative = chosen[number] = board.requests[number].alternatives[place]
-        given[number].append(board.eligibility.given(alternative, *board.view.locate(position)))
-    picks: list[list[Given]] = []
-    alternatives: list[list[Alternative]] = []
-    for plan in plans:
-        count = len(plan.requests)
-        picks.append([item for items in given[:count] for item in items])
-        alternatives.append(chosen[:count])
-        del given[:count], chosen[:count]
-    return Found(picks, alternatives)
+        chosen[number] = board.requests[number].alternatives[place]
+        picks[number].append(board.view.locate(position))
+    served = zip(chosen, picks, strict=True)
+    return [list(islice(served, len(plan.requests))) for plan in plans]
 
 
 class _HopelessError(Exception):
