@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import AdminAccess, Allocator, Unsatisfied
-from dra_operator.allocator.asked import asked_by, plan_for
-from dra_operator.allocator.plan import plan_claim
+from dra_operator.allocator.asked import asked_by
+from dra_operator.allocator.plan import Planner
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
@@ -106,10 +106,10 @@ def test_whatever_a_plan_is_made_of_is_asked_for(other: Any) -> None:
 def test_a_plan_serves_every_claim_that_asks_for_the_same(allocator: Allocator) -> None:
     """It is the one that would be made for the claim itself."""
     first, second = claim("a"), claim("b")
-    known = plan_claim(first, allocator.inventory.classes, allocator.candidates, allocator.features)
-    made = plan_claim(second, allocator.inventory.classes, allocator.candidates, allocator.features)
+    made = Planner(allocator.inventory.classes, allocator.candidates).plan(second)
 
-    assert plan_for(second, known) == made
+    assert allocator.plan(first).signature == made.signature
+    assert allocator.plan(second) == made
     assert allocator.plan(first).claim is first
     assert allocator.plan(second).claim is second
     assert allocator.plan(second).requests is allocator.plan(first).requests

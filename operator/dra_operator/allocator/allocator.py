@@ -13,7 +13,6 @@ from enum import Enum
 from functools import partial
 
 from dra_operator.allocator.aside import POOL_REASONS, Aside
-from dra_operator.allocator.asked import asked_by, plan_for
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.decision import (
@@ -30,7 +29,7 @@ from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.explain import Explainer, explain_failure
 from dra_operator.allocator.found import UNSURE, Answer, Found
 from dra_operator.allocator.plain import PlainSearch
-from dra_operator.allocator.plan import ClaimPlan, plan_claim
+from dra_operator.allocator.plan import ClaimPlan, Planner
 from dra_operator.allocator.quick import QuickSearch, is_quick
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
@@ -48,8 +47,6 @@ from dra_operator.ledger import Availability, ClaimKey, Ledger
 _Way = Callable[[Sequence[ClaimPlan], NodeView, Budget], Answer]
 _MAX_PLANS = 8192
 _FAILURES_BEFORE_PROSPECTS = 16
-_MAX_ASKED = 2048
-"""As many as there are selectors: what claims ask for that nobody else asked for is kept no longer than those."""
 
 
 class AdminAccess(Enum):
@@ -88,12 +85,12 @@ class Allocator:
     searching: Searching = field(default=Searching.COUNTING, kw_only=True)
     availability: Availability = field(init=False)
     candidates: Candidates = field(init=False)
+    _planner: Planner = field(init=False)
     _quick: QuickSearch = field(init=False)
     _window: WindowSearch = field(init=False)
     _problems: Problems = field(init=False)
     _class_changes: Changes = field(init=False)
     _planned: dict[ClaimKey, ClaimPlan] = field(default_factory=dict)
-    _plans: dict[object, ClaimPlan] = field(default_factory=dict)
     _explainer: Explainer | None = None
     _aside: Aside | None = None
 
@@ -102,6 +99,7 @@ class Allocator:
         views = Views(self.inventory, self.features)
         self.availability = Availability(views, self.ledger)
         self.candidates = Candidates(self.features, SelectorCache(self.environment))
+        self._planner = Planner(self.inventory.classes, self.candidates)
         eligibility = Eligibility(self.availability, self.candidates)
         self._quick = QuickSearch(eligibility)
         self._window = WindowSearch(eligibility)
@@ -115,14 +113,14 @@ class Allocator:
         self.refresh()
         budget = Budget(self.limits, self.clock)
         try:
-            plans = [self.plan(claim) for claim in claims]
+            plans = list(map(self.plan, claims))
             found = self._walk(plans, self._set_of(nodes), budget)
             if found is None:
                 self._remember(plans)
                 return Unsatisfied()
             if self._planned:
-                for plan in plans:
-                    self.forget(plan.key)
+                for claim in claims:
+                    self._planned.pop(claim_key(claim), None)
             served, node = found
             results = [
                 build_result(plan, devices, node, self.candidates, self.share_ids)
@@ -177,15 +175,16 @@ class Allocator:
         if class_changes.classes:
             class_changes.classes.clear()
             self._planned.clear()
-            self._plans.clear()
+            self._planner.forget()
             self._problems.clear()
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
-        key = claim_key(claim)
-        known = self._planned.get(key)
-        plan = known if known is not None and known.claim.spec is claim.spec else self._plan(claim)
-        self._check_admin_access(plan)
+        plan = self._planned.get(claim_key(claim)) if self._planned else None
+        if plan is None or plan.claim.spec is not claim.spec:
+            plan = self._planner.plan(claim)
+        if plan.evaluates_used:
+            self._check_admin_access(plan)
         return plan
 
     def _remember(self, plans: Sequence[ClaimPlan]) -> None:
@@ -194,17 +193,6 @@ class Allocator:
             if len(self._planned) >= _MAX_PLANS:
                 self._planned.clear()
             self._planned[plan.key] = plan
-
-    def _plan(self, claim: ResourceClaim) -> ClaimPlan:
-        asked = asked_by(claim.spec.devices)
-        alike = self._plans.get(asked)
-        if alike is not None:
-            return plan_for(claim, alike)
-        if len(self._plans) >= _MAX_ASKED:
-            for old in list(self._plans)[: _MAX_ASKED // 2]:
-                del self._plans[old]
-        plan = self._plans[asked] = plan_claim(claim, self.inventory.classes, self.candidates, self.features)
-        return plan
 
     def search(
         self, plans: Sequence[ClaimPlan], ways: Sequence[_Way], node: str, view: NodeView, budget: Budget
@@ -246,7 +234,7 @@ class Allocator:
         return (self._window.search,) if is_countable(plans) else ()
 
     def _check_admin_access(self, plan: ClaimPlan) -> None:
-        if self.admin_access is AdminAccess.ANY_NAMESPACE or not plan.evaluates_used:
+        if self.admin_access is AdminAccess.ANY_NAMESPACE:
             return
         namespace = plan.key[0]
         for request in plan.requests:

@@ -1,55 +1,68 @@
-"""What a claim asks for, as a key: claims that ask for the same in the same words have equal plans.
+"""What a claim asks for: all that a plan is made of, as a key.
 
 Most claims of a cluster are made from a few templates. Their plans differ in nothing but the claim, and making a plan
-takes several times as long as finding one that was made.
+takes several times as long as finding one that was made. A plan is made of nothing but the key, so claims that ask for
+the same in the same words have equal plans.
 """
 
-from dra_operator.allocator.plan import ClaimPlan
-from dra_operator.api.types import (
-    DeviceClaim,
-    DeviceRequest,
-    DeviceSubRequest,
-    ExactDeviceRequest,
-    ResourceClaim,
-)
+from typing import TypeAlias
+
+from dra_operator.api.types import DeviceClaim, DeviceSubRequest, DeviceToleration, ExactDeviceRequest
+from dra_operator.api.wire import Flag
+
+Expressions: TypeAlias = tuple[str | None, ...]
+"""The expressions of selectors in order; None for a selector of an unknown kind."""
+Amount: TypeAlias = tuple[str, int, str]
+"""An amount of a capacity: its name, nano-units, and how it was written."""
+Wanted: TypeAlias = tuple[
+    str,
+    Expressions,
+    str,
+    int,
+    tuple[DeviceToleration, ...],
+    tuple[Amount, ...] | None,
+    tuple[tuple[str, str], ...],
+    Flag | None,
+]
+"""What a request or subrequest wants.
+
+Class, selectors, allocation mode, count, tolerations, amounts, derived attributes by name, admin access.
+"""
+Rule: TypeAlias = tuple[tuple[str, ...], str | None, str | None]
+"""A constraint: the requests that it names, and the attribute that has to match, or to differ."""
+_Request: TypeAlias = tuple[str, Wanted | None, tuple[tuple[str, Wanted], ...]]
+Asked: TypeAlias = tuple[tuple[_Request, ...], tuple[Rule, ...]]
+"""By request its name, what it wants exactly, and its subrequests by name; then the constraints."""
 
 
-def asked_by(devices: DeviceClaim) -> object:
-    """Return something hashable that is equal for claims with equal plans: all of it but configuration."""
-    return (
-        tuple([_request(request) for request in devices.requests]),
-        tuple(
-            [(item.requests, item.match_attribute, item.distinct_attribute) for item in devices.constraints]
-        ),
-    )
+def asked_by(devices: DeviceClaim) -> Asked:
+    """Return what a claim asks for: all of it but configuration."""
+    # Most claims have one or two of each thing: adding to a tuple is faster than making it of a list.
+    requests: tuple[_Request, ...] = ()
+    for request in devices.requests:
+        exactly = request.exactly
+        if exactly is not None:
+            requests += ((request.name, _wanted(exactly, exactly.admin_access), ()),)
+            continue
+        others: tuple[tuple[str, Wanted], ...] = ()
+        for item in request.first_available:
+            others += ((item.name, _wanted(item, None)),)
+        requests += ((request.name, None, others),)
+    rules: tuple[Rule, ...] = ()
+    for rule in devices.constraints:
+        rules += ((rule.requests, rule.match_attribute, rule.distinct_attribute),)
+    return requests, rules
 
 
-def plan_for(claim: ResourceClaim, plan: ClaimPlan) -> ClaimPlan:
-    """Return the plan of a claim that asks for what the claim of another plan asks for."""
-    return ClaimPlan(
-        claim,
-        plan.requests,
-        plan.constraints,
-        plan.signature,
-        plan.evaluates_used,
-        plan.needs_free,
-        plan.countable,
-        plan.derives,
-    )
-
-
-def _request(request: DeviceRequest) -> object:
-    exactly = request.exactly
-    if exactly is not None:
-        return (request.name, exactly.admin_access, _wanted(exactly))
-    return (request.name, tuple([(item.name, _wanted(item)) for item in request.first_available]))
-
-
-def _wanted(part: ExactDeviceRequest | DeviceSubRequest) -> object:
+def _wanted(part: ExactDeviceRequest | DeviceSubRequest, admin_access: Flag | None) -> Wanted:
+    expressions: Expressions = ()
+    for selector in part.selectors:
+        cel = selector.cel
+        expressions += (None if cel is None else cel.expression,)
     capacity, derived = part.capacity, part.derived_attributes
     return (
         part.device_class_name,
-        tuple([None if item.cel is None else item.cel.expression for item in part.selectors]),
+        expressions,
         part.allocation_mode,
         part.count,
         part.tolerations,
@@ -58,4 +71,5 @@ def _wanted(part: ExactDeviceRequest | DeviceSubRequest) -> object:
         if capacity is None
         else tuple([(name, amount.nano, amount.text) for name, amount in capacity.requests.items()]),
         tuple([(item.name, item.expression) for item in derived]) if derived else (),
+        admin_access,
     )

@@ -6,9 +6,11 @@ Source: docs/dra-semantics 3.1 and 3.7.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple, TypeGuard
 
+from dra_operator.allocator.asked import Amount, Asked, Expressions, Rule, Wanted, asked_by
 from dra_operator.allocator.candidates import CandidateKey, Candidates, KeyContent
 from dra_operator.allocator.decision import FatalError, claim_key
 from dra_operator.allocator.reasons import Reason
@@ -16,20 +18,17 @@ from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import (
     DeviceClass,
-    DeviceConstraint,
-    DeviceRequest,
-    DeviceSelector,
-    DeviceSubRequest,
     DeviceToleration,
-    ExactDeviceRequest,
     ResourceClaim,
 )
-from dra_operator.inventory import Features
 
 MAX_DEVICES = 32
 """How many devices one claim can have. Source: AllocationResultsMaxSize of resource.k8s.io."""
 
-_Request = ExactDeviceRequest | DeviceSubRequest
+_MAX_ASKED = 2048
+"""As many as there are selectors: what claims ask for that nobody else asked for is kept no longer than those."""
+
+_NONE_DERIVED: Final[Mapping[str, str]] = MappingProxyType({})
 _NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
 
 
@@ -60,8 +59,7 @@ class RequestPlan:
     alternatives: tuple[Alternative, ...]
 
 
-@sealed
-class ConstraintPlan:
+class ConstraintPlan(NamedTuple):
     """A constraint on an attribute: matching, or else distinct."""
 
     attribute: str
@@ -98,17 +96,6 @@ class ClaimPlan:
         return "/".join(part for part in self.key if part)
 
 
-def plan_claim(
-    claim: ResourceClaim, classes: Mapping[str, DeviceClass], candidates: Candidates, features: Features
-) -> ClaimPlan:
-    """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
-    try:
-        return _Planner(claim, classes, candidates, features).plan()
-    except FatalError as error:
-        error.claim = claim_key(claim)
-        raise
-
-
 def with_requests(
     plan: ClaimPlan, requests: tuple[RequestPlan, ...], constraints: tuple[ConstraintPlan, ...]
 ) -> ClaimPlan:
@@ -122,10 +109,9 @@ def _claim_plan(
     evaluates_used = needs_free = derives = False
     countable = True
     most = 0
-    asked: list[object] = []
+    asked: tuple[object, ...] = ()
     for request in requests:
         largest, takes = 0, True
-        alternatives: list[object] = []
         for item in request.alternatives:
             count, derived = item.count, item.derived
             if count is None:
@@ -139,25 +125,18 @@ def _claim_plan(
                 evaluates_used = True
             if derived:
                 derives = True
-            alternatives.append(
-                (
-                    item.key.serial,
-                    count,
-                    item.admin_access,
-                    tuple(sorted(derived.items())) if derived else (),
-                    item.constraints,
-                )
-            )
-        asked.append((request.prioritized, tuple(alternatives)))
+            texts = tuple(sorted(derived.items())) if derived else ()
+            asked += ((item.key.serial, count, item.admin_access, texts, item.constraints),)
+        # What follows its alternatives tells where a request ends.
+        asked += (request.prioritized,)
         needs_free = needs_free or takes
         most += largest
-    # All of it is texts and numbers: a record among them would be hashed by a call.
-    signature = (tuple(asked), tuple([(item.attribute, item.matching) for item in constraints]))
     return ClaimPlan(
         claim,
         requests,
         constraints,
-        signature,
+        # All of it is texts and numbers in tuples: a record among them would be hashed by a call.
+        (asked, constraints),
         evaluates_used,
         needs_free,
         countable and most <= MAX_DEVICES,
@@ -165,106 +144,108 @@ def _claim_plan(
     )
 
 
-@sealed
-class _Planner:
-    claim: ResourceClaim
+@dataclass(slots=True)
+class Planner:
+    """Makes the plans of claims: one for all that ask for the same, until it is told that a class has changed."""
+
     classes: Mapping[str, DeviceClass]
     candidates: Candidates
-    features: Features
+    _plans: dict[Asked, ClaimPlan] = field(default_factory=dict)
+    _classes: dict[str, tuple[DeviceClass, tuple[str, ...]]] = field(default_factory=dict)
 
-    def plan(self) -> ClaimPlan:
-        devices = self.claim.spec.devices
-        requests: list[RequestPlan] = []
+    def plan(self, claim: ResourceClaim) -> ClaimPlan:
+        """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
+        asked = asked_by(claim.spec.devices)
+        alike = self._plans.get(asked)
+        if alike is not None:
+            return _plan_for(claim, alike)
+        if len(self._plans) >= _MAX_ASKED:
+            for old in list(self._plans)[: _MAX_ASKED // 2]:
+                del self._plans[old]
+        try:
+            plan = self._plans[asked] = self._make(claim, asked)
+        except FatalError as error:
+            error.claim = claim_key(claim)
+            raise
+        return plan
+
+    def forget(self) -> None:
+        """Forget all plans: a class has changed."""
+        self._plans.clear()
+        self._classes.clear()
+
+    def _make(self, claim: ResourceClaim, asked: Asked) -> ClaimPlan:
+        wanted, rules = asked
+        requests: tuple[RequestPlan, ...] = ()
         left = MAX_DEVICES
-        for request in devices.requests:
-            planned = self._request(request, devices.constraints)
-            requests.append(planned)
-            # A request for all devices counts at least none; the search on a node knows its number.
-            least = min([item.count or 0 for item in planned.alternatives])
+        for name, exactly, others in wanted:
+            if exactly is not None:
+                item = self._alternative(name, name, exactly, rules)
+                requests += (RequestPlan(name, False, (item,)),)
+                # A request for all devices counts at least none; the search on a node knows its number.
+                least = item.count or 0
+            else:
+                items = self._prioritized(name, others, rules)
+                requests += (RequestPlan(name, True, items),)
+                least = min([item.count or 0 for item in items])
             if least > left:
-                raise too_many(planned.name, least, MAX_DEVICES - left)
+                raise too_many(name, least, MAX_DEVICES - left)
             left -= least
-        constraints = tuple([self._constraint(*item) for item in enumerate(devices.constraints)])
-        return _claim_plan(self.claim, tuple(requests), constraints)
+        return _claim_plan(claim, requests, _constraints(rules) if rules else ())
 
-    def _request(self, request: DeviceRequest, constraints: Sequence[DeviceConstraint]) -> RequestPlan:
-        if request.exactly is not None:
-            only = self._alternative(request.name, request.name, request.exactly, constraints)
-            return RequestPlan(request.name, prioritized=False, alternatives=(only,))
-        if not request.first_available:
-            raise _unsupported(request.name, "neither exactly nor firstAvailable is set")
-        if not self.features.prioritized_list:
+    def _prioritized(
+        self, name: str, others: Sequence[tuple[str, Wanted]], rules: Sequence[Rule]
+    ) -> tuple[Alternative, ...]:
+        if not others:
+            raise _unsupported(name, "neither exactly nor firstAvailable is set")
+        if not self.candidates.features.prioritized_list:
+            raise _unsupported(name, "has subrequests, but the feature DRAPrioritizedList is switched off")
+        return tuple([self._alternative(name, f"{name}/{other}", wanted, rules) for other, wanted in others])
+
+    def _alternative(self, parent: str, name: str, wanted: Wanted, rules: Sequence[Rule]) -> Alternative:
+        class_name, selectors, mode, number, tolerations, written, derivations, admin_access = wanted
+        if written is not None and not self.candidates.features.consumable_capacity:
             raise _unsupported(
-                request.name, "has subrequests, but the feature DRAPrioritizedList is switched off"
+                name, "has capacity requests, but the feature DRAConsumableCapacity is switched off"
             )
-        alternatives = tuple(
-            [
-                self._alternative(request.name, f"{request.name}/{item.name}", item, constraints)
-                for item in request.first_available
-            ]
-        )
-        return RequestPlan(request.name, prioritized=True, alternatives=alternatives)
-
-    def _alternative(
-        self, parent: str, name: str, request: _Request, constraints: Sequence[DeviceConstraint]
-    ) -> Alternative:
-        selectors, admin_access = self._check(name, request)
-        device_class = self._class(name, request.device_class_name)
-        amounts: Mapping[str, Quantity] = _NOTHING if request.capacity is None else request.capacity.requests
-        applicable: tuple[int, ...] = ()
-        if constraints:
-            applicable = tuple(
-                [
-                    number
-                    for number, item in enumerate(constraints)
-                    if not item.requests or parent in item.requests or name in item.requests
-                ]
+        if derivations and not self.candidates.features.derived_attributes:
+            raise _unsupported(
+                name, "has derived attributes, but the feature DRADerivedAttributes is switched off"
             )
-        derived: dict[str, str] = {}
-        if request.derived_attributes:
-            asked = {_attribute(constraints[number]) for number in applicable}
-            # Of two entries with the same name the last one holds.
-            derived = {
-                item.name: item.expression for item in request.derived_attributes if item.name in asked
-            }
-        content = KeyContent(
-            _expressions(name, device_class.spec.selectors),
-            selectors,
-            request.tolerations,
-            tuple(sorted([(key, amount.nano, amount.text) for key, amount in amounts.items()]))
-            if amounts
-            else (),
-        )
+        if not _are_known(selectors):
+            raise _unknown(name, selectors)
+        if admin_access is not None and not self.candidates.features.admin_access:
+            raise _unsupported(name, "admin access is requested, but the feature is switched off")
+        known = self._classes.get(class_name)
+        if known is None:
+            known = self._classes[class_name] = self._class(name, class_name)
+        device_class, class_selectors = known
+        applicable = _applicable(parent, name, rules) if rules else ()
+        count: int | None = number
+        if mode != "ExactCount":
+            if mode != "All":
+                raise _unsupported(name, f"allocation mode {mode!r} is not known; ExactCount and All are")
+            count = None
+        amounts: tuple[Amount, ...] = ()
+        quantities: Mapping[str, Quantity] = _NOTHING
+        if written:
+            amounts = tuple(sorted(written))
+            quantities = {capacity: Quantity(nano, text) for capacity, nano, text in amounts}
+        content = KeyContent(class_selectors, selectors, tolerations, amounts)
         # By position, in the order of the fields: where each claim asks for something new, one is made for each.
         return Alternative(
             name,
             device_class,
-            self.candidates.key(content, amounts),
-            _count(name, request),
-            admin_access,
-            request.tolerations,
-            derived,
+            self.candidates.key(content, quantities),
+            count,
+            admin_access is True,
+            tolerations,
+            _derived(derivations, [rules[place] for place in applicable]) if derivations else _NONE_DERIVED,
             applicable,
         )
 
-    def _check(self, name: str, request: _Request) -> tuple[tuple[str, ...], bool]:
-        """Refuse what is switched off; return the selectors, and whether admin access is asked for."""
-        if request.capacity is not None and not self.features.consumable_capacity:
-            raise _unsupported(
-                name, "has capacity requests, but the feature DRAConsumableCapacity is switched off"
-            )
-        if request.derived_attributes and not self.features.derived_attributes:
-            raise _unsupported(
-                name, "has derived attributes, but the feature DRADerivedAttributes is switched off"
-            )
-        selectors = _expressions(name, request.selectors)
-        if not isinstance(request, ExactDeviceRequest) or request.admin_access is None:
-            return selectors, False
-        if not self.features.admin_access:
-            raise _unsupported(name, "admin access is requested, but the feature is switched off")
-        return selectors, request.admin_access
-
-    def _class(self, request: str, name: str) -> DeviceClass:
+    def _class(self, request: str, name: str) -> tuple[DeviceClass, tuple[str, ...]]:
+        """Return a class and the expressions of its selectors."""
         if not name:
             raise _unsupported(request, "names no device class")
         if (found := self.classes.get(name)) is None:
@@ -274,17 +255,12 @@ class _Planner:
                 request=request,
                 subject=("DeviceClass", name),
             )
-        return found
-
-    def _constraint(self, number: int, constraint: DeviceConstraint) -> ConstraintPlan:
-        if constraint.match_attribute is not None:
-            return ConstraintPlan(constraint.match_attribute, matching=True)
-        if constraint.distinct_attribute is not None:
-            return ConstraintPlan(constraint.distinct_attribute, matching=False)
-        raise FatalError(
-            f"constraint #{number} names no attribute of a known kind; matchAttribute and distinctAttribute are",
-            Reason.REQUEST_UNSUPPORTED,
+        selectors = tuple(
+            [None if item.cel is None else item.cel.expression for item in found.spec.selectors]
         )
+        if not _are_known(selectors):
+            raise _unknown(request, selectors)
+        return found, selectors
 
 
 def too_many(request: str, count: int, before: int) -> FatalError:
@@ -301,24 +277,53 @@ def _unsupported(request: str, text: str) -> FatalError:
     return FatalError(f"request {request}: {text}", Reason.REQUEST_UNSUPPORTED, request=request)
 
 
-def _expressions(request: str, selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:
-    expressions: list[str] = []
-    for number, selector in enumerate(selectors):
-        if selector.cel is None:
-            raise _unsupported(request, f"selector #{number} is not of a known kind; only cel is")
-        expressions.append(selector.cel.expression)
-    return tuple(expressions)
+def _are_known(selectors: Expressions) -> TypeGuard[tuple[str, ...]]:
+    return None not in selectors
 
 
-def _attribute(constraint: DeviceConstraint) -> str | None:
-    return constraint.distinct_attribute if constraint.match_attribute is None else constraint.match_attribute
+def _unknown(request: str, selectors: Expressions) -> FatalError:
+    number = selectors.index(None)
+    return _unsupported(request, f"selector #{number} is not of a known kind; only cel is")
 
 
-def _count(name: str, request: _Request) -> int | None:
-    match request.allocation_mode:
-        case "ExactCount":
-            return request.count
-        case "All":
-            return None
-        case mode:
-            raise _unsupported(name, f"allocation mode {mode!r} is not known; ExactCount and All are")
+def _applicable(parent: str, name: str, rules: Sequence[Rule]) -> tuple[int, ...]:
+    """Return the positions of the constraints that apply to a request, or to a subrequest of `parent`."""
+    found: tuple[int, ...] = ()
+    for number, (named, _, _) in enumerate(rules):
+        if not named or parent in named or name in named:
+            found += (number,)
+    return found
+
+
+def _derived(derivations: Sequence[tuple[str, str]], rules: Sequence[Rule]) -> dict[str, str]:
+    """Return the expressions of those derived attributes that a constraint asks for."""
+    asked = {distinct if matching is None else matching for _, matching, distinct in rules}
+    # Of two entries with the same name the last one holds.
+    return {name: expression for name, expression in derivations if name in asked}
+
+
+def _constraints(rules: Sequence[Rule]) -> tuple[ConstraintPlan, ...]:
+    constraints: tuple[ConstraintPlan, ...] = ()
+    for number, (_, matching, distinct) in enumerate(rules):
+        attribute = distinct if matching is None else matching
+        if attribute is None:
+            raise FatalError(
+                f"constraint #{number} names no attribute of a known kind; matchAttribute and distinctAttribute are",
+                Reason.REQUEST_UNSUPPORTED,
+            )
+        constraints += (ConstraintPlan(attribute, matching is not None),)
+    return constraints
+
+
+def _plan_for(claim: ResourceClaim, plan: ClaimPlan) -> ClaimPlan:
+    """Return the plan of a claim that asks for what the claim of another plan asks for."""
+    return ClaimPlan(
+        claim,
+        plan.requests,
+        plan.constraints,
+        plan.signature,
+        plan.evaluates_used,
+        plan.needs_free,
+        plan.countable,
+        plan.derives,
+    )
