@@ -1,7 +1,7 @@
 # The image of the operator. `.ci/replay_dockerfile.py` replays each RUN step without Docker; it knows the
 # instructions used here and refuses others. Paths in RUN steps are relative, so that a step runs in any folder.
 
-FROM python:3.11-slim-bookworm AS build
+FROM python:3.14-slim-trixie AS build
 WORKDIR /src
 COPY requirements/build.txt requirements/
 RUN pip install --no-cache-dir --require-hashes --requirement requirements/build.txt
@@ -9,7 +9,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY operator operator
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist .
 
-FROM python:3.11-slim-bookworm
+FROM python:3.14-slim-trixie
 WORKDIR /app
 COPY requirements/run.txt ./
 RUN pip install --no-cache-dir --require-hashes --requirement run.txt

@@ -1,10 +1,10 @@
 """Replay each RUN step of the Dockerfile in empty folders, where no image can be built.
 
 Each stage gets a folder that stands for its root file system, and a fresh virtual environment that stands for
-the Python of its base image. COPY copies into that folder what .dockerignore lets through; RUN runs in the
-stage's working directory with nothing of this machine's environment but the network settings. So a missing
-file, a missing dependency or a path that only exists on the developer's machine shows as it would in `docker
-build`.
+the Python of its base image: of the same version where the machine has one, else of the version that runs this.
+COPY copies into that folder what .dockerignore lets through; RUN runs in the stage's working directory with
+nothing of this machine's environment but the network settings. So a missing file, a missing dependency or a path
+that only exists on the developer's machine shows as it would in `docker build`.
 
     python .ci/replay_dockerfile.py FOLDER [DOCKERFILE]
 
@@ -20,7 +20,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import venv
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,9 +36,10 @@ class ReplayError(Exception):
 
 @dataclass(slots=True)
 class Stage:
-    """One stage: its root, its working directory inside, its environment and what its image would start."""
+    """One stage: its root, who makes its Python, its working directory inside, its environment, what it would start."""
 
     root: Path
+    interpreter: str = sys.executable
     directory: str = "/"
     environment: dict[str, str] = field(default_factory=dict)
     command: list[str] = field(default_factory=list)
@@ -127,12 +127,13 @@ class Replay:
 
     def _from(self, rest: str) -> None:
         image, _, name = rest.partition(" AS ")
-        if not re.fullmatch(r"python:3\.\d+[\w.-]*", image):
+        version = re.fullmatch(r"python:(3\.\d+)[\w.-]*", image)
+        if version is None:
             raise ReplayError(f"FROM {image}: only images of Python can be stood in for")
         name = name.strip() or str(len(self._stages))
         root = self._scratch / f"stage-{name}"
         root.mkdir(parents=True)
-        self._stage = self._stages[name] = Stage(root)
+        self._stage = self._stages[name] = Stage(root, _interpreter(version[1]))
 
     def _step(self, stage: Stage, word: str, rest: str) -> None:
         match word:
@@ -182,7 +183,7 @@ class Replay:
     def _shell(self, stage: Stage, script: str) -> None:
         if not stage.python.exists():
             # Like the image's: pip and nothing else.
-            venv.create(stage.python, with_pip=True)
+            subprocess.run([stage.interpreter, "-m", "venv", stage.python], check=True)  # noqa: S603 - found above
         result = subprocess.run(  # noqa: S603 - a step of our own Dockerfile
             ["/bin/sh", "-c", script],
             cwd=stage.inside("."),
@@ -192,6 +193,18 @@ class Replay:
         )
         if result.returncode != 0:
             raise ReplayError(f"RUN {script}: ended with {result.returncode}")
+
+
+def _interpreter(version: str) -> str:
+    """Return the machine's Python of this version if it can make virtual environments, else the one that runs this."""
+    name = f"python{version}"
+    try:
+        # A name on the path may be a version manager's, which only says that it has none such.
+        subprocess.run([name, "-c", "import ensurepip, venv"], stderr=subprocess.DEVNULL, check=True)  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        print(f"no {name} here: {sys.executable} stands for it", flush=True)
+        return sys.executable
+    return name
 
 
 def main() -> int:

@@ -9,6 +9,16 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 REPLAY = ROOT / ".ci" / "replay_dockerfile.py"
+EVERY_MODULE = """
+import pkgutil
+from importlib import import_module
+import dra_operator
+for module in pkgutil.walk_packages(dra_operator.__path__, "dra_operator."):
+    if not module.name.endswith("__main__"):
+        import_module(module.name)
+        print(module.name)
+"""
+REHEARSAL = "from dra_operator.allocator.rehearsal import rehearse; rehearse()"
 NO_NETWORK = ("NewConnectionError", "Temporary failure in name resolution", "ConnectTimeoutError")
 
 
@@ -47,6 +57,26 @@ def test_image_starts_the_operator(image, tmp_path):
     assert answer.stdout.split()[:1] == ["dra-operator"]
 
 
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [(EVERY_MODULE, "dra_operator.allocator.rehearsal"), (REHEARSAL, "")],
+    ids=["every module", "rehearsal"],
+)
+def test_image_has_what_the_operator_needs(image, tmp_path, code, says):
+    """Without what only tests need, every module can be imported and the self-check finds the known answers."""
+    answer = subprocess.run(
+        [image.with_name("python"), "-W", "error", "-c", code],
+        cwd=tmp_path,
+        env={"PATH": os.defpath, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert says in answer.stdout
+
+
 def test_image_holds_no_build_tools(image):
     """Nothing that only builds the wheel is in the image."""
     installed = {
@@ -60,13 +90,13 @@ def test_image_holds_no_build_tools(image):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("FROM python:3.11\nADD https://example.com /x", "ADD: not known here"),
+        ("FROM python:3.14\nADD https://example.com /x", "ADD: not known here"),
         ("FROM alpine:3", "only images of Python"),
         ("RUN true", "before the first FROM"),
-        ("FROM python:3.11\nCOPY tests tests", ".dockerignore hides it"),
-        ("FROM python:3.11\nCOPY absent ./", "there is no such file"),
-        ("FROM python:3.11\nRUN echo a && \\\n  false", "ended with 1"),
-        ('FROM python:3.11\nENTRYPOINT ["absent"]', "no such program in the image"),
+        ("FROM python:3.14\nCOPY tests tests", ".dockerignore hides it"),
+        ("FROM python:3.14\nCOPY absent ./", "there is no such file"),
+        ("FROM python:3.14\nRUN echo a && \\\n  false", "ended with 1"),
+        ('FROM python:3.14\nENTRYPOINT ["absent"]', "no such program in the image"),
     ],
     ids=[
         "unknown instruction",
