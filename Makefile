@@ -49,6 +49,8 @@ lint: dev ## check style, format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@# Once more as the Python of the image sees it, which another one need not be able to run.
+	$(BIN)/mypy --python-version 3.14
 	$(BIN)/lint-imports
 
 .PHONY: format
