@@ -8,6 +8,7 @@ go through a finished tree to write it into each node.
 """
 
 import ast
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ COMPARISONS: Final = {"_<_": ast.Lt(), "_<=_": ast.LtE(), "_>_": ast.Gt(), "_>=_
 """The operators of Python that stand for those of CEL, by their names there."""
 _ADD: Final = ast.Add()
 _LITERALS: Final = frozenset((bool, int, str, bytes, type(None)))
+# Python 3.12 has to be told that there are none; 3.11 does not know of them, and from 3.13 on that is the default.
+_NO_TYPE_PARAMETERS: Final[Mapping[str, Any]] = {"type_params": []} if sys.version_info >= (3, 12) else {}
 
 
 class _Placed:
@@ -236,7 +239,7 @@ def handler(body: list[ast.stmt], error: str = "CelError", target: str | None = 
 
 def function(title: str, arguments: tuple[str, ...], body: list[ast.stmt]) -> ast.stmt:
     """Return `def title(arguments): body`."""
-    return Function(title, _arguments(*arguments), body, [], None)
+    return Function(title, _arguments(*arguments), body, [], None, **_NO_TYPE_PARAMETERS)
 
 
 def made(definition: ast.stmt, title: str, scope: Mapping[str, Any]) -> Callable[..., Any]:
