@@ -206,7 +206,7 @@ def test_renumbered_nodes_start_a_new_era(availability: Availability) -> None:
     assert availability.log.era == era + 1
 
 
-def test_views_of_a_wide_pool_are_set_up_from_their_own_devices() -> None:
+def test_views_of_a_wide_pool_are_set_up_from_their_own_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the devices of other nodes share is not gone through for each of them."""
     gone_through: list[str] = []
 
@@ -222,7 +222,7 @@ def test_views_of_a_wide_pool_are_set_up_from_their_own_devices() -> None:
     inventory, ledger = Inventory(), Ledger()
     names = [f"n{number}" for number in range(20)]
     shares = Watched({name: Shares([("team", name)], {"memory": 1}) for name in names})
-    ledger._shared["gpu", "wide"] = shares
+    monkeypatch.setattr(Ledger, "shared", lambda *_: shares)
     for name in names:
         inventory.put(read_object({"metadata": {"name": name}}, "Node"))
         spec = {

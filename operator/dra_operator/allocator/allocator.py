@@ -167,12 +167,13 @@ class Allocator:
     def refresh(self) -> None:
         """Take in what has changed in inventory and ledger."""
         changes = self.availability.refresh()
+        class_changes = self._class_changes
         if changes is not None:
             self.candidates.forget(changes.removed)
-            self._class_changes.pools.clear()
-            self._class_changes.nodes.clear()
-        if self._class_changes.classes:
-            self._class_changes.classes.clear()
+            class_changes.pools.clear()
+            class_changes.nodes.clear()
+        if class_changes.classes:
+            class_changes.classes.clear()
             self._planned.clear()
             self._planner.forget()
             self._problems.clear()

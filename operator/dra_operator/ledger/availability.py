@@ -7,7 +7,7 @@ last stopped.
 Source: docs/engine sections 3 to 5.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -15,7 +15,7 @@ from typing import Final
 from dra_operator.inventory import PoolKey, PoolView, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
-from dra_operator.ledger.uses import Ledger, Shares, Touched
+from dra_operator.ledger.uses import Ledger, Touched
 from dra_operator.ledger.view_index import ViewIndex
 
 _NO_VIEWS: Final[Mapping[object, PoolView]] = MappingProxyType({})
@@ -85,16 +85,18 @@ class Availability:
         """Take in what changed in inventory and ledger; return the change of the views, or None."""
         changes = self.views.refresh()
         touched = self._touched.pools
-        if changes is None and not touched:
-            return None
-        closed = 0
+        opened = closed = 0
         if changes is not None:
             self._take_views(changes)
             closed = bits.first(len(self.views.order)) if changes.renumbered else changes.nodes
+        elif not touched:
+            return None
         if touched:
             self._touched.pools = {}
-            closed |= self._touch(touched)
+            opened, closed_by_use = self._touch(touched)
+            closed |= closed_by_use
         # A view can look open until the last of its devices is up to date, so what may be closed is counted last.
+        self.nonempty |= opened
         if closed:
             self._count_free(closed)
         return changes
@@ -112,7 +114,7 @@ class Availability:
             self.log.restart()
             self.nonempty = 0
         for view in changes.added:
-            held, shared = self.ledger.used(view.key)
+            held, shared = self.ledger.held(view.key), self.ledger.shared(view.key)
             view.free = bits.first(view.size)
             for _, position in _positions(view, held):
                 view.free &= ~(1 << position)
@@ -155,47 +157,43 @@ class Availability:
                 for view in views:
                     index.enter(view)
 
-    def _touch(self, touched: Mapping[PoolKey, Mapping[str, bool]]) -> int:
-        """Bring devices up to date; return the nodes of views that lost their last free one."""
+    def _touch(self, touched: Mapping[PoolKey, Mapping[str, bool]]) -> tuple[int, int]:
+        """Bring devices up to date; return the nodes of views that gained, and of those that lost their last one."""
         opened = closed = helped = 0
         for pool, devices in touched.items():
-            held, shared = self.ledger.used(pool)
-            helps = True in devices.values()
-            seen: Iterable[tuple[PoolView, Iterable[str]]]
-            if (index := self._by_device.get(pool)) is not None:
-                seen = index.of(devices)
-            else:
-                # Without an index the pool has one view or none.
-                seen = dict.fromkeys(self.views.of_pool.get(pool, _NO_VIEWS).values(), devices).items()
-            for view, names in seen:
-                known, free = view.positions, view.free
+            held, shared = self.ledger.held(pool), self.ledger.shared(pool)
+            index = self._by_device.get(pool)
+            # Without an index the pool has one view or none.
+            seen = self.views.of_pool.get(pool, _NO_VIEWS).values()
+            for view, names in [(view, devices) for view in seen] if index is None else index.of(devices):
+                known = view.positions
+                here = taken = charged = 0
                 for device in names:
                     if (position := known.get(device)) is None:
                         continue
+                    bit = 1 << position
+                    here |= bit
                     if device in held:
-                        free &= ~(1 << position)
-                    else:
-                        free |= 1 << position
-                view.free = free
+                        taken |= bit
+                    if device in shared and shared[device].amounts:
+                        charged |= bit
+                    if devices[device]:
+                        helped |= view.nodes
+                view.free = (view.free | here) & ~taken
+                view.charged = view.charged & ~here | charged
                 if view.roomy:
                     view.roomy.clear()
-                if shared or view.charged:
-                    _charge(view, names, shared)
-                # Where nothing came back there is no more than before.
-                if helps:
-                    helped |= _helped(view, names, devices)
-                if not free:
-                    closed |= view.nodes
-                elif helps:
+                if view.free:
                     opened |= view.nodes
+                else:
+                    closed |= view.nodes
             if pool in self._layouts:
                 for device, came_back in devices.items():
                     used = device in held or device in shared
                     helped |= self._touch_counters(pool, device, used=used, came_back=came_back)
-        self.nonempty |= opened
         if helped:
             self.log.append(helped)
-        return closed
+        return opened, closed
 
     def _touch_counters(self, pool: PoolKey, device: str, *, used: bool, came_back: bool) -> int:
         """Bring the counters up to date; return the nodes that this may help.
@@ -222,22 +220,6 @@ class Availability:
             if view.error is not None or any(pool.free for pool in view.pools):
                 nonempty |= 1 << position
         self.nonempty = (self.nonempty & ~nodes) | nonempty
-
-
-def _charge(view: PoolView, devices: Iterable[str], shared: Mapping[str, Shares]) -> None:
-    """Bring up to date which of some devices have shares that consume something."""
-    for device in devices:
-        if (position := view.positions.get(device)) is None:
-            continue
-        if device in shared and shared[device].amounts:
-            view.charged |= 1 << position
-        else:
-            view.charged &= ~(1 << position)
-
-
-def _helped(view: PoolView, devices: Iterable[str], came_back: Mapping[str, bool]) -> int:
-    """Return the nodes that see a view if one of some devices is in it and came back, or none."""
-    return view.nodes if any(came_back[device] for device in devices if device in view.positions) else 0
 
 
 def _positions(view: PoolView, devices: Collection[str]) -> Iterator[tuple[str, int]]:

@@ -62,13 +62,15 @@ class Touched:
         """Take note of devices."""
         whole, shares = uses
         for pool, devices in whole:
-            if (known := self.pools.get(pool)) is None:
-                self.pools[pool] = dict.fromkeys(devices, came_back)
-                continue
-            for device in devices:
-                known[device] = came_back or known.get(device, False)
+            self._add(pool, dict.fromkeys(devices, came_back))
         for pool, device, _ in shares:
-            known = self.pools.setdefault(pool, {})
+            self._add(pool, {device: came_back})
+
+    def _add(self, pool: PoolKey, devices: dict[str, bool]) -> None:
+        if (known := self.pools.get(pool)) is None:
+            self.pools[pool] = devices
+            return
+        for device, came_back in devices.items():
             known[device] = came_back or known.get(device, False)
 
 
@@ -132,7 +134,7 @@ class Ledger:
     def holders(self, pool: PoolKey, devices: Iterable[str]) -> set[ClaimKey]:
         """Return the claims that hold some devices of a pool, or shares of them."""
         found: set[ClaimKey] = set()
-        held, shared = self.used(pool)
+        held, shared = self.held(pool), self.shared(pool)
         for device in devices:
             found.update(held.get(device, ()))
             if (shares := shared.get(device)) is not None:
@@ -141,7 +143,7 @@ class Ledger:
 
     def look(self, pool: PoolKey, devices: Sequence[str]) -> tuple[int, Mapping[int, Mapping[str, int]]]:
         """Return which devices of a list are held exclusively, and what the shares of others consume, by position."""
-        held, shared = self.used(pool)
+        held, shared = self.held(pool), self.shared(pool)
         if not held and not shared:
             return 0, {}
         taken = bits.of_positions(position for position, device in enumerate(devices) if device in held)
@@ -158,10 +160,6 @@ class Ledger:
         ]
         return tuple(sorted(found, key=lambda item: item.device))
 
-    def used(self, pool: PoolKey) -> tuple[Mapping[str, tuple[ClaimKey, ...]], Mapping[str, Shares]]:
-        """Return the devices of a pool that claims have for themselves alone, and those that are shared, by name."""
-        return self._held.get(pool, _NOBODY), self._shared.get(pool, _NO_SHARES)
-
     def held(self, pool: PoolKey) -> Mapping[str, tuple[ClaimKey, ...]]:
         """Return the devices of a pool that claims have for themselves alone, by name."""
         return self._held.get(pool, _NOBODY)
@@ -176,7 +174,7 @@ class Ledger:
         return _NO_AMOUNTS if shares is None else shares.amounts
 
     def _uses(self, allocation: AllocationResult) -> _Uses:
-        whole: dict[PoolKey, tuple[str, ...]] = {}
+        whole: dict[PoolKey, list[str]] = {}
         shares: list[_Share] = []
         for result in allocation.devices.results:
             if result.admin_access:
@@ -185,9 +183,11 @@ class Ledger:
             if result.share_id and self.shares:
                 amounts = [(name, amount.nano) for name, amount in result.consumed_capacity.items()]
                 shares.append((pool, result.device, tuple(amounts)))
+            elif pool in whole:
+                whole[pool].append(result.device)
             else:
-                whole[pool] = (*whole.get(pool, ()), result.device)
-        return tuple(whole.items()), tuple(shares)
+                whole[pool] = [result.device]
+        return tuple([(pool, tuple(devices)) for pool, devices in whole.items()]), tuple(shares)
 
     def _replace(self, table: dict[ClaimKey, _Uses], claim: ClaimKey, uses: _Uses) -> None:
         old = table.pop(claim, _NO_USES)
