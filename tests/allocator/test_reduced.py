@@ -123,6 +123,19 @@ def test_devices_that_draw_on_the_same_counters(scene: Any, ask: Any) -> None:
     assert every.message.endswith("3 left, but not all of a node together, as they draw on the same counters")
 
 
+def test_the_node_that_is_named_has_so_many_together(scene: Any, ask: Any) -> None:
+    """On the first node the two that are left draw on the same counter, which has enough for one of them."""
+    scene.nodes("n1", "n2")
+    total = {"name": "set", "counters": {"cores": {"value": "1"}}}
+    draws = {"consumesCounters": [{"counterSet": "set", "counters": {"cores": {"value": "1"}}}]}
+    scene.slice("s1", sharedCounters=[total], nodeName="n1", count=2)
+    scene.slice("s2", {"name": "a", **draws}, {"name": "b", **draws}, nodeName="n1", count=2)
+    scene.slice("s3", "a", "b", nodeName="n2")
+    found = scene.explain(scene.claim(ask("r", 3)))
+
+    assert found.message.endswith("4 left, at most 2 on one node (n2), 3 requested")
+
+
 def test_devices_of_groups_that_exclude_each_other(scene: Any, ask: Any) -> None:
     """There is enough of the counter, so that alone is not blamed."""
     scene.nodes("n1")

@@ -87,7 +87,7 @@ class Contention:
         node, view = found
         if self._search(plan, view, budget) is not False:
             return ""
-        stuck = only(plan, stuck_requests(plan, partial(self._maybe, view, budget)))
+        stuck = only(plan, stuck_requests(plan, partial(self._maybe, node, view, budget)))
         board = set_up(self.eligibility, [stuck], view, budget)
         if board is UNSURE:
             return ""
@@ -159,8 +159,8 @@ class Contention:
         answer = WindowSearch(self.eligibility).search([plan], view, budget)
         return None if answer is UNSURE else answer is not None
 
-    def _maybe(self, view: NodeView, budget: Budget, plan: ClaimPlan) -> bool:
-        return self._search(plan, view, budget) is not False
+    def _maybe(self, node: str, view: NodeView, budget: Budget, plan: ClaimPlan) -> str | None:
+        return None if self._search(plan, view, budget) is False else node
 
 
 def _sums(board: Board) -> Iterator[_Sum]:

@@ -22,6 +22,7 @@ from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.published import Published
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.reduced import (
+    Fit,
     companions,
     most_that_fit,
     only,
@@ -275,8 +276,8 @@ class Explainer:
         cause = self._contention.tell_constraint(alone, number, budget)
         return (f"; {cause}" if cause else "") + self._tell_users(plan, number, budget)
 
-    def _fit(self, budget: Budget) -> Callable[[ClaimPlan], bool]:
-        return lambda plan: self.fits((plan,), budget) is not None
+    def _fit(self, budget: Budget) -> Fit:
+        return lambda plan: self.fits((plan,), budget)
 
     def _find_constraint(self, plan: ClaimPlan, budget: Budget) -> int | None:
         """Return the first constraint without which the plan would fit; there may be none that does it alone."""
@@ -311,7 +312,7 @@ class Explainer:
                 absent[constraint.attribute] = text
             together = together and having > 0
             never = never or not having
-        most = most_that_fit(plan, self._fit(budget)) if together else None
+        most = most_that_fit(plan, self._fit(budget))[0] if together else None
         told = "".join(f"; {text}" for text in absent.values())
         if together and number is not None and (text := self._hints.disagreement(plan, number, budget)):
             told += text
@@ -406,20 +407,19 @@ class Explainer:
         count = plan.requests[0].alternatives[0].count
         if count is None:
             return _tell_left_of_all(tally, last)
-        text = ""
+        text = together = ""
         # Whoever waits for those in use may wait in vain.
         vain = not USES.isdisjoint(tally.obstacles) and 0 < tally.most_if_free < count
         even = vain and tally.most_on_a_node == tally.most_if_free
         if tally.left:
-            most = None
+            most, node = None, tally.node
             if tally.rivals or tally.most_on_a_node >= count:
-                most = most_that_fit(plan, self._fit(budget))
-            together = ""
-            where = f" ({tally.node})"
+                # Those that are left on a node need not be left together.
+                most, node = most_that_fit(plan, self._fit(budget))
             if most is not None and most < tally.most_on_a_node:
-                # That many are not on this node, maybe.
-                where = ""
+                node = ""
                 together = f", but only {most} of them together{f' {_rivals(tally)}' if tally.rivals else ''}"
+            where = f" ({node})" if node else ""
             text = f", {tally.left} left, at most {tally.most_on_a_node} on one node{where}"
             text += f"{_EVEN if even else ''}{together}"
         elif last is not None and not vain:

@@ -14,8 +14,8 @@ from dra_operator.allocator.decision import AbortedError, FatalError
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan, with_requests
 
 _Item = TypeVar("_Item")
-Fit = Callable[[ClaimPlan], bool]
-"""Whether a plan fits on some node. Raises FatalError and AbortedError."""
+Fit = Callable[[ClaimPlan], str | None]
+"""The first node by name on which a plan fits, or None. Raises FatalError and AbortedError."""
 
 
 def only(plan: ClaimPlan, requests: Sequence[RequestPlan]) -> ClaimPlan:
@@ -73,28 +73,32 @@ def _stuck(items: Sequence[_Item], answer: Callable[[Sequence[_Item]], bool | No
     return kept
 
 
-def most_that_fit(plan: ClaimPlan, fit: Fit) -> int | None:
-    """Return how many devices a plan of one request could have, which does not fit with the number it asks for.
+def most_that_fit(plan: ClaimPlan, fit: Fit) -> tuple[int | None, str]:
+    """Return how many devices a plan of one request could have, and where; what it asks for is too many.
 
-    None where the request has alternatives, or asks for all devices, or that cannot be told.
+    The number is None where the request has alternatives, or asks for all devices, or that cannot be told.
     """
     (request,) = plan.requests
     wanted = request.alternatives[0].count
     if request.prioritized or wanted is None:
-        return None
-    fits, least = 0, wanted
+        return None, ""
+    fits, node, least = 0, "", wanted
     while least - fits > 1:
         middle = (fits + least) // 2
-        answer = _answer(fit, _with_count(plan, request, middle))
-        if answer is None:
-            return None
-        fits, least = (middle, least) if answer else (fits, middle)
-    return fits
+        try:
+            found = fit(_with_count(plan, request, middle))
+        except (FatalError, AbortedError):
+            return None, ""
+        if found is None:
+            least = middle
+        else:
+            fits, node = middle, found
+    return fits, node
 
 
 def _answer(fit: Fit, plan: ClaimPlan) -> bool | None:
     try:
-        return fit(plan)
+        return fit(plan) is not None
     except (FatalError, AbortedError):
         return None
 
