@@ -182,6 +182,57 @@ def test_no_error_comes_from_behind_a_request_with_too_few_devices(
     assert isinstance(decision, Failed) if failing_first else decision == Unsatisfied()
 
 
+def test_what_is_behind_a_request_with_too_few_devices_needs_no_plain_search(
+    counted_only: Any, ask: Any
+) -> None:
+    """Its selector fails on each device, and its constraint is about a list: neither is looked at."""
+    listed = {"attributes": {"rails": {"strings": ["a", "b"]}}}
+    counted_only.slice("s", {"name": "a", **listed}, {"name": "b", **listed})
+    failing = ask("failing", 1, 'device.attributes["x"].y')
+    claim = counted_only.claim(
+        ask("many", 3), failing, constraints=[{"matchAttribute": "gpu.example.com/rails"}]
+    )
+
+    assert counted_only.decide(claim) == Unsatisfied()
+
+
+@pytest.mark.parametrize("searching", Searching)
+@pytest.mark.parametrize(
+    ("first", "last", "constraints"),
+    [
+        pytest.param(
+            {"count": 3},
+            {"allocationMode": "All", "selectors": [{"cel": {"expression": 'device.attributes["x"].y'}}]},
+            [],
+            id="all devices are looked up before the search",
+        ),
+        pytest.param(
+            {"derivedAttributes": [{"name": "z.example.com/z", "expression": 'device.attributes["x"].y'}]},
+            {"count": 3},
+            [{"matchAttribute": "z.example.com/z"}],
+            id="the first request derives",
+        ),
+    ],
+)
+def test_an_error_before_a_request_with_too_few_devices_ends_the_attempt(
+    scene: Any,
+    ask: Any,
+    searching: Searching,
+    *,
+    first: dict[str, Any],
+    last: dict[str, Any],
+    constraints: list[dict[str, Any]],
+) -> None:
+    """What upstream looks at earlier can fail, whoever lacks devices."""
+    scene.nodes("n")
+    scene.slice("s", "a", "b")
+    scene.allocator.searching = searching
+    bound = [{**item, "requests": ["first"]} for item in constraints]
+    decision = scene.decide(scene.claim(ask("first", **first), ask("last", **last), constraints=bound))
+
+    assert isinstance(decision, Failed)
+
+
 def test_room_that_comes_back_in_a_shared_device_is_seen(counted_only: Any, ask: Any) -> None:
     """What was found out about a shared device is forgotten when a share of it goes or comes."""
     counted_only.slice(

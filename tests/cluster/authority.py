@@ -24,17 +24,15 @@ class Authority:
         self.path = folder / f"ca-{id(self)}.crt"
         self.path.write_bytes(signer._pem(certificate))
 
-    def issue(self, name):
-        """Return the paths of a certificate and its key, good for a server on loopback and for a client."""
+    def issue(self, name, *, hosts=("localhost", "api.example")):
+        """Return the paths of a certificate and its key, good for a server with these names and for a client."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        hosts = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.DNSName("api.example")])
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
-        certificate = (
-            self._builder(subject, key)
-            .add_extension(hosts, critical=False)
-            .add_extension(usage, critical=False)
-        )
+        certificate = self._builder(subject, key).add_extension(usage, critical=False)
+        if hosts:
+            named = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
+            certificate = certificate.add_extension(named, critical=False)
         crt, pem = self.folder / f"{name}.crt", self.folder / f"{name}.key"
         crt.write_bytes(self._pem(certificate))
         pem.write_bytes(

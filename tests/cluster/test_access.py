@@ -297,9 +297,10 @@ class TestExecPlugin:
 
 
 @pytest.fixture
-async def secure_server(authority):
-    """An HTTPS server that demands a client certificate and answers with whose it was."""
-    certificate, key = authority.issue("server")
+async def secure_server(request, authority):
+    """An HTTPS server that demands a client certificate and says whose it was; by its parameter its only name."""
+    only = getattr(request, "param", None)
+    certificate, key = authority.issue(only, hosts=()) if only else authority.issue("server")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     # As lenient as the real one, which Go's rules hold for.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -395,6 +396,15 @@ class TestTls:
             session.get(f"{server}/who") as answer,
         ):
             assert await answer.json() == {"name": "client"}
+
+    @pytest.mark.parametrize("secure_server", ["localhost"], indirect=True)
+    async def test_a_common_name_is_no_name_of_a_server(self, kubeconfig, authority, user, secure_server):
+        """A certificate has to list the names that it is for, as for kubectl."""
+        server = f"https://localhost:{secure_server}"
+        cluster = {"server": server, "certificate-authority": str(authority.path)}
+        async with ApiSession(load_access(kubeconfig(user, cluster))) as session:
+            with pytest.raises(ApiUnreachable, match="certificate"):
+                await session.request("GET", "/who")
 
     async def test_server_name_is_checked_as_told(self, kubeconfig, authority, user, secure_server):
         """With `tls-server-name` the server's certificate must be for that name."""

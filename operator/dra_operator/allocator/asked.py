@@ -1,8 +1,8 @@
 """What a claim asks for: all that a plan is made of, as a key.
 
 Most claims of a cluster are made from a few templates. Their plans differ in nothing but the claim, and making a plan
-takes several times as long as finding one that was made. A plan is made of nothing but the key, so claims that ask for
-the same in the same words have equal plans.
+takes several times as long as finding one that was made. Of the claim it is made of nothing else, so claims that ask
+for the same in the same words have equal plans as long as classes stay as they are.
 """
 
 from typing import TypeAlias
@@ -66,7 +66,7 @@ def _wanted(part: ExactDeviceRequest | DeviceSubRequest, admin_access: Flag | No
         part.allocation_mode,
         part.count,
         part.tolerations,
-        # In the order in which they are written: results have it, too.
+        # As written: in another order it is another plan, which says the same.
         None
         if capacity is None
         else tuple([(name, amount.nano, amount.text) for name, amount in capacity.requests.items()]),

@@ -19,7 +19,7 @@ from dra_operator.allocator.plan import Alternative
 from dra_operator.inventory import PoolView, bits
 from dra_operator.ledger import Availability
 
-_MAX_ROOMY = 32
+_MAX_ROOMY = 8
 
 
 @dataclass(frozen=True, slots=True)

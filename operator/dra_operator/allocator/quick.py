@@ -17,7 +17,7 @@ What it finds is what the plain search finds. Without errors that one returns th
 
 Where the plain search could meet an error this one says that it is unsure: a free device that ends the attempt, a list
 as a value, node operations, compatibility groups, shares that pay counters. Several devices that draw on counters, and
-several that have to match in one attribute and differ in another, are left to the others as well.
+several that have to differ in more than one attribute, or to match in one and differ in another, are left as well.
 Source: docs/engine sections 6, 8 and 9.
 """
 
