@@ -1,6 +1,6 @@
 """Clusters of nodes with eight GPUs, most of them in use: most nodes are looked at in vain."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from workloads.scenario import (
@@ -39,6 +39,16 @@ def add_gpu_cluster(scenario: Scenario, size: int) -> None:
             count = min(len(used), random.choice([1, 2, 4, 8]))
             taken, used = used[:count], used[count:]
             scenario.use(node, [device_of(GPU, node, f"gpu-{number}") for number in taken])
+
+
+def add_nics(scenario: Scenario, attributes: Sequence[Wire]) -> None:
+    """Add NICs with these attributes to each node; two fifths of them are in use."""
+    scenario.add_class("nic", f'device.driver == "{NIC}"')
+    nics = [{"name": f"nic-{number}", "attributes": found} for number, found in enumerate(attributes)]
+    for node in [item["metadata"]["name"] for item in scenario.nodes]:
+        scenario.add_slice(f"{node}-nic", NIC, node, nodeName=node, devices=nics)
+        used = [nic["name"] for nic in nics if scenario.random.random() < 0.4]
+        scenario.use(node, [device_of(NIC, node, str(name)) for name in used])
 
 
 def any_model(random: Random) -> str:
@@ -136,11 +146,7 @@ def aligned(scenario: Scenario, size: int) -> None:
     """Let every claim ask for GPUs and a NIC of one place, which the two drivers call by different names."""
     random = scenario.random
     add_gpu_cluster(scenario, size)
-    scenario.add_class("nic", f'device.driver == "{NIC}"')
-    for node in [item["metadata"]["name"] for item in scenario.nodes]:
-        nics = [{"name": f"nic-{socket}", "attributes": {"socket": {"int": socket}}} for socket in range(2)]
-        scenario.add_slice(f"{node}-nic", NIC, node, nodeName=node, devices=nics)
-        scenario.use(node, [device_of(NIC, node, nic["name"]) for nic in nics if random.random() < 0.4])
+    add_nics(scenario, [{"socket": {"int": socket}} for socket in range(2)])
     for _ in range(min(MOST_CLAIMS, size * 3 // 10)):
         count, model = random.choice([1, 1, 2, 4]), any_model(random)
         gpus = request("gpu", "gpu", count, is_model(model), derivedAttributes=_place(GPU, "numaNode"))

@@ -1,32 +1,15 @@
 """Claims whose devices have to go together, stay apart, or share: one request alone does not say where they fit."""
 
 from workloads.devices import add_shared_nics, some_bandwidth
-from workloads.gpus import add_gpu_cluster, any_model
-from workloads.scenario import (
-    GPU,
-    MOST_CLAIMS,
-    NIC,
-    PCIE_ROOT,
-    Scenario,
-    Wire,
-    device_of,
-    is_model,
-    request,
-)
+from workloads.gpus import add_gpu_cluster, add_nics, any_model
+from workloads.scenario import GPU, MOST_CLAIMS, PCIE_ROOT, Scenario, is_model, request
 
 
 def together(scenario: Scenario, size: int) -> None:
     """Ask for GPUs and a NIC on one PCIe root, and one more GPU anywhere; NICs are left where GPUs are not."""
     random = scenario.random
     add_gpu_cluster(scenario, size)
-    scenario.add_class("nic", f'device.driver == "{NIC}"')
-    for node in [item["metadata"]["name"] for item in scenario.nodes]:
-        nics: list[Wire] = [
-            {"name": f"nic-{root}", "attributes": {PCIE_ROOT: {"string": f"pci0000:{root:02x}"}}}
-            for root in range(4)
-        ]
-        scenario.add_slice(f"{node}-nic", NIC, node, nodeName=node, devices=nics)
-        scenario.use(node, [device_of(NIC, node, nic["name"]) for nic in nics if random.random() < 0.4])
+    add_nics(scenario, [{PCIE_ROOT: {"string": f"pci0000:{root:02x}"}} for root in range(4)])
     for _ in range(_claims(size)):
         gpus = request("gpus", "gpu", random.choice([1, 2]), is_model(any_model(random)))
         one_root = {"requests": ["gpus", "nic"], "matchAttribute": PCIE_ROOT}

@@ -16,7 +16,7 @@ from dra_operator.allocator.capacity import Consumed, has_room
 from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.groups import Grouping
 from dra_operator.allocator.plan import Alternative
-from dra_operator.inventory import PoolView, bits
+from dra_operator.inventory import PoolView, Slice, bits
 from dra_operator.ledger import Availability
 
 _MAX_ROOMY = 8
@@ -76,25 +76,22 @@ class Eligibility:
         return known[1] & asked
 
     def _find_roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
-        ledger = self.availability.ledger
         found = 0
         for position in bits.each(asked):
-            content, index = pool.locate(position)
-            consumed = self.candidates.consumed(key, content, index)
-            assert isinstance(consumed, Consumed)
-            if has_room(consumed, ledger.consumed(pool.key, content.names[index]), {}):
+            if self._has_room(key, pool, *pool.locate(position)):
                 found |= 1 << position
         return found
+
+    def _has_room(self, key: CandidateKey, pool: PoolView, content: Slice, index: int) -> bool:
+        consumed = self.candidates.consumed(key, content, index)
+        assert isinstance(consumed, Consumed)
+        return has_room(consumed, self.availability.ledger.consumed(pool.key, content.names[index]), {})
 
     def fits(self, key: CandidateKey, pool: PoolView, bit: int) -> bool:
         """True if one candidate has room for the amounts, and its counters fit."""
         content, index = pool.locate(bit.bit_length() - 1)
-        if bit & pool.charged:
-            consumed = self.candidates.consumed(key, content, index)
-            assert isinstance(consumed, Consumed)
-            used = self.availability.ledger.consumed(pool.key, content.names[index])
-            if not has_room(consumed, used, {}):
-                return False
+        if bit & pool.charged and not self._has_room(key, pool, content, index):
+            return False
         if bit & pool.counted:
             assert pool.counters is not None
             state = self.availability.counters(pool.counters)

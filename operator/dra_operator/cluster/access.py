@@ -336,7 +336,7 @@ def _context(credentials: Credentials) -> ssl.SSLContext:
 
 
 def trust_as_kubectl(context: ssl.SSLContext) -> None:
-    """Let a context take the certificates that kubectl takes, whichever Python made it.
+    """Let a context judge certificates much as kubectl does, whichever Python made it.
 
     From 3.13 on, Python asks more of a certificate's form than Go does, key identifiers for example, which the
     authorities of many clusters have not; and only from there on it trusts, as Go does, an authority that is named to
