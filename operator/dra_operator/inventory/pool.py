@@ -15,6 +15,8 @@ from dra_operator.inventory.counters import CounterError, CounterLayout
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.slices import PoolKey, Slice
 
+_Counters = CounterLayout | CounterError | None
+
 
 class Verdict(Enum):
     """What a pool is worth to a node. An obsolete pool is one whose newer generation lies elsewhere."""
@@ -49,6 +51,7 @@ class Pool:
     shared: dict[str, Slice] = field(default_factory=dict)
     epoch: object = field(default_factory=object)
     _layouts: dict[frozenset[int], CounterLayout | CounterError] = field(default_factory=dict)
+    _of_generation: dict[tuple[int, Features], _Counters] = field(default_factory=dict)
     _sorted: dict[int, tuple[Slice, ...]] | None = None
 
     def put(self, content: Slice) -> None:
@@ -98,15 +101,19 @@ class Pool:
         newest = max(item.generation for item in relevant)
         kept = [item for item in relevant if item.generation == newest]
         expected = kept[0].slice_count
-        everything: Sequence[Slice] = kept
-        if len(kept) != expected:
-            generations = self.generations()
-            if max(generations) > newest:
-                return Judgement(Verdict.OBSOLETE, "a newer generation is published elsewhere")
-            everything = _known(generations[newest], features)
-            if len(everything) != expected:
-                return Judgement(Verdict.INCOMPLETE, _missing(len(everything), expected, newest))
-        return self._inspect(kept, everything, features)
+        if len(kept) == expected:
+            return _inspect(kept, self._counters(kept, features))
+        generations = self.generations()
+        if max(generations) > newest:
+            return Judgement(Verdict.OBSOLETE, "a newer generation is published elsewhere")
+        everything = _known(generations[newest], features)
+        if len(everything) != expected:
+            return Judgement(Verdict.INCOMPLETE, _missing(len(everything), expected, newest))
+        # Thousands of nodes may each have a slice of the pool, and all of them ask about the same generation.
+        whole = (newest, features)
+        if whole not in self._of_generation:
+            self._of_generation[whole] = self._counters(everything, features)
+        return _inspect(kept, self._of_generation[whole])
 
     def judge_all(self, features: Features) -> Judgement:
         """Return the verdict on the newest generation as a whole, as an onlooker sees it who is on no node.
@@ -129,20 +136,9 @@ class Pool:
         else:
             self.local.setdefault(content.nodes.node_name, {})[content.name] = content
 
-    def _inspect(self, kept: Iterable[Slice], everything: Sequence[Slice], features: Features) -> Judgement:
-        slices = tuple(sorted(kept, key=lambda item: item.name))
-        if duplicate := _duplicate(name for item in slices for name in item.names):
-            return Judgement(Verdict.INVALID, f"duplicate device name {duplicate}")
-        if not features.partitionable_devices:
-            return Judgement(Verdict.COMPLETE, slices=slices)
-        counters = self._counters(everything)
-        if isinstance(counters, CounterError):
-            return Judgement(Verdict.INVALID, str(counters))
-        return Judgement(Verdict.COMPLETE, slices=slices, counters=counters)
-
-    def _counters(self, everything: Sequence[Slice]) -> CounterLayout | CounterError | None:
+    def _counters(self, everything: Sequence[Slice], features: Features) -> _Counters:
         concerned = [item for item in everything if item.counted or item.counter_sets]
-        if not concerned:
+        if not concerned or not features.partitionable_devices:
             return None
         key = frozenset(item.serial for item in concerned)
         if (found := self._layouts.get(key)) is None:
@@ -157,10 +153,20 @@ class Pool:
         self.epoch = object()
         self._sorted = None
         self._layouts.clear()
+        self._of_generation.clear()
 
 
-def _known(slices: Sequence[Slice], features: Features) -> list[Slice]:
-    return [item for item in slices if features.compatibility_groups or not item.has_groups]
+def _known(slices: Sequence[Slice], features: Features) -> Sequence[Slice]:
+    return slices if features.compatibility_groups else [item for item in slices if not item.has_groups]
+
+
+def _inspect(kept: Iterable[Slice], counters: _Counters) -> Judgement:
+    slices = tuple(sorted(kept, key=lambda item: item.name))
+    if duplicate := _duplicate(name for item in slices for name in item.names):
+        return Judgement(Verdict.INVALID, f"duplicate device name {duplicate}")
+    if isinstance(counters, CounterError):
+        return Judgement(Verdict.INVALID, str(counters))
+    return Judgement(Verdict.COMPLETE, slices=slices, counters=counters)
 
 
 def _duplicate(names: Iterable[str]) -> str | None:
