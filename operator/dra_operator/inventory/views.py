@@ -169,14 +169,15 @@ class Views:
         pools, nodes = changes.pools, changes.nodes
         changes.pools, changes.nodes = {}, set()
         renumbered = self._renumber(nodes)
-        gone = [name for name in nodes if name not in self.index]
+        there = nodes & self.index.keys()
         added: dict[int, PoolView] = {}
         moved: set[str] = set()
-        for name in gone:
+        for name in nodes - there:
             self._forget_node(name)
-        for key, targets in self._work(pools, nodes - set(gone)).items():
+        for key, targets in self._work(pools, there).items():
             self._look_at(key, targets, moved, added)
-        changed_nodes = self._join(moved)
+        # A node that is new has a view even where it sees no pool.
+        changed_nodes = self._join(moved | there)
         if renumbered:
             self._count_nodes()
         if nodes:
@@ -320,7 +321,7 @@ class Views:
     def _join(self, moved: set[str]) -> int:
         """Give each of these nodes its node view; return the set of those that have another one than before."""
         changed = 0
-        for name in moved | (self.index.keys() - self._of_node.keys()):
+        for name in moved:
             seen = self._seen.get(name, {})
             views = sorted(
                 (view for view, _ in seen.values() if view is not None),
