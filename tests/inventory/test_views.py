@@ -1,13 +1,11 @@
 """What nodes see."""
 
-import sys
-from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
 
 from dra_operator.inventory import Features, Inventory, Verdict, Views, bits
+from opcodes import opcodes
 
 ZONE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
 BROKEN = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Like", "values": ["a"]}]}]}
@@ -184,25 +182,6 @@ def test_a_new_generation_on_one_node_is_noticed_on_others(two_nodes: Inventory,
 
     assert [view.verdict for view in views.of_node("node-1").pools] == [Verdict.INCOMPLETE]
     assert views.of_node("node-2").pools == ()
-
-
-def opcodes(action: Callable[[], object]) -> int:
-    """Return how many instructions of Python an action takes: the same on every machine."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        action()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 @pytest.mark.parametrize("use", [[], [{"counterSet": "s1", "counters": {"memory": {"value": "1Gi"}}}]])

@@ -75,6 +75,7 @@ class Availability:
     log: Log = field(default_factory=Log)
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
     _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
+    _nodes: dict[CounterLayout, tuple[int, int]] = field(default_factory=dict)
     _by_device: dict[PoolKey, ViewIndex] = field(default_factory=dict)
     _touched: Touched = field(init=False)
 
@@ -110,6 +111,7 @@ class Availability:
         return self._counters.get(layout)
 
     def _take_views(self, changes: ViewChanges) -> None:
+        self._nodes.clear()
         if changes.renumbered:
             self.log.restart()
             self.nonempty = 0
@@ -203,13 +205,22 @@ class Availability:
         """
         helped = 0
         for layout in self._layouts[pool]:
-            if device not in layout.draws:
-                continue
-            self._counters[layout].mark(device, used=used)
-            for view in self.views.of_pool[pool].values():
-                if view.counters is layout and (came_back or view.shareable or not layout.is_plain):
-                    helped |= view.nodes
+            if device in layout.draws:
+                self._counters[layout].mark(device, used=used)
+                every, sharing = self._reached(pool, layout)
+                helped |= every if came_back or not layout.is_plain else sharing
         return helped
+
+    def _reached(self, pool: PoolKey, layout: CounterLayout) -> tuple[int, int]:
+        """Return the nodes that see a pool with these counters, and those of them that see devices to share in it."""
+        if (found := self._nodes.get(layout)) is None:
+            every = sharing = 0
+            for view in self.views.of_pool[pool].values():
+                if view.counters is layout:
+                    every |= view.nodes
+                    sharing |= view.nodes if view.shareable else 0
+            found = self._nodes[layout] = (every, sharing)
+        return found
 
     def _count_free(self, nodes: int) -> None:
         """Find out anew which of these nodes have a free device."""
