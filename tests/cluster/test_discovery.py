@@ -54,6 +54,14 @@ async def test_unserved_kinds_are_absent(session, offer):
     assert await served(session, KINDS) == {"Node": Served(NODE, "v1")}
 
 
+async def test_an_answer_that_is_no_list_of_resources_is_no_answer(script, session):
+    """What something between answers in its place does not say that a kind is not served."""
+    script.default = ok({"status": "ok"})
+
+    with pytest.raises(ApiUnreachable, match="no list of resources"):
+        await served(session, KINDS)
+
+
 async def test_who_does_not_serve_the_core_is_no_api_server(script, session):
     """A 404 for the core is an error to wait out: nothing may be decided as if there were no Nodes and Pods."""
     script.default = status(404)

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from dra_operator.cluster.defects import Defect, DefectLogger
 
 from .mirror import GOOD, QUIET
-from .script import cut, event, lines, listed, status, thing
+from .script import cut, event, lines, listed, ok, status, thing
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,22 @@ from .script import cut, event, lines, listed, status, thing
         status(403, "no", "Forbidden"),
         status(404, "no such kind"),
         lambda _: web.Response(text="<html>not the API server</html>"),
-        lambda _: web.Response(text='{"items": [{}]}'),
+        listed({}),
+        lambda _: web.Response(text='{"status": "ok"}'),
+        lambda _: web.Response(text='{"kind": "Status", "metadata": {}, "status": "Success"}'),
     ],
-    ids=["cut", "500", "503", "429", "403", "404", "not JSON", "an item without metadata"],
+    ids=[
+        "cut",
+        "500",
+        "503",
+        "429",
+        "403",
+        "404",
+        "not JSON",
+        "an item without metadata",
+        "JSON of something else",
+        "no list",
+    ],
 )
 async def test_fault_of_the_list_is_outlived(script, mirror, fault):
     """Whatever a list meets, however often, it is made again with growing pauses until it succeeds."""
@@ -112,6 +125,16 @@ async def test_watches_that_never_say_anything_lead_to_a_list(script, mirror):
     await watching.until(lambda: watching.reflector.counters.lists == 2)
 
     assert watching.changes == ["+a", "+b", "-b"]
+
+
+async def test_an_answer_that_is_no_list_takes_nothing_away(script, mirror):
+    """What something between answers in the place of a list does not say that every object is gone."""
+    script.then(*GOOD, status(410), ok({"status": "ok"}), *GOOD, QUIET)
+    watching = mirror()
+
+    await watching.until(lambda: watching.reflector.counters.lists == 2)
+
+    assert watching.changes == ["+a", "+b"]
 
 
 @pytest.mark.parametrize(

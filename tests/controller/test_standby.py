@@ -177,4 +177,6 @@ async def test_what_is_no_list_is_trouble(standby, session, monkeypatch):
 
     await standby.look(session)
 
-    assert standby.texts() == ['API server: no list of objects, but {"hello": 1}']
+    assert standby.texts() == [
+        'API server: GET /api/v1/nodes: the answer is no list of objects, but {"hello": 1}'
+    ]

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_operator.api.kinds import Kind
-from dra_operator.cluster.session import ApiError, ApiSession
+from dra_operator.api.shortened import shown
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,4 +63,7 @@ async def _plurals(session: ApiSession, group: str, version: str) -> frozenset[s
         if error.status == 404 and group:
             return frozenset()
         raise
-    return frozenset(resource["name"] for resource in answer.get("resources") or ())
+    if "resources" not in answer:
+        # From something between; kinds that are served would count as not served, and be done without.
+        raise ApiUnreachable(f"GET {path}: the answer is no list of resources, but {shown(answer)}")
+    return frozenset(resource["name"] for resource in answer["resources"] or ())

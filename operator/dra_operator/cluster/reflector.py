@@ -26,6 +26,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
+from dra_operator.api.shortened import shown
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.discovery import Served
@@ -235,17 +236,16 @@ class Reflector:
         try:
             while True:
                 page = await self._session.request("GET", self.served.path(), params=params)
+                version, proceed = list_version(self.served.path(), page), page["metadata"].get("continue")
                 self._touch()
-                metadata = page.get("metadata") or {}
                 for item in page.get("items") or ():
                     present.add(_key(item))
-                    self._reconcile(item, str(metadata.get("resourceVersion") or ""))
+                    self._reconcile(item, version)
                 del page
                 await self._room()
-                if not metadata.get("continue"):
+                if not proceed:
                     break
-                params = {"limit": str(self._chunk), "continue": metadata["continue"]}
-            version = str(metadata.get("resourceVersion") or "")
+                params = {"limit": str(self._chunk), "continue": proceed}
             for key in [key for key in self._seen if key not in present and not self._outlives(key, version)]:
                 self._repair()
                 self._drop(key)
@@ -404,6 +404,14 @@ class Reflector:
         self._interrupted = True
         self.trouble = trouble
         await self._sleep(self._backoff.delay(self._failures, self._random, retry_after))
+
+
+def list_version(path: str, page: dict[str, Any]) -> str:
+    """Return the version of a list. Raises ApiUnreachable for what is none: it would read as if nothing were there."""
+    try:
+        return str(page["metadata"]["resourceVersion"])
+    except (KeyError, TypeError):
+        raise ApiUnreachable(f"GET {path}: the answer is no list of objects, but {shown(page)}") from None
 
 
 def _key(body: dict[str, Any]) -> Key:

@@ -9,11 +9,11 @@ there, with the old one still at work. Whether it may write shows only by writin
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from dra_operator.api.kinds import Kind
-from dra_operator.api.shortened import shown
 from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.reflector import list_version
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
 
@@ -71,18 +71,10 @@ async def _refusal(session: ApiSession, kind: Served) -> ApiError | None:
     try:
         page = await session.request("GET", kind.path(), params={"limit": "1"}, timeout=ANSWERS_SECONDS)
         # From here on, or the API server would send all that there is.
-        watch = {"watch": "1", "resourceVersion": _version(page), "timeoutSeconds": "1"}
+        watch = {"watch": "1", "resourceVersion": list_version(kind.path(), page), "timeoutSeconds": "1"}
         async with session.stream(kind.path(), params=watch, idle_timeout=ANSWERS_SECONDS):
             return None
     except ApiError as error:
         if error.is_missing_right:
             return error
         raise
-
-
-def _version(page: Any) -> str:
-    """Return the version of a list. Raises ApiUnreachable for what is none, as something between may answer."""
-    try:
-        return str(page["metadata"]["resourceVersion"])
-    except (KeyError, TypeError):
-        raise ApiUnreachable(f"no list of objects, but {shown(page)}") from None
