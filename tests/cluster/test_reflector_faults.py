@@ -221,6 +221,22 @@ async def test_event_resets_the_pause(script, mirror):
     assert watching.waits == [0.25, 0.5, 1.0, 0.25]
 
 
+async def test_a_watch_that_is_cut_after_a_while_is_opened_again_soon(script, mirror):
+    """Something between that cuts what is silent for half a minute makes no quiet kind be heard of ever later."""
+    away = status(503)
+
+    async def quiet(request):
+        watching.now += 35
+        return await lines(then="cut")(request)
+
+    script.then(*GOOD, away, away, away, quiet, quiet, QUIET)
+    watching = mirror()
+
+    await watching.until(lambda: len(watching.waits) == 5)
+
+    assert watching.waits == [0.25, 0.5, 1.0, 0.25, 0.25]
+
+
 async def test_retry_after_is_obeyed(script, mirror):
     """A server that asks to wait longer than we would is obeyed."""
     script.then(status(429, headers={"Retry-After": "17"}), *GOOD, QUIET)

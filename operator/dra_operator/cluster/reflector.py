@@ -289,9 +289,15 @@ class Reflector:
             # A quiet kind may have to say nothing for a minute; that it is heard is enough to be well.
             self._heard()
             self._fruitless += 1
-            async for line in lines:
-                if line.strip():
-                    self._event(line)
+            try:
+                async for line in lines:
+                    if line.strip():
+                        self._event(line)
+            finally:
+                if self._clock() - opened >= self._backoff.cap:
+                    # What is between cuts connections that are silent, which a quiet kind is for a minute. It has been
+                    # heard for longer than any pause.
+                    self._failures = 0
         if self._fruitless and self._clock() - opened < SHORT_SECONDS:
             raise _BadStream(f"watch {self.served.kind.plural}: ended at once and empty")
         self._well()
