@@ -17,9 +17,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import yaml
 from annotated_types import Ge, Le
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX = "DRA_OPERATOR_"
 CONFIG = "config"
@@ -50,10 +49,10 @@ def _host_and_port(value: str) -> str:
 HostAndPort = Annotated[str, AfterValidator(_host_and_port)]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """What can be set. Times are in seconds."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, env_ignore_empty=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     claims: Literal["standalone"] = Field(
         "standalone",
@@ -171,31 +170,6 @@ class Settings(BaseSettings):
         description="How long writes on their way may take to finish when the operator stops.",
     )
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - pydantic-settings passes it by name
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags, then the environment, then the file, which `load` hands over as the lowest source of all."""
-        return (init_settings, env_settings, _FileSource(cls))
-
-
-_file_values: dict[str, Any] = {}
-
-
-class _FileSource(PydanticBaseSettingsSource):
-    """The values of the configuration file, which `load` read, so that a bad file is reported as well."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
-        return _file_values.get(field_name), field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        return dict(_file_values)
-
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -215,26 +189,27 @@ def load(flags: Mapping[str, str], config: str | None = None) -> Loaded:
     if config == "":
         raise SettingsError(["flag --config: an empty path names no file"])
     path = config or os.environ.get(PREFIX + CONFIG.upper()) or ""
-    text = _read_file(path) if path else ""
-    values = _values(path, text)
-    problems = _repeated(path, text)
+    fields, problems = _read_file(path) if path else ({}, [])
     problems += [
         _unknown(name, value, f"field of {path}")
-        for name, value in values.items()
+        for name, value in fields.items()
         if name not in Settings.model_fields
     ]
     problems += _unknown_variables()
-    origins = _origins(flags, values, path)
-    known = {name: value for name, value in values.items() if name in Settings.model_fields}
-    _file_values.clear()
-    _file_values.update(known)
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for name in Settings.model_fields:
+        if name in flags:
+            values[name], origins[name] = flags[name], f"flag {flag(name)}"
+        elif text := os.environ.get(variable(name)):
+            values[name], origins[name] = text, f"variable {variable(name)}"
+        elif name in fields:
+            values[name], origins[name] = fields[name], f"field of {path}"
     try:
-        settings = Settings(**flags)  # type: ignore[arg-type] # text, which pydantic turns into the field's type
+        settings = Settings(**values)
     except ValidationError as error:
         problems += [_refused(detail["loc"], detail["input"], origins) for detail in error.errors()]
         raise SettingsError(problems) from None
-    finally:
-        _file_values.clear()
     if problems:
         raise SettingsError(problems)
     return Loaded(settings, origins)
@@ -293,36 +268,33 @@ def _default(field: FieldInfo) -> str:
     return f"`{field.default}`" if field.default != "" else "empty"
 
 
-def _read_file(path: str) -> str:
+def _read_file(path: str) -> tuple[dict[str, Any], list[str]]:
+    """Return what a configuration file sets, and a line for each name that it has more than once."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        loader = yaml.SafeLoader(Path(path).read_text(encoding="utf-8"))
+        root = loader.get_single_node()
+        content = loader.construct_document(root) if root is not None else None
     except OSError as error:
         raise SettingsError([f"configuration file {path}: {error.strerror or error}"]) from None
     except UnicodeDecodeError as error:
         raise SettingsError([f"configuration file {path}: byte {error.start} is not UTF-8"]) from None
-
-
-def _values(path: str, text: str) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise SettingsError(
             [f"configuration file {path}: not YAML: {str(error).replace(chr(10), ' ')}"]
         ) from None
     if content is None:
-        return {}
+        return {}, []
     if not isinstance(content, dict):
         raise SettingsError(
             [f"configuration file {path}: not a map of settings, such as `claims: standalone`"]
         )
-    return {str(name): value for name, value in content.items()}
+    return {str(name): value for name, value in content.items()}, _repeated(path, root)
 
 
-def _repeated(path: str, text: str) -> list[str]:
+def _repeated(path: str, root: Any) -> list[str]:
     """Return a line for each setting that is there more than once: of these the reader takes the last in silence."""
     lines: dict[str, list[int]] = {}
-    content = yaml.compose(text, yaml.SafeLoader)
-    for key, _ in content.value if isinstance(content, yaml.MappingNode) else ():
+    for key, _ in root.value:
         lines.setdefault(str(key.value), []).append(key.start_mark.line + 1)
     return [
         f'setting "{name}" (field of {path}): given more than once, in the lines '
@@ -353,15 +325,3 @@ def _refused(location: tuple[int | str, ...], value: object, origins: Mapping[st
     name = str(location[0])
     why = _RESERVED.get((name, str(value)), "not allowed")
     return f'setting "{name}" ({origins.get(name, "default")}): "{value}" is {why}; allowed: {allowed(name)}'
-
-
-def _origins(flags: Mapping[str, str], values: Mapping[str, Any], path: str) -> dict[str, str]:
-    origins = {}
-    for name in Settings.model_fields:
-        if name in flags:
-            origins[name] = f"flag {flag(name)}"
-        elif os.environ.get(variable(name)):
-            origins[name] = f"variable {variable(name)}"
-        elif name in values:
-            origins[name] = f"field of {path}"
-    return origins
