@@ -99,6 +99,46 @@ async def test_refusal_names_verb_and_resource(script, session):
     assert (refused.value.verb, refused.value.resource) == ("patch", "resourceclaims/status")
 
 
+async def test_each_request_is_told_with_its_status(script):
+    """Refused, repeated with new credentials, without an answer: each request is told once, in RBAC's words."""
+    told = []
+    script.then(ok({}), status(429), status(401), ok({}), lines(then="cut"))
+    script.default = cut
+    access = Access(lambda: credentials(script.url))
+    async with ApiSession(access, answered=lambda *request: told.append(request[:3])) as session:
+        await session.request("PATCH", f"{CLAIM}/status", body={})
+        with pytest.raises(ApiError):
+            await session.request("POST", "/api/v1/namespaces/ns/events", body={})
+        await session.request("GET", CLAIM)
+        async with session.stream("/api/v1/pods", params={"watch": "1"}, idle_timeout=1):
+            pass
+        with pytest.raises(ApiUnreachable):
+            await session.request("PATCH", CLAIM, body={})
+
+    assert told == [
+        ("patch", "resourceclaims/status", "200"),
+        ("create", "events", "429"),
+        ("get", "resourceclaims", "401"),
+        ("get", "resourceclaims", "200"),
+        ("watch", "pods", "200"),
+        ("patch", "resourceclaims", "none"),
+    ]
+
+
+async def test_a_request_without_an_answer_in_time_is_told(script):
+    """How long it was waited for is told with it, as of one that was answered."""
+    told = []
+    script.default = lambda _: asyncio.sleep(5)
+    access = Access(lambda: credentials(script.url))
+    async with ApiSession(access, answered=lambda *request: told.append(request)) as session:
+        with pytest.raises(ApiUnreachable):
+            await session.request("GET", CLAIM, timeout=0.05)
+
+    ((*request, seconds),) = told
+    assert request == ["get", "resourceclaims", "none"]
+    assert 0.04 < seconds < 2
+
+
 async def test_refusal_that_is_no_status_is_quoted(script, session):
     """A refusal by something that is no API server, e.g. a proxy, is quoted."""
     script.then(lambda _: web.Response(status=502, text="<h1>bad gateway</h1>"))

@@ -10,9 +10,10 @@ that can go wrong on a network becomes `ApiUnreachable`, which says only that th
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import aiohttp
 import orjson
@@ -28,6 +29,12 @@ USER_AGENT = f"dra-operator/{__version__}"
 CONNECT_SECONDS = 10.0
 RENEWAL_SECONDS = 15.0
 """How long a request waits for credentials to be read again before it goes out with the old ones."""
+
+NO_ANSWER = "none"
+"""Stands for the status of an answer where none came."""
+
+Answered: TypeAlias = Callable[[str, str, str, float], None]
+"""Is told of each request: verb and resource in RBAC's words, the status of the answer, seconds until it began."""
 
 _AUTHORIZER = re.compile(r'User "[^"]*" cannot ')
 _NO_HEADERS: Mapping[str, str] = {}
@@ -82,6 +89,10 @@ class ApiSilent(ApiUnreachable):
     """A stream that was accepted said nothing for too long: it is dead, or there was nothing to say."""
 
 
+def _nobody(_verb: str, _resource: str, _status: str, _seconds: float) -> None:
+    """Be told of a request, and do nothing about it."""
+
+
 class ApiSession:
     """Requests to one API server. Create it inside a running event loop and close it, or use `async with`."""
 
@@ -91,8 +102,10 @@ class ApiSession:
         user_agent: str = USER_AGENT,
         *,
         renewal_timeout: float = RENEWAL_SECONDS,
+        answered: Answered = _nobody,
     ) -> None:
         self.access = access
+        self._answered = answered
         self._renewal = asyncio.Lock()
         self._renewals = 0
         self._renewal_timeout = renewal_timeout
@@ -172,23 +185,31 @@ class ApiSession:
         if self.access.due():
             await self._renew(self._renewals)
         renewals = self._renewals
+        verb, resource = describe(method, path, params or {})
         for attempt in (1, 2):
-            async with self._http.request(
-                method,
-                f"{self.access.server}{path}",
-                params=params,
-                data=data,
-                headers={**headers, **self.access.headers()},
-                timeout=limits,
-                allow_redirects=False,
-                server_hostname=self.access.server_name,
-                proxy=self.access.proxy,
-            ) as response:
-                if response.status < 300:
-                    yield response
-                    return
-                if response.status != 401 or attempt == 2:
-                    raise _refusal(method, path, params, response, await response.read())
+            status, begun = NO_ANSWER, time.monotonic()
+            try:
+                async with self._http.request(
+                    method,
+                    f"{self.access.server}{path}",
+                    params=params,
+                    data=data,
+                    headers={**headers, **self.access.headers()},
+                    timeout=limits,
+                    allow_redirects=False,
+                    server_hostname=self.access.server_name,
+                    proxy=self.access.proxy,
+                ) as response:
+                    status = str(response.status)
+                    self._answered(verb, resource, status, time.monotonic() - begun)
+                    if response.status < 300:
+                        yield response
+                        return
+                    if response.status != 401 or attempt == 2:
+                        raise _refusal(verb, resource, response, await response.read())
+            finally:
+                if status == NO_ANSWER:
+                    self._answered(verb, resource, status, time.monotonic() - begun)
             await self._renew(renewals)
 
     async def _renew(self, renewals: int) -> None:
@@ -268,20 +289,13 @@ def _decode(method: str, path: str, content: bytes) -> dict[str, Any]:
     return answer
 
 
-def _refusal(
-    method: str,
-    path: str,
-    params: Mapping[str, str] | None,
-    response: aiohttp.ClientResponse,
-    content: bytes,
-) -> ApiError:
+def _refusal(verb: str, resource: str, response: aiohttp.ClientResponse, content: bytes) -> ApiError:
     try:
         status = orjson.loads(content)
     except orjson.JSONDecodeError:
         status = None
     if not isinstance(status, dict):
         status = {"message": content[:500].decode(errors="replace").strip()}
-    verb, resource = describe(method, path, params or {})
     details = status.get("details")
     details = details if isinstance(details, dict) else {}
     return ApiError(

@@ -53,6 +53,18 @@ class Metrics:
         self.queue_depth = self._gauge("queue_depth", "Changes that wait for the next pass.")
         self.writes = self._counter("writes", "Writes, by kind and outcome.", "kind", "outcome")
         self.writes_in_flight = self._gauge("writes_in_flight", "Claims with a write on its way.")
+        self.requests = self._counter(
+            "requests",
+            "Requests to the API server, by verb, resource and status of the answer, none if none came.",
+            "verb",
+            "resource",
+            "status",
+        )
+        self.request_seconds = self._histogram(
+            "request_seconds",
+            "Time until the answer of the API server began, or was given up, by verb.",
+            "verb",
+        )
         self.object_errors = self._counter(
             "object_errors", "Objects that could not be understood, by kind.", "kind"
         )
@@ -71,6 +83,11 @@ class Metrics:
         self.ready = self._gauge("ready", "1 if the operator is ready, else 0.")
         self.leading = self._gauge("leading", "1 while this operator is the one that decides, else 0.")
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
+
+    def count_request(self, verb: str, resource: str, status: str, seconds: float) -> None:
+        """Count a request to the API server."""
+        self.requests.labels(verb, resource, status).inc()
+        self.request_seconds.labels(verb).observe(seconds)
 
     def count_reflectors(self, counters: Callable[[], Mapping[str, Counters]]) -> None:
         """Tell what reflectors count, by kind; `counters` is asked at each scrape."""

@@ -156,7 +156,7 @@ class Runtime:
 
     async def start(self) -> None:
         """Start everything else and wait for nothing."""
-        self._session = ApiSession(self._access)
+        self._session = ApiSession(self._access, answered=self.metrics.count_request)
         self._recorder = EventRecorder(
             self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
         )
