@@ -2,6 +2,7 @@
 
 import pytest
 from passbench import FITS, KEY, notices, writes
+from structlog.testing import capture_logs
 
 from cluster import FINALIZER, claim
 from dra_operator.cluster.reflector import Delta
@@ -128,6 +129,24 @@ def test_a_fence_says_nothing_of_the_right_to_allocate(bench, write):
 def denied(resource):
     """Return the refusal of a patch."""
     return ApiError(403, "Forbidden", "no", verb="patch", resource=resource)
+
+
+def test_a_missing_right_is_logged_once(bench, write, clock):
+    """Not again for each claim and each attempt, until it was there in between."""
+    with capture_logs() as logs:
+        bench.run(Forbidden(write, denied("resourceclaims/status")))
+        clock.now += 11
+        (again,) = writes(bench.run())
+        bench.run(Forbidden(again, denied("resourceclaims/status")))
+        bench.passes.desk.rights.grant(again)
+        clock.now += 11
+        (once_more,) = writes(bench.run())
+        bench.run(Forbidden(once_more, denied("resourceclaims/status")))
+
+    lines = [line for line in logs if line["event"] == "forbidden"]
+    assert [(line["verb"], line["resource"], line["why"]) for line in lines] == [
+        ("patch", "resourceclaims/status", "no")
+    ] * 2
 
 
 def test_one_that_may_not_bind_devices_may_write_the_status(bench, write, clock):

@@ -157,13 +157,13 @@ class Landing:
         desk = self._desk
         self._put_off(key, write, *FORBIDDEN)
         why = messages.forbidden(error.verb, error.resource, error.message)
-        desk.rights.deny(error.verb, error.resource, key, why)
+        if desk.rights.deny(error.verb, error.resource, key, why):
+            log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
         notice = Notice(
             Subject("ResourceClaim", *key, write.uid), "Warning", messages.EVENT_FORBIDDEN, one_line(why)
         )
         sameness = (error.verb, error.resource)
         desk.say(desk.reports.state((messages.EVENT_FORBIDDEN, key), notice, sameness, desk.clock()))
-        log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, claim=text(key))
 
     def _refused(self, key: Key, write: Write, message: str) -> None:
         """Put a claim off whose write the API server refuses, also when asked twice."""

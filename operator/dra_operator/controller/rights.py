@@ -22,16 +22,19 @@ class MissingRights:
         self._texts: dict[tuple[str, str], str] = {}
         self._claims: dict[tuple[str, str], set[Key]] = {}
 
-    def deny(self, verb: str, resource: str, key: Key, text: str) -> None:
+    def deny(self, verb: str, resource: str, key: Key, text: str) -> bool:
         """Note that a claim could not be written, e.g. for want of `patch` on `resourceclaims/status`.
 
-        Whether it may bind devices is asked of one who may write the status: validation comes after the authorizer.
+        Return whether that is news of the right, and not only of one more claim. Whether it may bind devices is asked
+        of one who may write the status: validation comes after the authorizer.
         Source: k8s.io/kubernetes/pkg/registry/resource/resourceclaim, since 1.36.
         """
         if (verb, resource) == _TO_BIND:
             self._drop(_FOR_STATUS)
+        is_news = (verb, resource) not in self._texts
         self._texts[verb, resource] = text
         self._claims.setdefault((verb, resource), set()).add(key)
+        return is_news
 
     def grant(self, write: Write) -> None:
         """Note that a write succeeded, so every right that it needs is there."""
