@@ -12,6 +12,7 @@ import kopf
 import pytest
 
 from cluster import CLASS, Cluster, access_to, claim, node, resource_slice
+from dra_operator.controller.leading import GIVE_UP_SECONDS
 from dra_operator.controller.runtime import Runtime
 from dra_operator.controller.settings import Settings
 from dra_operator.controller.shell import EndlessBackoff, LoginPace, serve, tune
@@ -265,10 +266,18 @@ async def test_kopf_answers_its_own_probe(apart, shell, unused_port):
 async def test_kopf_is_a_shell_only():
     """No peering, no scanning, no Events of its own, and back-offs that never end."""
     settings, backoff = kopf.OperatorSettings(), EndlessBackoff()
-    tune(settings, backoff)
+    tune(settings, backoff, drain=10)
 
     assert settings.peering.standalone
     assert settings.scanning.disabled
     assert not settings.posting.enabled
     assert settings.networking.error_backoffs is backoff
     assert list(itertools.islice(backoff, 8)) == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_kopf_kills_nobody_who_may_still_be_writing():
+    """Pass and writes may take `drain_seconds` each, and the Lease its time, before Kopf kills its own process."""
+    settings = kopf.OperatorSettings()
+    tune(settings, EndlessBackoff(), drain=300)
+
+    assert settings.process.ultimate_exiting_timeout > 2 * 300 + GIVE_UP_SECONDS

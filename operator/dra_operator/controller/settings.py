@@ -167,7 +167,8 @@ class Settings(BaseModel):
         10,
         ge=0,
         le=300,
-        description="How long writes on their way may take to finish when the operator stops.",
+        description="How long writes on their way may take to finish when the operator stops, and the pass before "
+        "them. In a pod, `terminationGracePeriodSeconds` must be twice as long and ten more.",
     )
 
 

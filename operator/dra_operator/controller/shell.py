@@ -126,8 +126,8 @@ def session_for(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
     )
 
 
-def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff) -> None:
-    """Set Kopf up as a shell only. Source: docs/kopf.md, 1.7."""
+def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff, drain: float) -> None:
+    """Set Kopf up as a shell only. `drain` is the setting `drain_seconds`. Source: docs/kopf.md, 1.7."""
     settings.peering.standalone = True
     settings.posting.enabled = False
     settings.scanning.disabled = True
@@ -135,7 +135,8 @@ def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff) -> None:
     settings.networking.request_timeout = 60
     settings.networking.connect_timeout = 10
     settings.watching.server_timeout = 300
-    settings.process.ultimate_exiting_timeout = 60
+    # After a signal Kopf kills its own process then, however much is still to be written.
+    settings.process.ultimate_exiting_timeout = 60 + 2 * drain
     settings.execution.default_backoff = 10
 
 
@@ -156,8 +157,7 @@ def build_registry(
     pace = LoginPace()
 
     @kopf.on.startup(registry=registry, id="runtime")
-    async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
-        tune(settings, backoff)
+    async def start(**_: Any) -> None:
         await runtime.start()
         started(runtime)
 
@@ -226,7 +226,7 @@ async def serve(
         await runtime.close()
         return 1
     kopf_settings, backoff = kopf.OperatorSettings(), EndlessBackoff()
-    tune(kopf_settings, backoff)
+    tune(kopf_settings, backoff, settings.drain_seconds)
     # A task of Kopf's waits for the stop flag. After a signal nobody else raises it, and Kopf waits five
     # seconds for the end of that task.
     registry = build_registry(runtime, access, backoff=backoff, started=started, stopped=stop.set)
