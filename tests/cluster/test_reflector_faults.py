@@ -119,12 +119,26 @@ async def test_silent_stream_is_given_up(script, mirror):
 
 async def test_watches_that_never_say_anything_lead_to_a_list(script, mirror):
     """Where watches are accepted and stay silent, not even a bookmark, the version itself is suspect."""
-    script.then(*GOOD, *[lines(then="stall")] * 3, listed(thing("a", 1), version="50"), QUIET)
+    older = listed(thing("a", 1), version="50")
+    script.then(*GOOD, *[lines(then="stall")] * 3, older, status(503), older, QUIET)
     watching = mirror(idle_timeout=0.02)
 
     await watching.until(lambda: watching.reflector.counters.lists == 2)
 
     assert watching.changes == ["+a", "+b", "-b"]
+
+
+async def test_watches_of_what_nobody_changes_lead_to_no_list(script, mirror):
+    """That the version is none of the future is told by one object; it is asked again after as many silent watches."""
+    silent, one = [lines(then="stall")] * 3, listed(thing("a", 1), version="100")
+    script.then(*GOOD, *silent, one, *silent, one, QUIET)
+    watching = mirror(idle_timeout=0.02)
+
+    await watching.until(lambda: watching.reflector.last_contact is not None and not script.answers)
+
+    assert [asked.query["limit"] for asked in script.asked if "limit" in asked.query] == ["500", "1", "1"]
+    assert watching.reflector.counters.lists == 1
+    assert watching.changes == ["+a", "+b"]
 
 
 async def test_an_answer_that_is_no_list_takes_nothing_away(script, mirror):

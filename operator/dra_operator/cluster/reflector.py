@@ -41,9 +41,8 @@ WATCH_SECONDS: Final = 300
 """About how long one watch lasts before the server ends it, so that connections move on to new API
 servers."""
 FRUITLESS_WATCHES: Final = 3
-"""After so many watches in a row that were accepted and brought nothing, not even a bookmark, a list is made:
-the resourceVersion may lie in the future of an etcd that was restored, where a watch is silent and not
-refused."""
+"""After so many watches in a row that were accepted and brought nothing, not even a bookmark, the version is asked for:
+the one to resume from may lie in the future of an etcd that was restored, where a watch is silent and not refused."""
 SHORT_SECONDS: Final = 1.0
 """A watch that ends sooner, and empty, is a fault: without a pause it would be opened again in a hot loop."""
 TOMBSTONES: Final = 8192
@@ -170,7 +169,9 @@ class Reflector:
         """List and watch until cancelled."""
         while True:
             try:
-                if self._resume is None or self._fruitless >= FRUITLESS_WATCHES:
+                if self._resume and self._fruitless >= FRUITLESS_WATCHES and await self._is_ahead():
+                    self._resume = None
+                if self._resume is None:
                     await self._list()
                 await self._watch(self._resume or "")
             except _Expired as error:
@@ -198,6 +199,14 @@ class Reflector:
                 # the log.
                 self._defect_logger.exception(Defect.REFLECTOR, kind=self.served.kind.kind)
                 await self._pause(f"{type(error).__name__}: {error}", None)
+
+    async def _is_ahead(self) -> bool:
+        """Return whether the version to resume from is one of the future. A list of one object tells."""
+        page = await self._session.request("GET", self.served.path(), params={"limit": "1"})
+        now, resume = _integer(list_version(self.served.path(), page)), _integer(self._resume or "")
+        self._touch()
+        self._fruitless = 0
+        return now is None or resume is None or now < resume
 
     def _begin_anew(self) -> None:
         """Have the next attempt make a list, since the version to resume from is too old.
