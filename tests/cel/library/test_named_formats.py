@@ -45,7 +45,10 @@ def test_a_text_of_the_format_has_no_problems(name, text):
         ("date", "2020-01-01T00:00:00Z", ["invalid date"]),
         ("datetime", "2020-01-01", ["invalid datetime"]),
         ("uri", "x", ['parse "x": invalid URI for request']),
-        ("dns1123Label", "a" * 64, ["must be no more than 63 bytes"]),
+        ("dns1123Label", "a" * 64, ["must be no more than 63 characters"]),
+        ("dns1123Subdomain", "a" * 254, ["must be no more than 253 characters"]),
+        ("labelValue", "a" * 64, ["must be no more than 63 bytes"]),
+        ("qualifiedName", "a" * 254 + "/a", ["prefix part must be no more than 253 bytes"]),
         ("qualifiedName", "/a", ["prefix part must be non-empty"]),
     ],
 )

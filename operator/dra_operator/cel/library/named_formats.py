@@ -66,7 +66,10 @@ class Format(Opaque):
 
 
 class _Rule:
-    """A longest length and a pattern; the patterns match from each place in one way, so they backtrack little."""
+    """A longest length and a pattern; the patterns match from each place in one way, so they backtrack little.
+
+    Lengths are in bytes; upstream's older rules say characters.
+    """
 
     __slots__ = ("_examples", "_longest", "_pattern", "_source", "_unit", "_words")
 
@@ -94,8 +97,9 @@ class _Rule:
         return f"{self._words} (e.g. {examples}regex used for validation is '{self._source}')"
 
 
-_plain_label = _Rule(_LABEL, 63, _LABEL_WORDS, "my-name", "123-abc")
-_subdomain = _Rule(_SUBDOMAIN, 253, _SUBDOMAIN_WORDS, "example.com")
+_plain_label = _Rule(_LABEL, 63, _LABEL_WORDS, "my-name", "123-abc", unit="characters")
+_subdomain = _Rule(_SUBDOMAIN, 253, _SUBDOMAIN_WORDS, "example.com", unit="characters")
+_prefix = _Rule(_SUBDOMAIN, 253, _SUBDOMAIN_WORDS, "example.com")
 _label_1035 = _Rule(_LABEL_1035, 63, _LABEL_1035_WORDS, "my-name", "abc-123", unit="characters")
 _value = _Rule(_VALUE, 63, _VALUE_WORDS, "MyValue", "my_value", "12345")
 _name = _Rule(_NAME, 63, _NAME_WORDS, "MyName", "my.name", "123-abc")
@@ -119,7 +123,7 @@ def _qualified_name(text: str) -> tuple[str, ...]:
     problems: list[str] = []
     if slash:
         problems += ["prefix part must be non-empty"] if not prefix else []
-        problems += [f"prefix part {problem}" for problem in _subdomain(prefix)] if prefix else []
+        problems += [f"prefix part {problem}" for problem in _prefix(prefix)] if prefix else []
     if not name:
         problems.append("name part must be non-empty")
     problems += [f"name part {problem}" for problem in _name(name)]
