@@ -43,6 +43,9 @@ def function(check):
         "device.attributes['dra.example.com'].?model.orValue('') == 'h100'",
         "device.attributes[?'no.such'][?'model'].orValue('none') == 'none'",
         "device.attributes['dra.example.com'].model.matches('^h1')",
+        "device.attributes['dra.example.com'].model.startsWith('h1')",
+        "device.attributes['dra.example.com'].model.upperAscii().endsWith('00')",
+        "'the h100'.contains(device.attributes['dra.example.com'].model)",
         "cel.bind(dra, device.attributes['dra.example.com'], dra.healthy && dra.index == 3)",
         "device.attributes['no.such'] == {}",
         "['a', 'b', 'c'].all(part, part in device.attributes['dra.example.com'].links || part == 'c')",
@@ -67,6 +70,13 @@ def test_what_fails_is_handed_on(function, device, text):
     """The code does not say what an error is, nor whether it is absorbed."""
     with pytest.raises(_HandedError):
         function(text)(device)
+
+
+@pytest.mark.parametrize("call", ["contains('3')", "startsWith('3')", "matches('3')", "substring(0) == '3'"])
+def test_what_is_no_text_has_no_functions_of_texts(function, device, call):
+    """A look at the value tells so, where the attribute may be of any type."""
+    with pytest.raises(_HandedError):
+        function(f"device.attributes['dra.example.com'].index.{call}")(device)
 
 
 def test_one_is_not_true(function, device):

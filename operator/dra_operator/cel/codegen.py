@@ -12,7 +12,7 @@ The code is built as `ast` nodes. Names in it are chosen here; what a user wrote
 # ruff: noqa: SLF001 - the table at the end is that of the class above it
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -244,8 +244,36 @@ class _Generator:
 
     def _call(self, step: Invoke) -> ast.expr:
         """Return the call of the function that implements CEL's."""
-        callee = step.function.callee(map(self.type_of, step.arguments))
-        return call_of(self.constant(callee), *map(self.expression, step.arguments))
+        function, arguments = step.function, step.arguments
+        callee = function.callee(map(self.type_of, arguments))
+        if callee is not function.direct and function.direct is not None:
+            guarded = self._guarded(step, function.direct, arguments)
+            if guarded is not None:
+                return guarded
+        return call_of(self.constant(callee), *map(self.expression, arguments))
+
+    def _guarded(self, step: Invoke, direct: Callable[..., Any], given: Sequence[Step]) -> ast.expr | None:
+        """Return a call of `direct` behind a look at the only argument that is no constant; None if one is not enough.
+
+        What a device publishes has no type that is certain, and to look at it is faster than to choose an overload.
+        """
+        function = step.function
+        others = [part for part in step.arguments if not isinstance(part, Const)]
+        if self.nested or len(others) != 1:
+            return None
+        wanted = function.arguments[step.arguments.index(others[0])]
+        kinds = [wanted if part is others[0] else self.type_of(part) for part in step.arguments]
+        if wanted not in _PLAIN or function.callee(kinds) is not function.direct:
+            return None
+        value, again = self._twice(others[0])
+        calls = [
+            call_of(
+                self.constant(callee),
+                *[again if part is others[0] else self.expression(part) for part in parts],
+            )
+            for callee, parts in ((direct, given), (function.call, step.arguments))
+        ]
+        return trees.IfExp(is_a(_PLAIN[wanted].__name__, value), *calls)
 
     def _comparison(self, step: Invoke) -> ast.expr:
         operator = COMPARISONS[step.function.name]
@@ -310,12 +338,16 @@ class _Generator:
     def _search(self, step: Invoke) -> ast.expr | None:
         """Return the search of a text with a pattern that is known and small."""
         text, regex = step.arguments
-        if not step.known_pattern or self.type_of(text) != STRING:
+        if not step.known_pattern:
             return None
         assert isinstance(regex, Const)
         known = pattern(regex.value)
         # Others can be large, and code is kept longer than they are.
-        return call_of(self.constant(known.matches), self.expression(text)) if known.is_plain else None
+        if not known.is_plain:
+            return None
+        if self.type_of(text) == STRING:
+            return call_of(self.constant(known.matches), self.expression(text))
+        return self._guarded(step, known.matches, (text,))
 
     def _addition(self, step: Invoke) -> ast.expr | None:
         return call("added", *map(self.expression, step.arguments)) if self.nested else None
