@@ -17,12 +17,21 @@ DRIVER = "gpu.example.com"
             f'device.attributes["{DRIVER}"].index > device.attributes["{DRIVER}"].model',
             'index is int 1 and model is string "x"',
         ),
+        (
+            f'device.attributes["{DRIVER}"].version >= "2.0"',
+            'version is version 2.1.0; compare a version by .compareTo(semver("1.2.3"))',
+        ),
+        (
+            f'device.attributes["{DRIVER}"].version.compareTo(semver("2.0.0")) > device.attributes["{DRIVER}"].model',
+            'model is string "x" and version is version 2.1.0',
+        ),
     ],
 )
 def test_types_that_do_not_fit_are_told(scene: Any, ask: Any, expression: str, types: str) -> None:
     """CEL only says that there is no such overload."""
     scene.nodes("n1")
-    scene.slice("s", {"name": "a", "attributes": {"model": {"string": "x"}, "index": {"int": 1}}})
+    attributes = {"model": {"string": "x"}, "index": {"int": 1}, "version": {"version": "2.1.0"}}
+    scene.slice("s", {"name": "a", "attributes": attributes})
     found = scene.explain(scene.claim(ask("r", 1, expression)))
 
     assert found.reason is Reason.SELECTOR_FAILED

@@ -89,14 +89,38 @@ def test_the_attribute_that_was_meant_is_named(device):
     [
         ("attributes['other.example.com'].model", 'attributes["dra.example.com"].model'),
         ("capacity['dra.example.com'].model", 'attributes["dra.example.com"].model'),
+        ("attributes['dra.example.com'].Model", 'attributes["dra.example.com"].model'),
     ],
-    ids=["under another domain", "in the other table"],
+    ids=["under another domain", "in the other table", "in other letters"],
 )
 def test_a_name_that_stands_elsewhere_is_shown_where_it_stands(device, path, there):
-    """The name may be right where its domain or its table is wrong."""
+    """The name may be right where its domain, its table or its large letters are wrong: a guard would mend nothing."""
     text = f"device.{path} == device.{path}"
 
-    assert describe(text, error_of(text, device), device).endswith(f"; this device has {there}; {ADVICE}")
+    assert describe(text, error_of(text, device), device).endswith(f"; this device has {there}")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "device.capacity['dra.example.com'].memory.isLessThan(quantity('40GB'))",
+            'quantity(\'40GB\') is no quantity; write one as quantity("10G") or quantity("10Gi")',
+        ),
+        (
+            'semver("1.0.0") == device.attributes["dra.example.com"].version || semver("v9").major() > 1',
+            (
+                'semver("v9") is no version (No Major.Minor.Patch elements found); '
+                'write one as semver("1.2.3"), or as semver("1.2", true)'
+            ),
+        ),
+        ("semver(device.driver).major() > 1", "Invalid character"),
+    ],
+    ids=["a quantity", "a version", "a text that is not written there"],
+)
+def test_a_text_that_is_no_quantity_or_version_is_named(device, text, told):
+    """With how to write one; the error has a pattern, or only what is missing."""
+    assert describe(text, error_of(text, device), device).startswith(told)
 
 
 def test_without_a_close_name_those_there_are_named(device):

@@ -30,6 +30,21 @@ Q = "device.capacity['d'].memory"
             f"{Q} >= {Q}",
             ">= cannot be applied to Quantity and Quantity; compare quantities by a.compareTo(b) >= 0",
         ),
+        (
+            "device.attributes['d.example'].v >= semver('1.2.3')",
+            ">= cannot be applied to dyn and Semver; compare versions by a.compareTo(b) >= 0",
+        ),
+        (
+            "device.attributes['d.example/model'] == 'x'",
+            '== cannot be applied to map(string, dyn) and string; write device.attributes["d.example"].model',
+        ),
+        (
+            "device.capacity['d.example/memory'].isGreaterThan(quantity('1'))",
+            (
+                "isGreaterThan() of map(string, kubernetes.Quantity) does not take Quantity; "
+                'write device.capacity["d.example"].memory'
+            ),
+        ),
         (f"{Q} == '1'", '== cannot be applied to Quantity and string; write a quantity as quantity("10Gi")'),
         (
             f"{Q}.isGreaterThan('1')",

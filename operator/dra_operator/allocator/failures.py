@@ -67,6 +67,8 @@ def failing(answers: SelectorAnswers, number: int, content: Slice, index: int) -
         # Which operator or function has it is not known any more; what it was given is.
         types = types_of(answers.program.reads, content, index)
         text += f"; here {types}" if types else ""
+        if "is version " in types and "semver(" not in answers.expression:
+            text += '; compare a version by .compareTo(semver("1.2.3"))'
     return (
         f"selector #{number} fails on device {content.driver}/{content.pool}/{content.names[index]}: {text}"
     )

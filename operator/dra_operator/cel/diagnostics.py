@@ -5,6 +5,7 @@ key the name that was probably meant and the way to say that an attribute may be
 Source: k8s.io/dynamic-resource-allocation `cel/errors.go` for the advice.
 """
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -13,6 +14,8 @@ from typing import Final
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.environment import STORED_137, Environment
 from dra_operator.cel.errors import CelError
+from dra_operator.cel.library.quantities import parse_quantity
+from dra_operator.cel.library.semvers import parse_semver
 from dra_operator.cel.wording import around, compile_text
 
 _MISSING: Final = "no such key: "
@@ -20,6 +23,7 @@ _MOST_NAMES: Final = 8
 _CUT: Final = "..."
 WIDTH: Final = 100
 """The columns that a line is shown in where no terminal says how many it has."""
+_WRITTEN: Final = re.compile(r"\b(quantity|semver)\(\s*(?:\"([^\"\\]*)\"|'([^'\\]*)')\s*\)")
 ADVICE: Final = "guard what not every device has by has(), or by .? and orValue()"
 
 
@@ -100,7 +104,8 @@ def describe(
         text = f"does not compile{_place(expression, error)}: {compile_text(error, expression, environment)}"
     else:
         hint = _dotted_domain(expression, error.message, device) or _key_advice(error.message, device)
-        text = f"{error.message}; {hint}" if hint else error.message
+        told = _mistaken_text(expression, error.message) or error.message
+        text = f"{told}; {hint}" if hint else told
     return " ".join(text.split())
 
 
@@ -109,6 +114,21 @@ def _place(expression: str, error: CelError) -> str:
         return ""
     at = place_of(expression, error.position)
     return f" at column {at.column}" if "\n" not in expression else f" at line {at.row}, column {at.column}"
+
+
+def _mistaken_text(expression: str, message: str) -> str:
+    """Return what is wrong with a text in the expression that is no quantity or no version, if that is the error."""
+    for match in _WRITTEN.finditer(expression):
+        kind, text = match[1], match[2] or match[3] or ""
+        try:
+            parse_quantity(text) if kind == "quantity" else parse_semver(text)
+        except CelError as error:
+            if error.message != message:
+                continue
+            if kind == "quantity":
+                return f'{match[0]} is no quantity; write one as quantity("10G") or quantity("10Gi")'
+            return f'{match[0]} is no version ({message}); write one as semver("1.2.3"), or as semver("1.2", true)'
+    return ""
 
 
 def _key_advice(message: str, device: PreparedDevice | None) -> str:
@@ -120,10 +140,10 @@ def _key_advice(message: str, device: PreparedDevice | None) -> str:
     full_names = sorted({*device.attributes, *device.capacity})
     if not full_names:
         return f"this device has no attributes; {ADVICE}"
-    elsewhere = [_where(full, device) for full in full_names if full.partition("/")[2] == name]
-    if elsewhere:
-        # The name is right; the domain before it is not, or the table.
-        return f"this device has {', '.join(elsewhere)}; {ADVICE}"
+    meant = [_where(full, device) for full in full_names if full.partition("/")[2].lower() == name.lower()]
+    if meant:
+        # The name is right but for its case; or the domain before it is not, or the table. No guard would mend that.
+        return f"this device has {', '.join(meant)}"
     known = sorted({full.partition("/")[2] for full in full_names})
     known.sort(key=lambda known_name: -SequenceMatcher(None, name, known_name).ratio())
     more = ", ..." if len(known) > _MOST_NAMES else ""

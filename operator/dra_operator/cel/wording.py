@@ -33,6 +33,8 @@ _USAGE: Final = {
 }
 """How the macros are written: those that have names of their own in brackets, which are no functions."""
 _BOUND: Final = re.compile(rf"\b(?:{'|'.join(_USAGE)})\(\s*([A-Za-z_]\w*)\s*,(?:\s*([A-Za-z_]\w*)\s*,)?")
+_SLASHED: Final = re.compile(r"""\b(device\.(?:attributes|capacity))\[["']([^"'/\]]+)/(\w+)["']\]""")
+"""A name written with its domain in one, as it is written everywhere but in CEL."""
 _OTHER_LANGUAGES: Final = {
     "none": "null",
     "nil": "null",
@@ -114,14 +116,19 @@ def _field(match: re.Match[str], _around: Around, environment: Environment) -> T
     return f'device has no field "{match[1]}"', meant(match[1], fields) or f"it has {', '.join(fields)}"
 
 
-def _operator(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+def _operator(match: re.Match[str], around: Around, _environment: Environment) -> Told:
     operator = match[1].replace("_", "").replace("@", "")
     types = [_short(kind) for kind in _split(match[2])]
     if len(types) == 1:
         return f"{operator} cannot be applied to {types[0]}", ""
     hint = ""
-    if "Quantity" in types and operator in ("<", "<=", ">", ">="):
+    ordered = operator in ("<", "<=", ">", ">=")
+    if "Quantity" in types and ordered:
         hint = f"compare quantities by a.compareTo(b) {operator} 0"
+    elif "Semver" in types and ordered:
+        hint = f"compare versions by a.compareTo(b) {operator} 0"
+    elif slashed := _slashed(around):
+        hint = slashed
     elif "Quantity" in types and "string" in types:
         hint = 'write a quantity as quantity("10Gi")'
     elif "Semver" in types and "string" in types:
@@ -135,11 +142,17 @@ def _operator(match: re.Match[str], _around: Around, _environment: Environment) 
     return f"{operator} cannot be applied to {' and '.join(types)}", hint
 
 
-def _call(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+def _slashed(around: Around) -> str:
+    """Return how to write a name that is written with its domain in one, or nothing."""
+    found = _SLASHED.search(around.before) or _SLASHED.search(around.rest)
+    return f'write {found[1]}["{found[2]}"].{found[3]}' if found else ""
+
+
+def _call(match: re.Match[str], around: Around, _environment: Environment) -> Told:
     function, receiver, arguments = match[1], _short(match[2] or ""), _split(match[3])
     taken = " and ".join(map(_short, arguments)) or "no arguments"
     of = f" of {receiver}" if receiver else ""
-    hint = ""
+    hint = _slashed(around) if receiver.startswith("map(") else ""
     if receiver in ("Quantity", "Semver") and "string" in arguments:
         hint = f"wrap the text in {receiver.lower()}(...)"
     return f"{function}(){of} does not take {taken}", hint
