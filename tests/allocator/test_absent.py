@@ -160,6 +160,26 @@ def test_a_name_that_only_devices_of_others_have_is_not_offered(gpus: Any, ask: 
     assert found.message.endswith("0 match selector #0 (no other/typo on 4)")
 
 
+@pytest.mark.parametrize(
+    ("before", "hint"),
+    [
+        (f'device.driver == "{DRIVER}"', ""),
+        ('device.driver == "nic"', '; for other/typo, did you mean "nic/typo"?'),
+        ('device.driver == "tape"', '; for other/typo, did you mean "nic/typo"?'),
+    ],
+    ids=["of others", "of its own", "of nobody"],
+)
+def test_of_a_class_of_one_line_the_parts_before_say_whose_names_count(
+    gpus: Any, ask: Any, before: str, hint: str
+) -> None:
+    """As if each part had a line of its own; unless they leave no device at all."""
+    gpus.device_class("gpu", f'{before} && device.attributes["other"].?typo.orValue("") == "y"')
+    found = gpus.explain(gpus.claim(ask("g")))
+
+    assert found.reason is Reason.CLASS_MATCHES_NO_DEVICE
+    assert found.message.partition(")")[2] == hint
+
+
 def test_a_selector_that_reads_what_some_device_has_gets_no_hint(gpus: Any, ask: Any) -> None:
     """The name is right, if only for other devices."""
     found = gpus.explain(gpus.claim(ask("g", 1, f'device.attributes["{DRIVER}"].?serial.orValue("") == "x"')))
@@ -188,5 +208,6 @@ def test_what_no_device_has_is_told_while_devices_are_in_use(gpus: Any, ask: Any
 
     assert found.reason is Reason.DEVICE_IN_USE
     assert found.message.endswith(
-        f"4 in use by 4 claims (user-0, user-1, user-2, 1 more); attribute {DRIVER}/typo is on 0 of 4 matching devices"
+        "4 in use by 4 claims (user-0, user-1, user-2, 1 more); "
+        f"constraint #0 cannot be met: attribute {DRIVER}/typo is on 0 of 4 matching devices"
     )

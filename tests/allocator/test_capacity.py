@@ -193,9 +193,10 @@ def test_a_rounded_amount_can_be_the_default(default: str, expected: str) -> Non
     ("of", "request_", "expected"),
     [
         (capacity("10Gi"), "11Gi", "memory 10Gi < 11Gi"),
-        (capacity("10Gi", default="11Gi"), None, "memory 10Gi < 11Gi (without a request)"),
+        (capacity("10Gi", default="11Gi"), None, "memory 10Gi < 11Gi (the default, as none is requested)"),
         (capacity("10Gi", span="1Gi - 4Gi"), "9500Mi", "memory 10Gi < 13Gi (9500Mi rounded up)"),
-        (GIB, "9Gi", "memory 9Gi > 8Gi, the policy's maximum"),
+        (GIB, "9Gi", "memory 9Gi > the policy's maximum 8Gi"),
+        (GIB, "8500Mi", "memory 9Gi (8500Mi rounded up) > the policy's maximum 8Gi"),
         (TWO_VALUES, "5Gi", "memory 5Gi is none of the policy's values 1Gi, 4Gi"),
         (
             capacity("10Gi", default="1500Mi", span="2Gi 8Gi 1.5Gi"),

@@ -42,7 +42,19 @@ def test_requests_for_devices_of_different_nodes(scene: Any, ask: Any) -> None:
     scene.slice("t", kind("a", "y"), nodeName="n2")
 
     told = cause(scene, ask("p", 1, KIND.format("x")), ask("q", 1, KIND.format("y")))
-    assert told == "; p and q have no node in common"
+    assert told == "; p and q have no node in common even if no device were in use"
+
+
+def test_requests_that_wait_for_others_on_each_node(scene: Any, ask: Any) -> None:
+    """They have nodes in common, on which others use what the one or the other needs: that ends some day."""
+    scene.nodes("n1", "n2")
+    for node in ("n1", "n2"):
+        scene.slice(node, kind("a", "x"), kind("b", "y"), nodeName=node)
+    scene.hold("holder-x", "a", "n1")
+    scene.hold("holder-y", "b", "n2")
+
+    told = cause(scene, ask("p", 1, KIND.format("x")), ask("q", 1, KIND.format("y")))
+    assert told == "; no node has enough left for each of p and q"
 
 
 def test_the_first_node_is_told_on_which_each_fits_alone(scene: Any, ask: Any) -> None:

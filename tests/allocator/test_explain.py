@@ -200,7 +200,7 @@ def test_too_little_capacity(gpus: Any, ask: Any) -> None:
     found = gpus.explain(gpus.claim(ask("r", 1, capacity={"requests": {"memory": "80Gi"}})))
 
     assert found.reason is Reason.CAPACITY_TOO_SMALL
-    assert found.message.endswith("8 with too little capacity (memory 40Gi < 80Gi on 8)")
+    assert found.message.endswith("8 whose capacity does not fit (memory 40Gi < 80Gi on 8)")
 
 
 def test_exhausted_capacity(scene: Any, ask: Any) -> None:

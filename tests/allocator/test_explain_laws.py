@@ -300,7 +300,7 @@ def _check_values(
     def fits(node: str, asked: list[dict[str, Any]], some: list[dict[str, str]] = bound) -> bool:
         return isinstance(made.allocate([_claim(asked, some)], [node]), Allocated)
 
-    if "; with it, r0 and r1 have no node in common" in message:
+    if "; with it, no node has enough left for each of r0 and r1" in message:
         assert not any(all(fits(node, [item]) for item in wanted) for node in NODES)
     if told := re.search(r"; (n\d) has ([^;]*)", message):
         assert all(fits(told[1], [item]) for item in wanted)
@@ -374,8 +374,12 @@ def _check_cause(world: World, wanted: list[dict[str, Any]], message: str) -> No
 
     made = _allocator(world)
 
-    if apart := re.search(r"; ([^;]*) have no node in common", message):
-        numbers = list(map(int, re.findall(r"r(\d)", apart[1])))
+    if apart := re.search(
+        r"; [^;]* have no node in common even if|; no node has enough left for each of .*", message
+    ):
+        numbers = list(map(int, re.findall(r"r(\d)", apart[0])))
+        if "even if" in message:
+            made = _allocator(world._replace(used=0))
         assert not any(all(fits(node, number) for number in numbers) for node in NODES)
         return
     cause = CAUSE.search(message) or re.search(r"; on (?P<node>n\d), (?P<names>.*) (?:draw on|need)", message)

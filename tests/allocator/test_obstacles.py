@@ -122,3 +122,33 @@ def test_views_are_not_gone_through_for_each_device_that_no_node_can_use(scene: 
 
     assert "4 on nodes that cannot be used (node n0 cordoned on 1, node n1 cordoned on 1" in found.message
     assert len(asked) < 4
+
+
+@pytest.mark.parametrize(
+    ("policy", "requests", "shown"),
+    [
+        ({}, {}, "30Gi left < 40Gi (all of it, as none is requested)"),
+        (
+            {"requestPolicy": {"default": "32Gi", "validRange": {"min": "8Gi", "step": "8Gi"}}},
+            {},
+            "24Gi left < 32Gi (the default, as none is requested)",
+        ),
+        (
+            {"requestPolicy": {"default": "8Gi", "validRange": {"min": "8Gi", "step": "8Gi"}}},
+            {"capacity": {"requests": {"memory": "30Gi"}}},
+            "24Gi left < 32Gi (30Gi rounded up)",
+        ),
+    ],
+    ids=["all of it", "the default", "rounded up"],
+)
+def test_an_amount_that_nobody_has_written_is_told_with_its_origin(
+    scene: Any, ask: Any, policy: dict[str, Any], requests: dict[str, Any], shown: str
+) -> None:
+    """Whoever reads the line looks for it in the claim."""
+    scene.nodes("n1")
+    capacity = {"memory": {"value": "40Gi", **policy}}
+    scene.slice("s", {"name": "d", "allowMultipleAllocations": True, "capacity": capacity})
+    scene.use("a", ask("r", 1, capacity={"requests": {"memory": "10Gi"}}))
+    found = scene.explain(scene.claim(ask("r", 1, **requests)))
+
+    assert found.message.endswith(f"(memory {shown} on 1; in use by 1 claim: a)")

@@ -22,9 +22,24 @@ def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, st
         ([{"key": "work"}], '; tolerated is only work=""'),
         ([{"key": "wrok", "operator": "Exists"}], "; tolerated is only wrok"),
         ([{"operator": "Exists", "effect": "NoExecute"}], "; tolerated is only any:NoExecute"),
+        ([{"key": "example.com/work", "operator": "Exists"}], "; tolerated is only example.com/work"),
         ([{"key": "broken", "operator": "Exists"}], ""),
+        (
+            [{"key": "wrok", "operator": "Exists"}, {"key": "broken", "operator": "Exists"}],
+            "; tolerated is wrok",
+        ),
     ],
-    ids=["none", "another effect", "another value", "no value", "a typo", "any key", "another taint"],
+    ids=[
+        "none",
+        "another effect",
+        "another value",
+        "no value",
+        "a typo",
+        "any key",
+        "another domain",
+        "another taint",
+        "a typo beside another taint",
+    ],
 )
 def test_what_the_request_tolerates_stands_beside_the_taint(
     scene: Any, ask: Any, tolerations: list[dict[str, str]], told: str
@@ -35,6 +50,20 @@ def test_what_the_request_tolerates_stands_beside_the_taint(
     found = scene.explain(scene.claim(ask("r", tolerations=tolerations)))
 
     assert found.message.endswith(f"1 tainted (work=yes:NoSchedule on 1{told})")
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [("worn", "; tolerated is only worn"), ("disk.example.com/hot", ""), ("other.example.com/x", "")],
+    ids=["without its domain", "of the same domain", "of another domain"],
+)
+def test_a_key_is_judged_by_what_stands_behind_its_domain(scene: Any, ask: Any, key: str, told: str) -> None:
+    """A domain is easily forgotten; that two keys have one, or look alike in it, says nothing."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "taints": [taint("disk.example.com/worn")]})
+    found = scene.explain(scene.claim(ask("r", tolerations=[{"key": key, "operator": "Exists"}])))
+
+    assert found.message.endswith(f"1 tainted (disk.example.com/worn:NoSchedule on 1{told})")
 
 
 def test_the_rules_that_set_a_taint_are_named(scene: Any, ask: Any) -> None:

@@ -64,6 +64,18 @@ def test_a_claim_that_would_fit_then_waits_for_devices_in_use(pair: Any, ask: An
     assert found.message.endswith("4 in use by 4 claims (n1-a, n1-b, n2-a, 1 more)")
 
 
+def test_the_numbers_of_the_details_add_up(scene: Any, ask: Any) -> None:
+    """Of more than three the rest are told together: on how many devices they are, not how many they are."""
+    scene.nodes("n1")
+    devices = [{"name": f"d{at}", "attributes": {"m": {"int": min(at, 4)}}} for at in range(7)]
+    scene.slice("s", *devices, nodeName="n1")
+    found = scene.explain(scene.claim(ask("r", 1, 'device.attributes["gpu.example.com"].m > 5')))
+
+    assert found.message.endswith(
+        "0 match selector #0 (m 4 <= 5 on 3, m 0 <= 5 on 1, m 1 <= 5 on 1, others on 2)"
+    )
+
+
 @pytest.mark.parametrize(
     ("expression", "why"),
     [

@@ -94,7 +94,10 @@ def test_no_node_has_enough_for_each(scene: Any, ask: Any) -> None:
     requests = (want(ask, "gpu", 2), ask("any", 3))
     scene.slice("n3", *(device(f"d{n}", "gpu", f"{n}") for n in range(5)), nodeName="n3")
     scene.nodes("n3")
-    assert told(scene, "matchAttribute", *requests) == "; with it, gpu and any have no node in common"
+    assert (
+        told(scene, "matchAttribute", *requests)
+        == "; with it, no node has enough left for each of gpu and any"
+    )
 
 
 def test_a_request_with_an_alternative_that_is_not_bound_is_no_obstacle(roots: Any, ask: Any) -> None:

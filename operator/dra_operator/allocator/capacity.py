@@ -70,11 +70,21 @@ def refusal(
             )
         of, request = capacity[name], requests.get(name)
         amount = _possible(name, requests, capacity, fractional=fractional)
+        shown = f"{amount.quantity}{origin(request, of, amount.quantity)}"
         if amount.quantity > of.value:
-            return f"{name} {of.value} < {amount.quantity}{_origin(request, amount.quantity)}"
+            return f"{name} {of.value} < {shown}"
         if of.request_policy and not _is_permitted(amount, of.request_policy, fractional=fractional):
-            return f"{name} {amount.quantity} {_objection(amount.quantity, of.request_policy)}"
+            return f"{name} {shown} {_objection(amount.quantity, of.request_policy)}"
     return ""
+
+
+def origin(request: Quantity | None, capacity: DeviceCapacity, amount: Quantity) -> str:
+    """Return where an amount comes from, if it is not the one that is requested: whoever asked has not written it."""
+    if request is None:
+        policy = capacity.request_policy
+        all_of_it = policy is None or policy.default is None
+        return f" ({'all of it' if all_of_it else 'the default'}, as none is requested)"
+    return "" if amount == request else f" ({request} rounded up)"
 
 
 def has_room(consumed: Consumed, used: Mapping[str, int], in_flight: Mapping[str, int]) -> bool:
@@ -212,20 +222,13 @@ def _is_in_range(amount: Quantity, span: CapacityRequestPolicyRange, *, fraction
     return (_whole(amount) - _whole(span.min)) % _whole(span.step) == 0
 
 
-def _origin(request: Quantity | None, amount: Quantity) -> str:
-    """Return where an amount comes from, if it is not the one that is requested."""
-    if request is None:
-        return " (without a request)"
-    return "" if amount == request else f" ({request} rounded up)"
-
-
 def _objection(amount: Quantity, policy: CapacityRequestPolicy) -> str:
     """Return what a policy has against an amount."""
     span = policy.valid_range
     if span is None:
         return f"is none of the policy's values {', '.join(map(str, policy.valid_values))}"
     if span.max is not None and amount > span.max:
-        return f"> {span.max}, the policy's maximum"
+        return f"> the policy's maximum {span.max}"
     if span.min is None:
         return f"cannot be judged by the policy's step {span.step} without a minimum"
     return f"is not on the policy's steps of {span.step} from {span.min}"

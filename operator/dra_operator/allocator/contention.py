@@ -81,7 +81,10 @@ class Contention:
     def _tell(self, plan: ClaimPlan, budget: Budget) -> str:
         found = self._find_node(plan, budget)
         if found is None:
-            return f"{listed(plan.requests)} have no node in common"
+            names = listed(plan.requests)
+            if self._is_apart(plan, budget):
+                return f"{names} have no node in common even if no device were in use"
+            return f"no node has enough left for each of {names}"
         if found is UNSURE:
             return ""
         node, view = found
@@ -108,7 +111,7 @@ class Contention:
     def _tell_constraint(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
         found = self._find_node(plan, budget)
         if found is None:
-            return f"with it, {listed(plan.requests)} have no node in common"
+            return f"with it, no node has enough left for each of {listed(plan.requests)}"
         if found is UNSURE:
             return ""
         node, view = found
@@ -147,6 +150,33 @@ class Contention:
             number = 0
             for pool in view.pools:
                 found = self.eligibility.candidates_of(item, pool, budget)
+                if found is UNSURE:
+                    return True
+                number += found.bit_count()
+            if number >= (item.count or 1):
+                return True
+        return False
+
+    def _is_apart(self, plan: ClaimPlan, budget: Budget) -> bool:
+        """True if no node has devices for each request, whoever uses them: then waiting does not help."""
+        views = self.eligibility.availability.views
+        wanted = views.usable
+        while wanted:
+            position = bits.lowest(wanted)
+            view = views.of_node(views.order[position])
+            wanted &= ~(view.nodes | 1 << position)
+            if all(self._could_have(request, view, budget) for request in plan.requests):
+                return False
+        return True
+
+    def _could_have(self, request: RequestPlan, view: NodeView, budget: Budget) -> bool:
+        """False if a node has too few devices for a request, whoever uses them."""
+        if view.error is not None or view.skips_operations:
+            return True
+        for item in request.alternatives:
+            number = 0
+            for pool in view.pools:
+                found = self.eligibility.admits(item, pool, budget)
                 if found is UNSURE:
                     return True
                 number += found.bit_count()

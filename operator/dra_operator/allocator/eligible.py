@@ -52,6 +52,16 @@ class Eligibility:
                 return UNSURE
         return wanted
 
+    def admits(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Unsure:
+        """Return the devices that can be had as far as the key goes, whoever uses them, or that nobody can tell.
+
+        Raises AbortedError.
+        """
+        answers = asked.key.answers.get(pool.serial)
+        if answers is None:
+            answers = self.candidates.ask(asked.key, pool, budget)
+        return UNSURE if answers.errors else answers.mask
+
     def judge(self, key: CandidateKey, pool: PoolView, wanted: int) -> int:
         """Return those of the candidates that fit, each by itself."""
         asked = wanted & (pool.charged | pool.counted)

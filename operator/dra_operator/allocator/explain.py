@@ -51,7 +51,7 @@ _OBSTACLES = {
     Reason.POOL_INCOMPLETE: "in pools that are being updated",
     Reason.POOL_INVALID: "in invalid pools",
     Reason.CAPACITY_REQUEST_INVALID: "on which the capacity request is impossible",
-    Reason.CAPACITY_TOO_SMALL: "with too little capacity",
+    Reason.CAPACITY_TOO_SMALL: "whose capacity does not fit",
     Reason.DEVICE_TAINTED: "tainted",
     Reason.NODE_UNUSABLE: "on nodes that cannot be used",
     Reason.NODE_OPERATIONS_UNSUPPORTED: "on nodes that lack a feature",
@@ -219,7 +219,7 @@ class Explainer:
             if all(at in item.constraints for item in request.alternatives):
                 having, text = self._hints.absent(plan, at, request.alternatives, budget)
                 if text and not having:
-                    texts[constraint.attribute] = f"; {text}"
+                    texts.setdefault(constraint.attribute, f"; constraint #{at} cannot be met: {text}")
         return "".join(texts.values())
 
     def _tell_others(self, plan: ClaimPlan, request: RequestPlan, reason: Reason, budget: Budget) -> str:

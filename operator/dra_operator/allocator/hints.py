@@ -11,6 +11,7 @@ from typing import TypeVar
 from dra_operator.allocator.absent import names_on, tell_absent, tell_unknown
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.comparison import conjuncts
 from dra_operator.allocator.disagreement import Bound, most_that_agree, tell_disagreement
 from dra_operator.allocator.plan import Alternative, ClaimPlan, ConstraintPlan
 from dra_operator.allocator.published import Published
@@ -81,14 +82,27 @@ class Hints:
         return found if found is not None and found < item.count else None
 
     def unknown(self, expression: str, before: tuple[str, ...], budget: Budget) -> str:
-        """Return what a selector reads that none of the devices has which those before it leave, where it is close."""
-        program = self.candidates.selectors.get(expression).program
-        if program is None or program.reads is None:
-            return ""
-        if (names := self._names.get(before)) is None:
-            names = names_on(before, self.published, self.candidates, budget)
-            _room(self._names)[before] = names
-        return tell_unknown(program.reads, names)
+        """Return what a selector reads that none of the devices has which those before it leave, where it is close.
+
+        Of a selector that `&&` joins each part is asked about the devices that the parts before it leave: what others
+        have was not meant.
+        """
+        told: list[str] = []
+        names: frozenset[str] = frozenset()
+        for part in conjuncts(expression):
+            # Where the parts before it leave no device, what is known of those before.
+            names = self._names_on(before, budget) or names
+            program = self.candidates.selectors.get(part).program
+            if program is not None and program.reads is not None:
+                told.append(tell_unknown(program.reads, names))
+            before += (part,)
+        return "".join(dict.fromkeys(told))
+
+    def _names_on(self, expressions: tuple[str, ...], budget: Budget) -> frozenset[str]:
+        if (found := self._names.get(expressions)) is None:
+            found = names_on(expressions, self.published, self.candidates, budget)
+            _room(self._names)[expressions] = found
+        return found
 
 
 def _look(items: Sequence[Alternative], attribute: str) -> object:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dra_operator.allocator.candidates import Candidates, untolerated
-from dra_operator.allocator.capacity import CapacityError, Consumed, has_room, refusal
+from dra_operator.allocator.capacity import CapacityError, Consumed, has_room, origin, refusal
 from dra_operator.allocator.census import Place, PoolRecord
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.tainted import taint_text
-from dra_operator.api.quantity import family, format_amount, format_beside
+from dra_operator.api.quantity import Quantity, family, format_amount, format_beside
+from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice, Verdict, bits
 from dra_operator.inventory.counters import CounterLayout, Draw
 from dra_operator.ledger import Availability
@@ -86,10 +87,8 @@ class Obstacles:
                 yield Refusal(Reason.CAPACITY_TOO_SMALL, 1 << index, text)
 
     def _refusal(self, alternative: Alternative, content: Slice, index: int) -> str:
-        published = {name: column.values[index] for name, column in content.capacity.items()}
-        capacity = {name: value for name, value in published.items() if value is not None}
         fractional = self.candidates.features.fractional_capacity_range
-        return refusal(alternative.key.requests, capacity, fractional=fractional)
+        return refusal(alternative.key.requests, _capacity(content, index), fractional=fractional)
 
     def _taints(
         self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
@@ -165,7 +164,9 @@ class Obstacles:
             amounts = place.shared[index]
             consumed = self.candidates.consumed(alternative.key, place.content, index)
             if amounts and isinstance(consumed, Consumed) and not has_room(consumed, amounts, {}):
-                yield Refusal(Reason.CAPACITY_EXHAUSTED, 1 << index, _exhausted(consumed, amounts))
+                capacity = _capacity(place.content, index)
+                text = _exhausted(consumed, amounts, alternative.key.requests, capacity)
+                yield Refusal(Reason.CAPACITY_EXHAUSTED, 1 << index, text)
 
 
 def _using(record: PoolRecord, layout: CounterLayout, number: int, numbers_of: _NumbersOf) -> tuple[int, ...]:
@@ -201,9 +202,21 @@ def _compared(counter: tuple[str, str], there: int, how: str, wanted: int) -> st
     return f"{'/'.join(counter)} {have} {how} < {takes}"
 
 
-def _exhausted(consumed: Consumed, used: Mapping[str, int]) -> str:
+def _capacity(content: Slice, index: int) -> dict[str, DeviceCapacity]:
+    """Return the capacities of a device."""
+    published = {name: column.values[index] for name, column in content.capacity.items()}
+    return {name: value for name, value in published.items() if value is not None}
+
+
+def _exhausted(
+    consumed: Consumed,
+    used: Mapping[str, int],
+    requests: Mapping[str, Quantity],
+    capacity: Mapping[str, DeviceCapacity],
+) -> str:
     for name, amount, value in consumed.amounts:
         left = value - used.get(name, 0)
         if left < amount.nano:
-            return f"{name} {format_amount(left, family(amount))} left < {amount.text}"
+            shown = f"{amount.text}{origin(requests.get(name), capacity[name], amount)}"
+            return f"{name} {format_amount(left, family(amount))} left < {shown}"
     return ""

@@ -57,12 +57,23 @@ def _names_any(rule: DeviceTaintRule, content: Slice, devices: int) -> bool:
 def tell_tolerations(taints: Collection[str], tolerations: Iterable[DeviceToleration]) -> str:
     """Return a clause with the tolerations that may have been meant for these taints, or nothing."""
     keys = {text.rpartition(":")[0].partition("=")[0] for text in taints}
+    items = list(tolerations)
     texts = [
-        _toleration_text(item)
-        for item in tolerations
-        if not item.key or get_close_matches(item.key, keys, 1, cutoff=_NEAR)
+        _toleration_text(item) for item in items if not item.key or any(_alike(item.key, key) for key in keys)
     ]
-    return f"; tolerated is only {_listed(texts)}" if texts else ""
+    only = "only " if len(texts) == len(items) else ""
+    return f"; tolerated is {only}{_listed(texts)}" if texts else ""
+
+
+def _alike(one: str, other: str) -> bool:
+    """True if one key may have been meant for the other: the domain is left out or wrong, or some letters are.
+
+    Domains are long, and would make any two keys of one domain look alike.
+    """
+    mine, theirs = one.rpartition("/"), other.rpartition("/")
+    if mine[2] == theirs[2]:
+        return True
+    return mine[0] == theirs[0] and bool(get_close_matches(mine[2], [theirs[2]], 1, cutoff=_NEAR))
 
 
 def _toleration_text(item: DeviceToleration) -> str:

@@ -51,13 +51,16 @@ class Obstacle:
         return Refused(self.reason, self.count, tuple(details), tuple(details.values()), self.failure)
 
     def detail(self, more: str = "") -> str:
-        """Return the most frequent details, and a clause that goes on with them, or nothing."""
+        """Return the most frequent details, and a clause that goes on with them, or nothing.
+
+        What the others have in common is how many devices they are on, so that the numbers add up.
+        """
         if not self.details:
             return ""
         ranked = sorted(self.details.items(), key=lambda item: (-item[1], item[0]))
         texts = [f"{text} on {count}" for text, count in ranked[:_MAX_DETAILS]]
         if len(ranked) > _MAX_DETAILS:
-            texts.append(f"{len(ranked) - _MAX_DETAILS} more")
+            texts.append(f"others on {sum([count for _, count in ranked[_MAX_DETAILS:]])}")
         return f" ({', '.join(texts)}{more})"
 
 
