@@ -3,15 +3,7 @@
 import pytest
 from aiohttp import web
 
-from dra_operator.cluster.writer import (
-    Conflict,
-    Forbidden,
-    Gone,
-    Refused,
-    Unknown,
-    Written,
-)
-from dra_operator.cluster.writes import FINALIZER
+from dra_operator.cluster.writes import FINALIZER, Conflict, Forbidden, Gone, Refused, Unknown, Written
 
 from .script import cut, lines, ok, status
 from .writing import ALLOCATION, DONE, OTHERS, UNCHANGED, allocate, claim, patches

@@ -15,7 +15,8 @@ from dra_operator.cluster.access import load_access
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
-from dra_operator.cluster.writer import AllocateWrite, Gone, Unknown, Writer, Written
+from dra_operator.cluster.writer import Writer
+from dra_operator.cluster.writes import AllocateWrite, Gone, Unknown, Written
 from dra_operator.sim.server import ApiServer, ServerOptions
 
 from .script import CLAIMS

@@ -2,14 +2,15 @@
 
 import pytest
 
-from dra_operator.cluster.writer import (
+from dra_operator.cluster.writer import Writer
+from dra_operator.cluster.writes import (
+    FINALIZER,
+    PENDING_ANNOTATION,
     DeallocateWrite,
     FenceWrite,
     Unsent,
-    Writer,
     Written,
 )
-from dra_operator.cluster.writes import FINALIZER, PENDING_ANNOTATION
 
 from .script import CLAIMS, ok
 from .writing import ALLOCATION, DONE, PATH, allocate, annotate, claim, deallocate, patches

@@ -3,8 +3,14 @@
 import asyncio
 
 from dra_operator.cluster.backoff import Backoff
-from dra_operator.cluster.writer import AllocateWrite, AnnotateWrite, DeallocateWrite, Writer
-from dra_operator.cluster.writes import FINALIZER, PENDING_ANNOTATION
+from dra_operator.cluster.writer import Writer
+from dra_operator.cluster.writes import (
+    FINALIZER,
+    PENDING_ANNOTATION,
+    AllocateWrite,
+    AnnotateWrite,
+    DeallocateWrite,
+)
 
 from .script import CLAIMS, ok, thing
 

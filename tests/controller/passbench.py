@@ -7,9 +7,7 @@ from dra_operator.api.types import (
     DeviceRequestAllocationResult,
 )
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writer import (
-    AllocateWrite,
-)
+from dra_operator.cluster.writes import AllocateWrite
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.passes import Passes
 from dra_operator.controller.reports import Notice

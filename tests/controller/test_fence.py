@@ -9,8 +9,7 @@ from passbench import KEY, Bench, writes
 
 from cluster import CLASS, FINALIZER, PENDING, Operator, claim, node, pod, resource_slice
 from dra_operator.api.read import ObjectError, read_object
-from dra_operator.cluster.writer import AllocateWrite, Conflict, FenceWrite
-from dra_operator.cluster.writes import steps
+from dra_operator.cluster.writes import AllocateWrite, Conflict, FenceWrite, steps
 from dra_operator.controller import fence, landing
 from dra_operator.sim.patches import merge
 

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from cluster import FINALIZER, claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writer import (
+from dra_operator.cluster.writes import (
     AnnotateWrite,
     Conflict,
     FenceWrite,

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from cluster import CLASS, claim, node, resource_slice
 from dra_operator.allocator import Allocator
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writer import AllocateWrite, Conflict, Refused, Written
-from dra_operator.cluster.writes import steps
+from dra_operator.cluster.writes import AllocateWrite, Conflict, Refused, Written, steps
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.passes import Passes

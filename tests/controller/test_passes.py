@@ -6,10 +6,7 @@ from passbench import FITS, KEY, notices, writes
 from cluster import claim
 from dra_operator.allocator import Failed, Reason
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writer import (
-    AnnotateWrite,
-    Written,
-)
+from dra_operator.cluster.writes import AnnotateWrite, Written
 from dra_operator.controller import passes as module
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.passes import Tick

@@ -11,7 +11,10 @@ from dra_operator.cluster.access import load_access
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
-from dra_operator.cluster.writer import (
+from dra_operator.cluster.writer import Writer
+from dra_operator.cluster.writes import (
+    FINALIZER,
+    PENDING_ANNOTATION,
     AllocateWrite,
     AnnotateWrite,
     Conflict,
@@ -19,10 +22,8 @@ from dra_operator.cluster.writer import (
     Forbidden,
     Gone,
     Refused,
-    Writer,
     Written,
 )
-from dra_operator.cluster.writes import FINALIZER, PENDING_ANNOTATION
 
 CLAIMS = Served(KINDS["ResourceClaim"], "v1")
 CLASSES = Served(KINDS["DeviceClass"], "v1")

@@ -23,39 +23,7 @@ from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.delivery import Delivery, Permit, Wait
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.session import ApiSession
-from dra_operator.cluster.writes import (
-    AllocateWrite,
-    AnnotateWrite,
-    Conflict,
-    DeallocateWrite,
-    FenceWrite,
-    Forbidden,
-    Gone,
-    Refused,
-    Unknown,
-    Unsent,
-    Write,
-    WriteOutcome,
-    Written,
-    steps,
-)
-
-__all__ = [
-    "AllocateWrite",
-    "AnnotateWrite",
-    "Conflict",
-    "DeallocateWrite",
-    "FenceWrite",
-    "Forbidden",
-    "Gone",
-    "Refused",
-    "Unknown",
-    "Unsent",
-    "Write",
-    "WriteOutcome",
-    "Writer",
-    "Written",
-]
+from dra_operator.cluster.writes import AnnotateWrite, Unknown, Unsent, Write, WriteOutcome, steps
 
 log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.writer import Write
+from dra_operator.cluster.writes import Write
 from dra_operator.controller.claims import ClaimBook, Key
 from dra_operator.controller.flights import Flights
 from dra_operator.controller.metrics import Metrics

@@ -32,8 +32,7 @@ from typing import Any
 from dra_operator.api.shortened import shortened
 from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writer import FenceWrite
-from dra_operator.cluster.writes import FINALIZER, allocation_of, annotation_of, finalizers_of
+from dra_operator.cluster.writes import FINALIZER, FenceWrite, allocation_of, annotation_of, finalizers_of
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
 from dra_operator.controller.desk import Desk, text

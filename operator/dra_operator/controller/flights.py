@@ -7,7 +7,7 @@ tells the new version.
 
 from dataclasses import dataclass
 
-from dra_operator.cluster.writer import AllocateWrite, Write
+from dra_operator.cluster.writes import AllocateWrite, Write
 from dra_operator.controller.claims import Key
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writer import (
+from dra_operator.cluster.writes import (
     AllocateWrite,
     AnnotateWrite,
     Conflict,

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from dra_operator.cluster.defects import Defect
-from dra_operator.cluster.writer import Unknown
+from dra_operator.cluster.writes import Unknown
 from dra_operator.controller.desk import Effect
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.passes import Emit, Item, Tick

@@ -22,7 +22,7 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writer import AllocateWrite, WriteOutcome
+from dra_operator.cluster.writes import AllocateWrite, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimBook, Key, PodUse, annotation, order
 from dra_operator.controller.desk import Desk, Effect, text

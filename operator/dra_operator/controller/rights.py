@@ -4,7 +4,7 @@ Readiness names them, so a right must be named for as long as a claim suffers fr
 write that needs it succeeds, or until nobody wants that write any more.
 """
 
-from dra_operator.cluster.writer import AnnotateWrite, FenceWrite, Write
+from dra_operator.cluster.writes import AnnotateWrite, FenceWrite, Write
 from dra_operator.controller.claims import Key
 
 _FOR_METADATA = "resourceclaims"

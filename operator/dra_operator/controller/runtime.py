@@ -26,7 +26,8 @@ from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
-from dra_operator.cluster.writer import Conflict, WriteOutcome, Writer, Written
+from dra_operator.cluster.writer import Writer
+from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, PodUse, pod_use
 from dra_operator.controller.desk import Effect

@@ -9,7 +9,7 @@ there.
 """
 
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.writer import AnnotateWrite, DeallocateWrite
+from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, annotation, is_pending, is_released
 from dra_operator.controller.desk import Desk
