@@ -51,6 +51,22 @@ def test_a_write_that_did_not_happen_gives_its_device_back(bench, write, outcome
 
 
 @pytest.mark.parametrize(
+    ("outcome", "why"),
+    [
+        (lambda write: Conflict(write, None, "not accepted in 6 attempts"), "not accepted in 6 attempts"),
+        (Gone, "the claim is gone"),
+    ],
+    ids=["conflict", "gone"],
+)
+def test_a_write_that_was_in_vain_is_logged_with_what_was_in_the_way(bench, write, outcome, why):
+    """Somebody who was faster and an API server that takes nothing are not one thing."""
+    with capture_logs() as logs:
+        bench.run(outcome(write))
+
+    assert [line["why"] for line in logs if line["event"] == "write conflict"] == [why]
+
+
+@pytest.mark.parametrize(
     "outcome",
     [
         Unknown,

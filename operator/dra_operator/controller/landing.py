@@ -142,7 +142,10 @@ class Landing:
                 # The newer version, or the deletion, is on its way to us. Until it is here, the same would
                 # happen.
                 desk.putoffs.for_version(key, write.uid, write.resource_version, *CONFLICT)
-                log.info(messages.WRITE_CONFLICT, claim=text(key), uid=write.uid, write=kind_of(write))
+                why = outcome.message if isinstance(outcome, Conflict) else "the claim is gone"
+                log.info(
+                    messages.WRITE_CONFLICT, claim=text(key), uid=write.uid, write=kind_of(write), why=why
+                )
             case Unknown():
                 desk.putoffs.for_time(key, write.uid, *UNKNOWN)
             case Unsent():
