@@ -184,6 +184,20 @@ async def test_a_list_that_is_forgotten_is_begun_again(cluster, monkeypatch):
     assert [body["kind"] for body in taken.bodies].count("ResourceClaim") == len(CLAIMS)
 
 
+async def test_an_answer_that_is_no_list_is_no_empty_one(cluster, monkeypatch):
+    """What something between answers in the place of a list would make a snapshot without the kind."""
+    from dra_operator.cluster.session import ApiUnreachable  # noqa: PLC0415
+
+    request = cluster.session.request
+
+    async def hide(method, path, **options):
+        return {"status": "ok"} if path.endswith("slices") else await request(method, path, **options)
+
+    monkeypatch.setattr(cluster.session, "request", hide)
+    with pytest.raises(ApiUnreachable, match="no list of objects"):
+        await take(cluster.session)
+
+
 @pytest.mark.parametrize("kind", ["resourceclaimtemplates", "resourceslices"])
 async def test_what_is_not_permitted(cluster, monkeypatch, kind):
     """Templates are left out, and it is said; without slices there is nothing to decide."""

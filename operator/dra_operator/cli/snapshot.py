@@ -145,19 +145,21 @@ async def _list(session: "ApiSession", kind: "Served") -> list[Body]:
 
 
 async def _pages(session: "ApiSession", kind: "Served") -> Any:
+    from dra_operator.cluster.reflector import list_version  # noqa: PLC0415
+
     params = {"limit": str(PAGE)}
     while True:
         answer = await session.request("GET", kind.path(), params=params)
+        list_version(kind.path(), answer)
         for item in answer.get("items") or ():
             yield {"apiVersion": kind.api_version, "kind": kind.kind.kind, **item}
-        following = (answer.get("metadata") or {}).get("continue")
+        following = answer["metadata"].get("continue")
         if not following:
             return
         params = {"limit": str(PAGE), "continue": following}
 
 
-# --- what is kept of an object
-# --------------------------------------------------------------------------------------------------------
+# --- what is kept of an object --------------------------------------------------------------------------------------
 
 
 def _whole(body: Body) -> Body | None:
