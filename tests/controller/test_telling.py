@@ -77,6 +77,23 @@ def write_due(telling, claims):
     return written
 
 
+def test_an_annotation_that_is_right_is_left_alone_until_claim_or_text_changes(telling):
+    """Whatever else changes in a cluster, nobody looks at all claims that wait."""
+    key, fewer = ("team-a", "gpu"), Waiting("DeviceInUse", "gpu", "request gpu: 1 of 1 devices in use")
+    telling.waits(claim(), IN_USE)
+    found = [telling.unsettled()]
+    telling.annotation_due(claim(IN_USE.message))
+    found.append(telling.unsettled())
+    telling.look_again(key)
+    found.append(telling.unsettled())
+    telling.annotation_due(claim(IN_USE.message))
+    telling.waits(claim(IN_USE.message), fewer)
+    telling.annotation_due(claim(IN_USE.message))
+    found.append(telling.unsettled())
+
+    assert found == [[key], [], [key], [key]]
+
+
 def test_the_first_annotations_of_many_claims_are_due_at_once(telling):
     """A thousand claims that begin to wait say so without a queue."""
     claims = {str(number): claim(name=str(number)) for number in range(1000)}

@@ -141,7 +141,7 @@ class Passes:
         # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
         self._flush(emit)
         finished &= self._explain_all(emit, stopping, until)
-        for key in desk.telling.claims():
+        for key in desk.telling.unsettled():
             keep_annotation(desk, key)
         self._problems.report_collisions()
         self._problems.measure()

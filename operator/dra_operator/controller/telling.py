@@ -8,6 +8,7 @@ claims together at a bounded rate: they count what is in the whole cluster, so o
 every waiting claim another one.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,7 +30,10 @@ class Waiting:
 
 @dataclass(slots=True)
 class _Told:
-    """`urgent` while the annotation says nothing yet, or a reason that held for long and has just changed."""
+    """`urgent` while the annotation says nothing yet, or a reason that held for long and has just changed.
+
+    `settled` if the annotation was found to be right, and neither claim nor text has changed since.
+    """
 
     uid: str
     waiting: Waiting
@@ -37,6 +41,7 @@ class _Told:
     changed_at: float = float("-inf")
     written_at: float = float("-inf")
     pending: bool = False
+    settled: bool = False
 
 
 class Telling:
@@ -71,7 +76,7 @@ class Telling:
             if (told.waiting.reason, told.waiting.request) != (waiting.reason, waiting.request):
                 told.urgent = told.urgent or now - told.changed_at >= self._pause
                 told.changed_at = now
-            told.waiting = waiting
+            told.waiting, told.settled = waiting, False
         notice = Notice(subject_of(claim), "Warning", waiting.reason, one_line(waiting.message))
         sameness = (waiting.reason, waiting.request)
         if first and annotation(claim) == one_line(waiting.message):
@@ -94,7 +99,7 @@ class Telling:
         text = one_line(told.waiting.message)
         told.pending = annotation(claim) != text
         if not told.pending:
-            told.urgent = False
+            told.urgent, told.settled = False, True
             return None
         return text if told.urgent or self._due_at(told) <= self._clock() else None
 
@@ -117,6 +122,15 @@ class Telling:
         """Return the claims that wait, those first whose annotation was written longest ago."""
         return tuple(self._told)
 
+    def look_again(self, key: Key) -> None:
+        """Note that a claim has changed, and its annotation perhaps."""
+        if told := self._told.get(key):
+            told.settled = False
+
+    def unsettled(self) -> list[Key]:
+        """Return those of `claims` whose annotation may not be right, in the same order."""
+        return [key for key, told in self._told.items() if not told.settled]
+
     def _due_at(self, told: _Told) -> float:
         """Return when an annotation that is not urgent may be written."""
         now, left = self._clock(), self._left()
@@ -130,10 +144,7 @@ class Telling:
 
     def reasons(self) -> dict[str, int]:
         """Return how many claims wait, by reason."""
-        counts: dict[str, int] = {}
-        for told in self._told.values():
-            counts[told.waiting.reason] = counts.get(told.waiting.reason, 0) + 1
-        return counts
+        return dict(Counter(told.waiting.reason for told in self._told.values()))
 
 
 def subject_of(claim: ResourceClaim) -> Subject:

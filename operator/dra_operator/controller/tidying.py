@@ -22,6 +22,7 @@ def tidy(desk: Desk, key: Key) -> None:
         _forget(desk, key)
         return
     if desk.book.is_waiting(key):
+        desk.telling.look_again(key)
         return
     if not is_released(claim):
         _allow(desk, key)
