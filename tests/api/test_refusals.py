@@ -15,6 +15,11 @@ def request(name="gpu", **exactly):
 LIST = {"name": "any", "firstAvailable": [{"name": "big", "deviceClassName": "gpu"}]}
 
 
+def config(parameters, driver="nic.example.com"):
+    """Configuration of a driver."""
+    return {"opaque": {"driver": driver, "parameters": parameters}}
+
+
 def refused(devices, **more):
     """Return path and message of each refusal of a claim for some devices."""
     body = {"metadata": {"name": "x"}, "spec": {"devices": devices}, **more}
@@ -46,7 +51,7 @@ def refused(devices, **more):
             '"gp" names no request: the claim has gpu, any, any/big',
         ),
         (
-            {"requests": [request()], "config": [{"requests": ["gpu/big"]}]},
+            {"requests": [request()], "config": [{"requests": ["gpu/big"], **config({"mtu": 1})}]},
             "config[0].requests[0]",
             '"gpu/big" names no request',
         ),
@@ -70,6 +75,54 @@ def test_a_refusal_names_field_value_and_remedy(devices, path, message):
     assert text.startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("toleration", "field", "message"),
+    [
+        ({"key": "a", "effect": "Noschedule"}, "effect", '"Noschedule" is no effect: write NoSchedule or'),
+        ({"key": "a", "operator": "In"}, "operator", '"In" is no operator: write Equal or Exists'),
+        (
+            {"key": "a", "operator": "Exists", "value": "1"},
+            "value",
+            '"1" cannot be given with operator Exists',
+        ),
+        ({"key": "a b"}, "key", '"a b" is no key of a taint'),
+        ({"key": "A.b/c"}, "key", '"A.b/c" is no key of a taint'),
+        ({"key": "a/b/c"}, "key", '"a/b/c" is no key of a taint'),
+        ({"key": "a", "value": "x y"}, "value", '"x y" is no value of a taint'),
+    ],
+)
+def test_a_toleration_that_is_written_wrongly_is_refused(toleration, field, message):
+    """In a list of alternatives as elsewhere; else it would tolerate nothing, or all, without a word."""
+    subrequest = {"name": "big", "deviceClassName": "gpu", "tolerations": [toleration]}
+    in_list = {"name": "any", "firstAvailable": [subrequest]}
+    (one, two) = refused({"requests": [request(tolerations=[toleration]), in_list]})
+
+    assert one[0] == f"spec.devices.requests[0].exactly.tolerations[0].{field}"
+    assert two[0] == f"spec.devices.requests[1].firstAvailable[0].tolerations[0].{field}"
+    assert one[1] == two[1]
+    assert one[1].startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "message"),
+    [
+        ({}, "", "opaque is missing"),
+        (config({"a": 1}, "nic_1"), ".opaque.driver", '"nic_1" is no name of a driver: write a domain'),
+        (config({"a": 1}, ""), ".opaque.driver", '"" is no name of a driver'),
+        (config(None), ".opaque.parameters", "must be an object"),
+        (config("mtu=9000"), ".opaque.parameters", "must be an object"),
+        (config([1]), ".opaque.parameters", "must be an object"),
+    ],
+)
+def test_configuration_that_no_driver_could_read_is_refused(given, field, message):
+    """The parameters themselves are the driver's affair, and may be secret: they are not shown."""
+    ((found, text),) = refused({"requests": [request()], "config": [given]})
+
+    assert found == f"spec.devices.config[0]{field}"
+    assert text.startswith(message)
+    assert "9000" not in text
+
+
 def test_a_right_claim_is_not_refused():
     """Subrequests, whole requests, domains with dots and the defaults are fine."""
     devices = {
@@ -78,8 +131,15 @@ def test_a_right_claim_is_not_refused():
             {"requests": ["gpu", "any"], "matchAttribute": "gpu.example.com/pcie_Root"},
             {"requests": ["any/big"], "distinctAttribute": "localhost/x"},
         ],
-        "config": [{"requests": ["any"]}, {}],
+        "config": [{"requests": ["any"], **config({})}, config({"mtu": 9000})],
     }
+    tolerations = [
+        {"operator": "Exists"},
+        {"key": "example.com/Worn_out", "value": "91", "effect": "NoExecute"},
+        {"key": "worn", "operator": "Equal", "effect": "None"},
+        {"value": "91"},
+    ]
+    devices["requests"].append(request("worn", tolerations=tolerations))
 
     assert refused(devices) == []
 
@@ -97,3 +157,14 @@ def test_a_template_is_looked_at():
 def test_an_allocated_claim_is_not_looked_at():
     """Its devices are taken, whatever it looks like; leaving it out would free them."""
     assert refused({"requests": [request(count=-1)]}, status={"allocation": {}}) == []
+
+
+def test_what_a_server_has_taken_may_have_what_it_knows():
+    """A newer one may have more operators, and a snapshot may leave out the parameters of a driver."""
+    devices = {
+        "requests": [request(tolerations=[{"key": "wear", "operator": "Gt", "value": "50"}])],
+        "config": [config(None)],
+    }
+
+    assert refused(devices, metadata={"name": "x", "uid": "u"}) == []
+    assert len(refused(devices)) == 2

@@ -13,18 +13,25 @@ from dataclasses import dataclass
 
 from dra_operator.api.types import (
     DeviceClaim,
+    DeviceConfiguration,
     DeviceConstraint,
     DeviceRequest,
     DeviceSubRequest,
+    DeviceToleration,
     ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimTemplate,
 )
 
+_DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_NAME = r"(?=.{1,63}$)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _LABEL = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_QUALIFIED = re.compile(
-    r"(?=.{1,63}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/(?=.{1,32}$)[A-Za-z_][A-Za-z0-9_]*"
-)
+_QUALIFIED = re.compile(rf"(?=.{{1,63}}/){_DOMAIN}/(?=.{{1,32}}$)[A-Za-z_][A-Za-z0-9_]*")
+_DRIVER = re.compile(rf"(?=.{{1,63}}$){_DOMAIN}")
+_KEY = re.compile(rf"((?=.{{1,253}}/){_DOMAIN}/)?{_NAME}")
+_VALUE = re.compile(_NAME)
+_OPERATORS = ("Equal", "Exists")
+_EFFECTS = ("", "None", "NoSchedule", "NoExecute")
 
 _NOT_A_LABEL = "is no name of a request: use lower case letters, digits and -, at most 63 of them"
 _TWICE = "is the name of two requests: give each a name of its own"
@@ -32,6 +39,14 @@ _NO_REQUEST = "names no request: the claim has {names}"
 _NOT_QUALIFIED = "is not fully qualified: write domain/name, such as gpu.example.com/model"
 _NO_COUNT = "is not greater than zero: ask for at least one device, or leave the request out"
 _COUNT_OF_ALL = "cannot be given with allocationMode All: leave it out"
+_NO_OPERATOR = "is no operator: write Equal or Exists"
+_NO_EFFECT = "is no effect: write NoSchedule or NoExecute, or leave it out for both"
+_VALUE_OF_EXISTS = "cannot be given with operator Exists: leave it out, or write Equal"
+_NO_KEY = "is no key of a taint: write domain/name or name, of letters, digits, -, _ and ."
+_NO_VALUE = "is no value of a taint: use letters, digits, -, _ and ., at most 63 of them"
+_NO_OPAQUE = "opaque is missing: a driver is configured by nothing else"
+_NO_DRIVER = "is no name of a driver: write a domain, such as gpu.example.com"
+_NO_PARAMETERS = "must be an object: what the driver is to be told, by name"
 _BOTH = "exactly and firstAvailable are both set: keep one of them"
 
 
@@ -54,12 +69,20 @@ class Refusal:
 def find_refusals(obj: object) -> Iterator[Refusal]:
     """Yield what the API server refuses of a claim or a template that has the API's defaults; nothing of others.
 
-    A claim that is allocated was taken by an API server, and holds its devices whatever it looks like.
+    A claim that is allocated was taken by an API server, and holds its devices whatever it looks like. So was an object
+    with a uid: that server may be newer, and know more operators; and `snapshot --redact` leaves out parameters.
     """
     if isinstance(obj, ResourceClaim) and obj.status.allocation is None:
-        yield from _claim(obj.spec.devices, "spec.devices")
+        devices, path = obj.spec.devices, "spec.devices"
     elif isinstance(obj, ResourceClaimTemplate):
-        yield from _claim(obj.spec.spec.devices, "spec.spec.devices")
+        devices, path = obj.spec.spec.devices, "spec.spec.devices"
+    else:
+        return
+    yield from _claim(devices, path)
+    if not obj.metadata.uid:
+        yield from _tolerations(devices, path)
+        for index, config in enumerate(devices.config):
+            yield from _config(config, f"{path}.config[{index}]")
 
 
 def _claim(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
@@ -100,6 +123,42 @@ def _count(request: ExactDeviceRequest | DeviceSubRequest, path: str) -> Iterato
         yield Refusal(path, request.count, _NO_COUNT)
     elif request.allocation_mode == "All" and request.count:
         yield Refusal(path, request.count, _COUNT_OF_ALL)
+
+
+def _tolerations(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
+    for number, request in enumerate(devices.requests):
+        at = f"{path}.requests[{number}]"
+        wanted: dict[str, ExactDeviceRequest | DeviceSubRequest] = {
+            f"{at}.firstAvailable[{place}]": item for place, item in enumerate(request.first_available)
+        }
+        if request.exactly is not None:
+            wanted[f"{at}.exactly"] = request.exactly
+        for where, item in wanted.items():
+            for index, toleration in enumerate(item.tolerations):
+                yield from _toleration(toleration, f"{where}.tolerations[{index}]")
+
+
+def _toleration(item: DeviceToleration, path: str) -> Iterator[Refusal]:
+    if item.key and not _KEY.fullmatch(item.key):
+        yield Refusal(f"{path}.key", item.key, _NO_KEY)
+    if item.operator not in _OPERATORS:
+        yield Refusal(f"{path}.operator", item.operator, _NO_OPERATOR)
+    elif item.operator == "Exists" and item.value:
+        yield Refusal(f"{path}.value", item.value, _VALUE_OF_EXISTS)
+    elif item.value and not _VALUE.fullmatch(item.value):
+        yield Refusal(f"{path}.value", item.value, _NO_VALUE)
+    if item.effect not in _EFFECTS:
+        yield Refusal(f"{path}.effect", item.effect, _NO_EFFECT)
+
+
+def _config(config: DeviceConfiguration, path: str) -> Iterator[Refusal]:
+    if config.opaque is None:
+        yield Refusal(path, None, _NO_OPAQUE)
+        return
+    if not _DRIVER.fullmatch(config.opaque.driver):
+        yield Refusal(f"{path}.opaque.driver", config.opaque.driver, _NO_DRIVER)
+    if not isinstance(config.opaque.parameters, dict):
+        yield Refusal(f"{path}.opaque.parameters", None, _NO_PARAMETERS)
 
 
 def _references(names: Sequence[str], devices: DeviceClaim, path: str) -> Iterator[Refusal]:
