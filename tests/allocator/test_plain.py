@@ -105,6 +105,24 @@ def test_all_with_a_conflicting_constraint_is_an_error(scene: Any, ask: Any) -> 
 
     assert isinstance(decision, Failed)
     assert (decision.kind, decision.reason) == ("fatal", Reason.CONSTRAINT_CONFLICT)
+    assert decision.message == (
+        f"request r: asks for all devices, but constraint #0 (matchAttribute {MODEL}) "
+        "does not admit device gpu.example.com/n1/b beside those before it"
+    )
+
+
+def test_all_with_a_device_that_lacks_what_a_constraint_compares_is_an_error(scene: Any, ask: Any) -> None:
+    """It would satisfy the constraint beside no other."""
+    scene.nodes("n1")
+    scene.slice("s", "a", nodeName="n1")
+    decision = scene.decide(
+        scene.claim(ask("r", allocationMode="All"), constraints=[{"distinctAttribute": MODEL}])
+    )
+
+    assert isinstance(decision, Failed)
+    assert decision.message.endswith(
+        f"(distinctAttribute {MODEL}) does not admit device gpu.example.com/n1/a, which lacks the attribute"
+    )
 
 
 def test_all_needs_every_pool_of_the_node_complete(scene: Any, ask: Any) -> None:

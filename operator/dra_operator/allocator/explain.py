@@ -468,9 +468,7 @@ def _constraint_name(plan: ClaimPlan, number: int | None) -> str:
     """Return a constraint by number, kind and attribute; None stands for all of them."""
     if number is None:
         return f"its {len(plan.constraints)} constraints"
-    constraint = plan.constraints[number]
-    kind = "matchAttribute" if constraint.matching else "distinctAttribute"
-    return f"constraint #{number} ({kind} {constraint.attribute})"
+    return f"constraint #{number} ({plan.constraints[number].rule})"
 
 
 def _names(plan: ClaimPlan) -> object:

@@ -65,6 +65,11 @@ class ConstraintPlan(NamedTuple):
     attribute: str
     matching: bool
 
+    @property
+    def rule(self) -> str:
+        """The constraint as it stands in the claim."""
+        return f"{'matchAttribute' if self.matching else 'distinctAttribute'} {self.attribute}"
+
 
 @sealed
 class ClaimPlan:

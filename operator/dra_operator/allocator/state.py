@@ -245,9 +245,10 @@ class NodeState:
             value = self.value(alternative, plan.constraints[number].attribute, pick.content, pick.index)
             if value is None or not self.constraints[pick.claim][number].add(value):
                 if strict:
+                    why = ", which lacks the attribute" if value is None else " beside those before it"
                     raise FatalError(
-                        f"claim {plan.title}, request {alternative.name}: cannot add device {_path(pick)} because a "
-                        f"claim constraint would not be satisfied ({plan.constraints[number].attribute})",
+                        f"request {alternative.name}: asks for all devices, but constraint #{number} "
+                        f"({plan.constraints[number].rule}) does not admit device {_path(pick)}{why}",
                         Reason.CONSTRAINT_CONFLICT,
                         request=alternative.name,
                     )
