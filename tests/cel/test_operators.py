@@ -87,3 +87,39 @@ def test_a_failed_list_cannot_be_sorted_forgivingly(evaluate):
     """Upstream panics when it counts the cost of sorting what has failed; nothing absorbs that."""
     with pytest.raises(CelError, match="internal error"):
         evaluate("[device.attributes['dra.example.com'].nope > 1].sort() == [] || true")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[true, false].sort()", (False, True)),
+        ("dyn([2, 1]).sort()", (1, 2)),
+        ("['a', 'b', 'c'].sortBy(x, {'a': 3, 'b': 1, 'c': 2}[x])", ("b", "c", "a")),
+    ],
+)
+def test_a_list_is_sorted_by_its_elements_or_by_their_keys(evaluate, text, value):
+    """Least first."""
+    assert evaluate(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[dyn(1), dyn('a')].sort()", "list elements must have the same type"),
+        ("[null, null].sort()", "list elements must be comparable"),
+        ("[1, 2].sortBy(x, dyn([x]))", "list elements must be comparable"),
+        ("dyn(1).sort()", "no such overload: sort"),
+        ("cel.bind(m, {1: 2}, dyn(m).sortBy(x, x))", "no such overload: @sortByAssociatedKeys"),
+    ],
+)
+def test_what_cannot_be_sorted_is_told_in_upstreams_words(evaluate, text, message):
+    """Whatever the types are said to be, sorting itself looks at the elements."""
+    with pytest.raises(CelError) as caught:
+        evaluate(text)
+
+    assert caught.value.message == message
+
+
+def test_keys_are_asked_for_even_of_a_list_that_failed(cost):
+    """Both sides are evaluated before an error counts, so the keys of no list cost something."""
+    assert cost("[1 / 0].sortBy(x, dyn(x)) == [1] || true") == 15

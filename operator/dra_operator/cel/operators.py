@@ -10,6 +10,7 @@ from math import inf, nan
 from typing import Any, Final
 
 from dra_operator.cel.errors import Abort, CelError, runtime_error
+from dra_operator.cel.library import lists
 from dra_operator.cel.library.limits import check_elements, check_length
 from dra_operator.cel.qualify import key_text
 from dra_operator.cel.values import (
@@ -231,6 +232,20 @@ def size(value: Any) -> int:
     raise runtime_error("no such overload: size")
 
 
+def sort(value: Any) -> Any:
+    """Return the elements of a list in order."""
+    if type(value) is tuple:
+        return lists.sort(value)
+    raise runtime_error("no such overload: sort")
+
+
+def sort_by_keys(value: Any, keys: Any) -> Any:
+    """Return the elements of a list in the order of their keys."""
+    if type(value) is tuple:
+        return lists.sort_by_keys(value, keys)
+    raise runtime_error("no such overload: @sortByAssociatedKeys")
+
+
 def insert(target: Any, *entry: Any) -> CelMap:
     """Return a map with a key and its value added, or with all entries of another map; keys must be new."""
     if not isinstance(target, CelMap):
@@ -267,6 +282,8 @@ SINGLETONS: Final[dict[str, Callable[..., Any]]] = {
     "_>=_": greater_or_equal,
     "@in": contained,
     "size": size,
+    "sort": sort,
+    "@sortByAssociatedKeys": sort_by_keys,
     "dyn": lambda value: value,
     "type": lambda value: TypeValue(type_name(value)),
     "cel.@mapInsert": insert,

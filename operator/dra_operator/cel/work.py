@@ -26,7 +26,7 @@ WORK_LIMIT: Final = 60_000_000
 """The most work of one evaluation: with what is not counted, it ends within 100 ms, whatever it costs upstream."""
 STEP: Final = 25
 """What a step of code takes."""
-LONG: Final = frozenset(("_+_", "@in", "cel.@mapInsert"))
+LONG: Final = frozenset(("_+_", "@in", "cel.@mapInsert", "sort", "@sortByAssociatedKeys"))
 """The operators whose time depends on what they are given."""
 _CALL: Final = 1_000
 """What a call takes of which nothing else is known."""

@@ -238,8 +238,6 @@ OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     **{f"list_{name}_is_sorted_bool": is_sorted for name in _SHORT_TYPES},
     **{f"list_{name}_min_{name}": minimum for name in _SHORT_TYPES},
     **{f"list_{name}_max_{name}": maximum for name in _SHORT_TYPES},
-    **{f"list_{name}_sort": sort for name in COMPARABLE},
-    **{f"list_{name}_sortByAssociatedKeys": sort_by_keys for name in COMPARABLE},
     "list_int_sum_int": sum_ints,
     "list_uint_sum_uint": sum_uints,
     "list_double_sum_double": sum_doubles,
