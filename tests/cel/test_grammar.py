@@ -134,6 +134,15 @@ def test_deep_brackets_are_read(text):
     assert parse(text, STORED_137)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["'" + "(" * 300 + "'", '"""\'' + "[" * 300 + '"""', r"r'\' + '" + "(" * 300 + "'", "1 // " + "{" * 300],
+)
+def test_brackets_in_texts_and_comments_do_not_nest(text):
+    """What stands in quotes or behind two slashes is no part of the expression's own form."""
+    assert parse(text, STORED_137)
+
+
 def test_brackets_beyond_the_limit_are_refused():
     """Beyond 250 levels upstream gives up, and so do we."""
     with pytest.raises(CelError, match="recursion limit"):

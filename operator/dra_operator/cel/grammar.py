@@ -16,7 +16,7 @@ _ESCAPE = (
     r"""|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}"""
 )
 # Lark takes a backslash before a double quote away, so in these patterns none stands there.
-_STRING = "|".join(
+STRING = "|".join(
     (
         r'''[rR]"""(?:[^"]|"(?!""))*"""''',
         r"""[rR]'''(?:[^']|'(?!''))*'''""",
@@ -79,7 +79,7 @@ _PATCHES: tuple[tuple[str, str], ...] = (
     ),
 )
 _STRING_BLOCK = ("STRING_LIT     :", "// Moved into STRING_LIT and MLSTRING_LIT")
-_STRING_TOKENS = f"STRING_LIT.5 : /(?:{_STRING})/\nBYTES_LIT.5 : /[bB](?:{_STRING})/\n\n"
+_STRING_TOKENS = f"STRING_LIT.5 : /(?:{STRING})/\nBYTES_LIT.5 : /[bB](?:{STRING})/\n\n"
 
 
 class GrammarChangedError(Exception):

@@ -6,6 +6,7 @@ so on, up to an expression); which state comes of all of them is looked up at on
 Source: cel-go `parser/parser.go`, for the limits and the wording.
 """
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeAlias
@@ -13,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from dra_operator.cel.builder import Pending, Reduction, ending, reduction
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import compile_error
-from dra_operator.cel.grammar import grammar
+from dra_operator.cel.grammar import STRING, grammar
 from dra_operator.cel.lexer import Lexer, unexpected
 from dra_operator.cel.nodes import Expr
 from dra_operator.cel.tables import Tables, tables
@@ -30,7 +31,7 @@ _Endings: TypeAlias = tuple[Callable[[Any], Any], ...]
 def parse(text: str, environment: Environment) -> Expr:
     """Return the syntax tree of an expression, macros expanded; raises CelError with a code-point position."""
     text = legal_text(text)
-    if len(text) > MAX_DEPTH:
+    if sum(map(text.count, "([{")) >= MAX_DEPTH:
         _check_depth(text)
     parser = _parser()
     expr = parser.parse(text)
@@ -127,10 +128,7 @@ class Parser:
 
 def _check_depth(text: str) -> None:
     depth = 0
-    for position, character in enumerate(text):
-        if character in "([{":
-            depth += 1
-            if depth >= MAX_DEPTH:
-                raise compile_error(f"expression recursion limit exceeded: {MAX_DEPTH}", position)
-        elif character in ")]}":
-            depth -= 1
+    for found in re.finditer(rf"{STRING}|//[^\n]*|([(\[{{])|([)\]}}])", text):
+        depth += bool(found[1]) - bool(found[2])
+        if depth >= MAX_DEPTH:
+            raise compile_error(f"expression recursion limit exceeded: {MAX_DEPTH}", found.start())
