@@ -1,10 +1,13 @@
 """What requests that each fit alone take from each other."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from dra_operator.allocator import Reason
+from dra_operator.allocator import Allocated, Reason
 from dra_operator.allocator.contention import _MAX_SEARCHED, Contention
 from dra_operator.allocator.decision import AbortedError
 
@@ -55,6 +58,39 @@ def test_requests_that_wait_for_others_on_each_node(scene: Any, ask: Any) -> Non
 
     told = cause(scene, ask("p", 1, KIND.format("x")), ask("q", 1, KIND.format("y")))
     assert told == "; no node has enough left for each of p and q"
+
+
+kinds_and_uses = st.lists(st.tuples(st.sampled_from("xy"), st.booleans()), max_size=4)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(kinds_and_uses, min_size=2, max_size=3), st.integers(1, 2), st.integers(1, 2))
+def test_what_is_said_of_nodes_in_common_holds(
+    scene_with: Callable[[], Any], ask: Any, published: list[list[tuple[str, bool]]], p: int, q: int
+) -> None:
+    """That waiting is in vain is said where no node has as many devices, and that it is not where one has."""
+    scene = scene_with()
+    for number, devices in enumerate(published):
+        node = f"n{number}"
+        scene.nodes(node)
+        scene.slice(node, *(kind(f"d{at}", each) for at, (each, _) in enumerate(devices)), nodeName=node)
+        for at, (_, used) in enumerate(devices):
+            if used:
+                scene.hold(f"{node}-{at}", f"d{at}", node)
+    claim = scene.claim(ask("p", p, KIND.format("x")), ask("q", q, KIND.format("y")))
+    if isinstance(scene.decide(claim), Allocated):
+        return
+    found = scene.explain(claim)
+    if found.reason is not Reason.REQUESTS_DO_NOT_FIT_TOGETHER:
+        return
+    all_of = [[each for each, _ in devices] for devices in published]
+    in_vain = not any(each.count("x") >= p and each.count("y") >= q for each in all_of)
+    end = (
+        "p and q have no node in common even if no device were in use"
+        if in_vain
+        else "no node has enough left for each of p and q"
+    )
+    assert found.message.endswith(f"; {end}")
 
 
 def test_the_first_node_is_told_on_which_each_fits_alone(scene: Any, ask: Any) -> None:
