@@ -123,3 +123,31 @@ def test_what_cannot_be_sorted_is_told_in_upstreams_words(evaluate, text, messag
 def test_keys_are_asked_for_even_of_a_list_that_failed(cost):
     """Both sides are evaluated before an error counts, so the keys of no list cost something."""
     assert cost("[1 / 0].sortBy(x, dyn(x)) == [1] || true") == 15
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dyn('a').exists(x, true)", "got 'types.String', expected iterable type"),
+        ("dyn(type(1)).exists(x, true)", "got '*types.Type', expected iterable type"),
+        ("{1: 1}[dyn(1000000.0)]", "no such key: 1e+06"),
+        ("{1: 1}[dyn(1.0 / 0.0)]", "no such key: +Inf"),
+        ("[dyn(1e19)].map(x, [0][x])", "unsupported index value 1e+19 in list"),
+        ("[dyn([1])].map(x, {0: 0}[x])", "invalid qualifier type: *types.baseList"),
+        ("{0: 0}[dyn(quantity('1'))]", "invalid qualifier type: cel.Quantity"),
+        (
+            "dyn(format.uri()) in [1]",
+            "internal error: runtime error: hash of unhashable type cel.Format",
+        ),
+        (
+            "[duration('1s'), duration('1s')].transformMapEntry(i, x, {x: i})",
+            "insert failed: key google.protobuf.Duration already exists",
+        ),
+    ],
+)
+def test_an_error_names_a_value_as_upstream_does(evaluate, text, message):
+    """Numbers as Go writes them, types by the names they have in Go, nothing by its name in Python."""
+    with pytest.raises(CelError) as caught:
+        evaluate(text)
+
+    assert caught.value.message == message

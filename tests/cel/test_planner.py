@@ -99,12 +99,16 @@ def test_a_list_of_what_is_not_constant_is_made_each_time(step):
     assert isinstance(step("['a']"), Const)
 
 
-def test_an_index_that_no_map_can_have_is_refused(check):
+@pytest.mark.parametrize(
+    ("index", "named"),
+    [("b'a'", "types.Bytes"), ("dyn([1])", "*types.baseList"), ("dyn(duration('1s'))", "types.Duration")],
+)
+def test_an_index_that_no_map_can_have_is_refused(check, index, named):
     """A constant that is no key is refused before there is a device, at its place."""
     with pytest.raises(CelError) as caught:
-        plan(check("dyn(device)[b'a']"), STORED_137)
+        plan(check(f"dyn(device)[{index}]"), STORED_137)
 
-    assert caught.value.message == "invalid qualifier type: types.Bytes"
+    assert caught.value.message == f"invalid qualifier type: {named}"
     assert caught.value.position == len("dyn(device)")
 
 

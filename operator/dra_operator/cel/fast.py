@@ -9,7 +9,7 @@ from typing import Any
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.operators import add, no_overload
 from dra_operator.cel.qualify import check_key, look_up, qualify
-from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, hashed_key
+from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, go_type, hashed_key
 
 
 def truth(value: Any) -> bool:
@@ -25,7 +25,7 @@ def elements(collection: Any) -> Iterable[Any]:
         return collection
     if isinstance(collection, CelMap):
         return collection
-    raise runtime_error("got a value that is no list or map, expected iterable type")
+    raise runtime_error(f"got '{go_type(collection)}', expected iterable type")
 
 
 def pairs(collection: Any) -> Iterator[tuple[Any, Any]]:

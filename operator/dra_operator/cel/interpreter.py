@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.fast import elements, pairs
+from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.messages import make_message
 from dra_operator.cel.meter import Meter
 from dra_operator.cel.operators import SINGLETONS, not_equal
@@ -36,7 +37,7 @@ from dra_operator.cel.plan import (
     Step,
     Variable,
 )
-from dra_operator.cel.qualify import check_key, key_text, look_up, qualify
+from dra_operator.cel.qualify import check_key, look_up, qualify
 from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, cel_equal, hashed_key
 from dra_operator.cel.work import LONG, calling, comparing, counted_as, least
 

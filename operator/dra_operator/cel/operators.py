@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library import lists
+from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.library.limits import check_elements, check_length
-from dra_operator.cel.qualify import key_text
 from dra_operator.cel.values import (
     INT_MAX,
     INT_MIN,

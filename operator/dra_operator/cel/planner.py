@@ -45,8 +45,7 @@ from dra_operator.cel.plan import (
 )
 from dra_operator.cel.qualify import KEYS
 from dra_operator.cel.types import Kind
-
-_GO_NAMES: Final = {bytes: "types.Bytes", type(None): "types.Null"}
+from dra_operator.cel.values import go_type
 
 
 def plan(checked: Checked, environment: Environment) -> Plan:
@@ -109,8 +108,7 @@ class _Planner:
         attribute = self._attribute(operand)
         if isinstance(index, Const):
             if type(index.value) not in KEYS:
-                name = _GO_NAMES.get(type(index.value), type(index.value).__name__)
-                raise compile_error(f"invalid qualifier type: {name}", call.position)
+                raise compile_error(f"invalid qualifier type: {go_type(index.value)}", call.position)
             attribute.qualify(Qualifier(call.id, index.value, optional=optional))
         else:
             fresh = not isinstance(index, Attribute)

@@ -6,7 +6,8 @@ Source: cel-go `interpreter/attributes.go`, `refQualify` and the qualifiers by t
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, runtime_error
-from dra_operator.cel.values import INT_MAX, MISSING, CelMap, Optional_, Uint, type_name
+from dra_operator.cel.library.golang import key_text
+from dra_operator.cel.values import INT_MAX, MISSING, CelMap, Uint, go_type, type_name
 
 KEYS: Final = frozenset((str, int, Uint, bool, float))
 """The types of what can stand in brackets."""
@@ -47,23 +48,9 @@ def check_key(key: Any) -> Any:
     """Return `key` if it is of a type that can be a key; raises CelError if not."""
     if type(key) in KEYS:
         return key
-    raise runtime_error(f"invalid qualifier type: {type_name(key)}")
+    raise runtime_error(f"invalid qualifier type: {go_type(key)}")
 
 
 def no_such_key(key: Any) -> CelError:
     """Return the error of a lookup that found nothing."""
     return runtime_error(f"no such key: {key_text(key)}")
-
-
-def key_text(key: Any) -> str:
-    """Return a key, or another value, as it stands in messages.
-
-    Of a list or a map the type is enough: what is short to write can be endless to read.
-    """
-    if type(key) is bool:
-        return "true" if key else "false"
-    if type(key) is float and key.is_integer() and abs(key) < 1e21:
-        return str(int(key))
-    if type(key) is tuple or type(key) is Optional_ or isinstance(key, CelMap):
-        return type_name(key)
-    return str(int(key)) if type(key) is Uint else str(key)

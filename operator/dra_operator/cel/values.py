@@ -221,6 +221,13 @@ TYPE_NAMES: Final[dict[type, str]] = {
     Optional_: "optional_type",
     Semver: "kubernetes.Semver",
 }
+_GO_TYPES: Final = {
+    "null_type": "types.Null",
+    "type": "*types.Type",
+    "list": "*types.baseList",
+    "map": "*types.baseMap",
+    "optional_type": "*types.Optional",
+}
 _COMPARABLE: Final = frozenset(("net.IP", "net.CIDR"))
 """The types of Kubernetes that Go holds by value; the others are pointers, each a key of its own."""
 _HASHED_BY_VALUE: Final = frozenset((bool, float, Uint, type(None), Duration, Timestamp, TypeValue))
@@ -241,6 +248,16 @@ def type_name(value: Any) -> str:
     """Return the name of the run-time type of a value, e.g. `google.protobuf.Duration`."""
     name = TYPE_NAMES.get(type(value))
     return name if name is not None else value.type_name
+
+
+def go_type(value: Any) -> str:
+    """Return the type that Go holds a value in, as upstream's messages name it."""
+    name = type_name(value)
+    if name in _GO_TYPES:
+        return _GO_TYPES[name]
+    domain, _, short = name.rpartition(".")
+    own = domain in ("", "google.protobuf")
+    return f"types.{short.capitalize()}" if own else f"cel.{short.removeprefix('Named')}"
 
 
 def held(value: Any) -> Any:
@@ -264,19 +281,10 @@ def hashed_key(key: Any) -> Any:
         return key
     if kind in _HASHED_BY_VALUE:
         return kind, key if key == key else object()  # noqa: PLR0124 - NaN is not even equal to itself
-    if kind is bytes:
-        raise _unhashable("types.Bytes")
-    if kind is Semver:
-        raise _unhashable("cel.Semver")
-    if isinstance(key, Opaque):
-        if not key.hashable:
-            raise _unhashable(key.type_name)
-        return kind, key if key.type_name in _COMPARABLE else id(key)
-    return kind, id(key)
-
-
-def _unhashable(name: str) -> Abort:
-    return Abort("runtime", f"internal error: runtime error: hash of unhashable type {name}")
+    custom = isinstance(key, Opaque)
+    if kind is bytes or kind is Semver or (custom and not key.hashable):
+        raise Abort("runtime", f"internal error: runtime error: hash of unhashable type {go_type(key)}")
+    return kind, key if custom and key.type_name in _COMPARABLE else id(key)
 
 
 # --- equality and order ---------------------------------------------------------------------------------------------

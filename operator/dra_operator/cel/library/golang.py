@@ -5,7 +5,9 @@ quotes a text as Go would. Each function here is one function of Go's standard l
 """
 
 import re
-from typing import Final
+from typing import Any, Final
+
+from dra_operator.cel.values import CelMap, Duration, Optional_, Timestamp, Uint, type_name
 
 _FLOAT: Final = re.compile(
     r"[+-]?(?:[0-9](?:_?[0-9])*(?:\.(?:[0-9](?:_?[0-9])*)?)?|\.[0-9](?:_?[0-9])*)(?:[eE][+-]?[0-9](?:_?[0-9])*)?"
@@ -108,3 +110,17 @@ def _escaped(character: str) -> str:
     if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def key_text(key: Any) -> str:
+    """Return a key, or another value, as it stands in messages: `%v`.
+
+    Of a list or a map the type is enough: what is short to write can be endless to read. So it is of a time.
+    """
+    if type(key) is bool:
+        return "true" if key else "false"
+    if type(key) is float:
+        return format_double(key)
+    if type(key) in (tuple, type(None), Optional_, Duration, Timestamp) or isinstance(key, CelMap):
+        return type_name(key)
+    return str(int(key)) if type(key) is Uint else str(key)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dra_operator.cel.errors import runtime_error
-from dra_operator.cel.qualify import key_text
+from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.values import MISSING, NONE, CelMap, Duration, Optional_, Timestamp, Uint
 
 # Go's zero time is the first moment of the year 1, not that of 1970.

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, runtime_error
-from dra_operator.cel.library.golang import ESCAPES
+from dra_operator.cel.library.golang import ESCAPES, key_text
 from dra_operator.cel.library.limits import check_length
-from dra_operator.cel.qualify import key_text
 
 _SHORT: Final = 10_000
 """Up to this product of their lengths a text may be looked for in another in any way."""
