@@ -99,9 +99,9 @@ def test_a_selector_says_what_it_reads(text, parts):
     assert compile_selector(text).reads == (None if parts is None else frozenset(parts))
 
 
-@pytest.mark.parametrize("text", ["1", "'a'", "[true]", "device.attributes", "optional.of(true)"])
+@pytest.mark.parametrize("text", ["1", "'a'", "[true]", "device.attributes", "optional.of(true)", "int('x')"])
 def test_a_selector_must_be_a_bool(text):
-    """Another static type is an error of the expression."""
+    """Another static type is an error of the expression, before anything in it is evaluated."""
     with pytest.raises(CelError, match="must evaluate to bool or the unknown type"):
         compile_selector(text)
 

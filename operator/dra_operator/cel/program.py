@@ -227,11 +227,11 @@ def _bool(value: Any) -> bool:
 @lru_cache(maxsize=_MOST_PROGRAMS)
 def compile_selector(expression: str, environment: Environment = STORED_137) -> Selector:
     """Return the selector that an expression is; raises CelError if it is none."""
-    program = compile_program(expression, environment)
-    kind = program.type
+    tree = checked(expression, environment)
+    kind = tree.result_type
     if kind not in (BOOL, environment.attribute_type):
         raise compile_error(f"must evaluate to bool or the unknown type, not {kind}")
-    return Selector(program)
+    return Selector(Program(expression, tree, environment))
 
 
 class DerivedAttributeProgram:
@@ -264,12 +264,12 @@ def compile_derived_attribute(
     expression: str, environment: Environment = STORED_137
 ) -> DerivedAttributeProgram:
     """Return the program of a derived attribute; raises CelError if its type cannot be that of an attribute."""
-    program = compile_program(expression, environment)
-    kind = program.type
+    tree = checked(expression, environment)
+    kind = tree.result_type
     listed = environment.list_type_attributes or environment.expressions == "stored"
     element = kind.parameters[0] if listed and kind.kind is Kind.LIST else kind
     if element in (BOOL, INT, STRING, SEMVER) or element.kind in DYNAMIC:
-        return DerivedAttributeProgram(program)
+        return DerivedAttributeProgram(Program(expression, tree, environment))
     scalars = "a primitive scalar (string, integer, boolean, semver)"
     allowed = f"{scalars} or a list of these scalars" if listed else scalars
     raise compile_error(f"must evaluate to {allowed}, not {kind}")
