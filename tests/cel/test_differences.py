@@ -32,6 +32,9 @@ TOLD = {
     "long-lists": (DOUBLED_LIST, "error", LIMIT),
     "long-texts": (DOUBLED_TEXT, "error", LIMIT),
     "deep-types": (DOUBLED_TYPE, "compileError", "expression has a type that nests too deep"),
+    "deep-nesting": ("1" + " + 1" * 260, "value", "261"),
+    "compiler-crash": ("[?dyn(1)] == [1] || true", "value", True),
+    "cost-below-zero": ("has((dyn(1) ? {} : {'b': 2}).a) || true", "value", True),
     "too-many-steps": (
         "cel.bind(a, lists.range(40000), lists.range(150).all(x, a == a || x < 0))",
         "error",
