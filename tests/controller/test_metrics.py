@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from dra_operator import __version__
 from dra_operator.cluster.reflector import Counters
 from dra_operator.controller.metrics import Metrics
 
@@ -36,6 +37,14 @@ def test_every_metric_that_the_page_names_is_there(repository: Path):
 
     assert named
     assert named <= told
+
+
+def test_which_version_runs_is_told():
+    """Of two replicas in the middle of an update, whoever is on call sees which is which."""
+    (told,) = series_of(Metrics(), "dra_operator_build_info")
+
+    assert f'version="{__version__}"' in told
+    assert told.endswith("} 1.0")
 
 
 def test_what_reflectors_count_is_told_by_kind():

@@ -4,6 +4,7 @@ A registry of its own keeps two operators in one process apart, as in tests, and
 client would add by itself. Names follow Prometheus' rules: base units, `_total` for counters.
 """
 
+import platform
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import (
@@ -17,6 +18,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from dra_operator._version import __version__
 from dra_operator.cluster.defects import Defect, DefectLogger
 from dra_operator.cluster.events import OUTCOMES
 from dra_operator.cluster.reflector import Counters
@@ -82,6 +84,8 @@ class Metrics:
         self.objects = self._gauge("objects", "Objects of the inventory, by what they are.", "what")
         self.ready = self._gauge("ready", "1 if the operator is ready, else 0.")
         self.leading = self._gauge("leading", "1 while this operator is the one that decides, else 0.")
+        build = self._gauge("build_info", "Always 1; the labels say what runs.", "version", "python")
+        build.labels(__version__, platform.python_version()).set(1)
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
 
     def count_request(self, verb: str, resource: str, status: str, seconds: float) -> None:
