@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 from dra_operator import __version__
 from dra_operator.cluster.reflector import Counters
@@ -30,7 +31,7 @@ def test_every_metric_is_explained_once():
 def test_every_metric_that_the_page_names_is_there(repository: Path):
     """Whoever writes an alert by the page gets one that can fire."""
     metrics = Metrics()
-    metrics.count_reflectors(lambda: {"Node": Counters()})
+    metrics.tell_reflectors(lambda: {"Node": SimpleNamespace(counters=Counters(), silence=0.0)})
     metrics.count_events(dict)
     told = set(re.findall(r"^# HELP (\S+)", metrics.text().decode(), re.MULTILINE))
     named = set(re.findall(r"dra_operator_\w+", (repository / "docs" / "operator.md").read_text()))
@@ -48,16 +49,23 @@ def test_which_version_runs_is_told():
 
 
 def test_what_reflectors_count_is_told_by_kind():
-    """As it is when somebody asks."""
-    metrics, counted = Metrics(), {}
-    metrics.count_reflectors(lambda: counted)
-    counted["Node"] = Counters(lists=1, events=20, repaired=3, failures=2)
+    """As it is when somebody asks; how long a kind was not heard of, too, but not of one that never was."""
+    metrics, found = Metrics(), {}
+    metrics.tell_reflectors(lambda: found)
+    counted = Counters(lists=1, events=20, repaired=3, failures=2)
+    found["Node"] = SimpleNamespace(counters=counted, silence=7.5)
+    found["Pod"] = SimpleNamespace(counters=Counters(), silence=None)
 
     assert series_of(metrics, "dra_operator_reflector") == [
         'dra_operator_reflector_lists_total{kind="Node"} 1.0',
+        'dra_operator_reflector_lists_total{kind="Pod"} 0.0',
         'dra_operator_reflector_events_total{kind="Node"} 20.0',
+        'dra_operator_reflector_events_total{kind="Pod"} 0.0',
         'dra_operator_reflector_repaired_total{kind="Node"} 3.0',
+        'dra_operator_reflector_repaired_total{kind="Pod"} 0.0',
         'dra_operator_reflector_failures_total{kind="Node"} 2.0',
+        'dra_operator_reflector_failures_total{kind="Pod"} 0.0',
+        'dra_operator_reflector_last_contact_seconds{kind="Node"} 7.5',
     ]
 
 

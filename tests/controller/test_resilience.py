@@ -385,8 +385,9 @@ async def test_a_restart_says_nothing_twice(cluster, start):
 
 async def test_silence_of_the_api_server_is_told(operator):
     """Not ready when a kind has not been heard of for longer than a quiet cluster is silent."""
-    now = operator.runtime._clock
-    operator.runtime._clock = lambda: now() + 130
+    reflector = operator.runtime._reflectors["ResourceClaim"]
+    now = reflector._clock
+    reflector._clock = lambda: now() + 130
 
     assert "ResourceClaim: nothing heard from the API server for 130 s" in operator.runtime.unready()
 

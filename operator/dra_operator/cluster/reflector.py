@@ -152,6 +152,11 @@ class Reflector:
         """Return how many objects there are."""
         return len(self._seen)
 
+    @property
+    def silence(self) -> float | None:
+        """For how many seconds the API server has said nothing useful; None if it never did."""
+        return None if self.last_contact is None else self._clock() - self.last_contact
+
     def observe(self, body: dict[str, Any]) -> bool:
         """Take in the answer to a write of our own, as if the watch had brought it; return if it was news.
 

@@ -15,13 +15,13 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dra_operator._version import __version__
 from dra_operator.cluster.defects import Defect, DefectLogger
 from dra_operator.cluster.events import OUTCOMES
-from dra_operator.cluster.reflector import Counters
+from dra_operator.cluster.reflector import Reflector
 
 # Else each counter and histogram comes with a second one, its time of birth, under the same explanation.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -78,9 +78,6 @@ class Metrics:
             self.errors.labels(defect.place)
         self.defect_logger = DefectLogger(lambda defect: self.errors.labels(defect.place).inc())
         """Where each part of the operator reports its defects."""
-        self.last_contact_seconds = self._gauge(
-            "reflector_last_contact_seconds", "Time since the API server was heard from, by kind.", "kind"
-        )
         self.objects = self._gauge("objects", "Objects of the inventory, by what they are.", "what")
         self.ready = self._gauge("ready", "1 if the operator is ready, else 0.")
         self.leading = self._gauge("leading", "1 while this operator is the one that decides, else 0.")
@@ -93,9 +90,9 @@ class Metrics:
         self.requests.labels(verb, resource, status).inc()
         self.request_seconds.labels(verb).observe(seconds)
 
-    def count_reflectors(self, counters: Callable[[], Mapping[str, Counters]]) -> None:
-        """Tell what reflectors count, by kind; `counters` is asked at each scrape."""
-        self.registry.register(_Reflectors(counters))
+    def tell_reflectors(self, reflectors: Callable[[], Mapping[str, Reflector]]) -> None:
+        """Tell of reflectors, by kind; `reflectors` is asked at each scrape."""
+        self.registry.register(_Reflectors(reflectors))
 
     def count_events(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Tell what became of Events, by outcome; `counts` is asked at each scrape."""
@@ -118,19 +115,28 @@ class Metrics:
 
 
 class _Reflectors(Collector):
-    """The counters of the reflectors, which count by themselves. Read when Prometheus asks."""
+    """What reflectors know of themselves. Read when Prometheus asks, so that it is right while nobody answers us."""
 
-    def __init__(self, counters: Callable[[], Mapping[str, Counters]]) -> None:
-        self._counters = counters
+    def __init__(self, reflectors: Callable[[], Mapping[str, Reflector]]) -> None:
+        self._reflectors = reflectors
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield a metric for each counter."""
-        counters = self._counters()
+    def collect(self) -> Iterator[Metric]:
+        """Yield a metric for each counter, and one for how long nothing was heard."""
+        reflectors = self._reflectors()
         for name, text in _REFLECTORS:
             family = CounterMetricFamily(f"dra_operator_reflector_{name}", text, labels=["kind"])
-            for kind, counted in counters.items():
-                family.add_metric([kind], getattr(counted, name))
+            for kind, reflector in reflectors.items():
+                family.add_metric([kind], getattr(reflector.counters, name))
             yield family
+        silence = GaugeMetricFamily(
+            "dra_operator_reflector_last_contact_seconds",
+            "Time since the API server was heard from, by kind.",
+            labels=["kind"],
+        )
+        for kind, reflector in reflectors.items():
+            if (seconds := reflector.silence) is not None:
+                silence.add_metric([kind], seconds)
+        yield silence
 
 
 class _Events(Collector):

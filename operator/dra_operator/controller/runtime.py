@@ -122,9 +122,7 @@ class Runtime:
         self._standby = Standby(WATCHED, clock)
         self.metrics.ready.set_function(lambda: not self.unready())
         self.metrics.leading.set_function(lambda: self._leading.is_leader)
-        self.metrics.count_reflectors(
-            lambda: {name: reflector.counters for name, reflector in self._reflectors.items()}
-        )
+        self.metrics.tell_reflectors(lambda: self._reflectors)
         self.metrics.count_events(lambda: self._recorder.counts if self._recorder is not None else {})
         self._health = HealthServer(
             settings.listen,
@@ -336,11 +334,7 @@ class Runtime:
             due = self._clock() + LOOK_SECONDS
             await asyncio.sleep(LOOK_SECONDS)
             now = self._clock()
-            metrics = self.metrics
-            metrics.loop_lag_seconds.set(max(0.0, now - due))
-            for name, reflector in self._reflectors.items():
-                if reflector.last_contact is not None:
-                    metrics.last_contact_seconds.labels(name).set(now - reflector.last_contact)
+            self.metrics.loop_lag_seconds.set(max(0.0, now - due))
             if self._session is not None and self._leading.stands_by:
                 await self._standby.look(self._session)
             self._report_forbidden(now)
@@ -460,9 +454,9 @@ class Runtime:
             return [f"{name}: {reflector.trouble}"]
         if not reflector.synced.is_set():
             return [f"{name}: not listed yet"]
-        age = self._clock() - (reflector.last_contact or 0.0)
-        if age > self._settings.stale_seconds:
-            return [f"{name}: nothing heard from the API server for {age:.0f} s"]
+        silence = reflector.silence or 0.0
+        if silence > self._settings.stale_seconds:
+            return [f"{name}: nothing heard from the API server for {silence:.0f} s"]
         return []
 
     def summary(self) -> dict[str, Any]:
