@@ -40,6 +40,29 @@ async def test_list_goes_page_by_page(script, mirror):
     assert [asked.query for asked in script.asked[:2]] == [{"limit": "1"}, {"limit": "1", "continue": "p2"}]
 
 
+async def test_list_of_several_pages_is_halfway_until_its_end(script, mirror):
+    """From its first page to its last, also while one of them is not to be had, and through another beginning."""
+    first, second = listed(thing("a", 1), proceed="next"), listed(thing("b", 2))
+    script.then(first, status(503), first, second, QUIET)
+    turns = []
+    watching = mirror(turned=lambda: turns.append((watching.reflector.halfway, watching.changes)))
+
+    await watching.reflector.synced.wait()
+
+    assert turns == [(True, []), (False, ["+a", "+b"])]
+
+
+async def test_list_of_one_page_is_never_halfway(script, mirror):
+    """All that it says is delivered at once, and what is gone with it."""
+    script.then(*GOOD, status(410), listed(thing("c", 3)), QUIET)
+    turns = []
+    watching = mirror(turned=lambda: turns.append(watching.reflector.halfway))
+
+    await watching.until(lambda: watching.reflector.counters.lists == 2)
+
+    assert turns == []
+
+
 async def test_list_waits_for_room_between_pages(script, mirror):
     """The next page is asked for when the consumer has room for it."""
     room = asyncio.Event()

@@ -6,7 +6,8 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from cluster import CLASS, FINALIZER, Operator, claim, node, resource_slice
+from cluster import CLASS, FINALIZER, Operator, allocation, claim, node, resource_slice
+from dra_operator.cluster.reflector import Reflector
 from dra_operator.sim.server import ApiServer, ServerOptions
 
 
@@ -165,6 +166,33 @@ async def test_a_deletion_that_the_watch_missed_frees_the_device(cluster, operat
     cluster.server.faults.resume_watches("ResourceClaim")
 
     assert await cluster.allocated("second") == ["gpu-0"]
+
+
+@pytest.fixture
+def one_by_one(monkeypatch):
+    """Lists come in pages of one object, and every page takes its time."""
+    monkeypatch.setitem(Reflector.__init__.__kwdefaults__, "chunk", 1)
+
+
+async def test_nothing_is_decided_by_half_a_list(one_by_one, cluster, operator):
+    """While a watch was broken, a device went from one claim of a pod to another; in between nobody else gets it."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "1", "controller": True}
+    before, after = (claim(name, ownerReferences=[owner]) for name in ("a", "z"))
+    cluster.put(node(), CLASS, resource_slice("gpu-0"))
+    cluster.put({**before, "status": {"allocation": allocation()}}, after, claim("m"))
+    await cluster.waits("m")
+    cluster.server.faults.stall_watches("ResourceClaim")
+    cluster.put({**before, "status": {}}, {**after, "status": {"allocation": allocation()}})
+    cluster.server.faults.delay(0.1, verb="list", kind="ResourceClaim")
+    cluster.server.faults.expire()
+    cluster.server.faults.cut_watches("ResourceClaim")
+    cluster.server.faults.resume_watches("ResourceClaim")
+
+    await cluster.until(lambda: operator.runtime._reflectors["ResourceClaim"].counters.lists == 2)
+    await operator.settled()
+    assert cluster.devices("m") == []
+    cluster.put({**after, "status": {}})
+    assert await cluster.allocated("m") == ["gpu-0"]
 
 
 async def test_watches_that_are_cut_resume(cluster, operator, gpu):

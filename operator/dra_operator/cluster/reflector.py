@@ -100,8 +100,9 @@ class Reflector:
     """Keeps one kind in step with the API server and delivers each difference, in order, to `deliver`.
 
     `deliver` is called on the event loop and must be quick; what it raises is logged and does not stop the
-    stream. `room` is awaited after each page of a list, so that a slow consumer is not given the whole kind at
-    once. `clock` is a monotonic clock in seconds, `random` gives numbers from 0 up to 1.
+    stream. `room` is awaited between the pages of a list, so that a slow consumer is not given the whole kind at
+    once; `turned` is called when `halfway` changes. `clock` is a monotonic clock in seconds, `random` gives
+    numbers from 0 up to 1.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Reflector:
         deliver: Callable[[Delta], None],
         *,
         room: Callable[[], Awaitable[None]] = _room,
+        turned: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = system_random,
@@ -122,6 +124,9 @@ class Reflector:
     ) -> None:
         self.served = served
         self.synced = asyncio.Event()
+        self.halfway = False
+        """Whether a list of several pages has begun and not ended: of what was delivered some is old and some new, so
+        that an object may seem to have lost what another one does not have yet."""
         self.forbidden: ApiError | None = None
         self.trouble: str | None = None
         """What is wrong now, as one line; None while all is well."""
@@ -131,6 +136,7 @@ class Reflector:
         self._session = session
         self._deliver = deliver
         self._room = room
+        self._turned = turned
         self._clock = clock
         self._sleep = sleep
         self._random = random
@@ -252,25 +258,33 @@ class Reflector:
                 page = await self._session.request("GET", self.served.path(), params=params)
                 version, proceed = list_version(self.served.path(), page), page["metadata"].get("continue")
                 self._touch()
+                if proceed:
+                    self._turn(halfway=True)
                 for item in page.get("items") or ():
                     present.add(_key(item))
                     self._reconcile(item, version)
                 del page
-                await self._room()
                 if not proceed:
                     break
+                await self._room()
                 params = {"limit": str(self._chunk), "continue": proceed}
             for key in [key for key in self._seen if key not in present and not self._outlives(key, version)]:
                 self._repair()
                 self._drop(key)
         finally:
             self._observed = None
+        self._turn(halfway=False)
         self.counters.lists += 1
         self._resume = version
         self._fruitless = 0
         self.forbidden = None
         self.trouble = None
         self.synced.set()
+
+    def _turn(self, *, halfway: bool) -> None:
+        if self.halfway != halfway:
+            self.halfway = halfway
+            self._turned()
 
     def _reconcile(self, item: dict[str, Any], version: str) -> None:
         """Take in an object of a list of that version, also an older one than is known: etcd may have been restored."""

@@ -259,8 +259,19 @@ class Runtime:
         while late := [found for found in self._reflectors.values() if not found.synced.is_set()]:
             await late[0].synced.wait()
         log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
-        self._loop.open()
         self._connected = True
+        self._open_or_close()
+
+    def _open_or_close(self) -> None:
+        """Let decisions be made when everything has been listed, but not by half a list of claims.
+
+        Of these one may have lost the device that another has got. Of other kinds what is half known is half old, as
+        while nothing is heard of them.
+        """
+        if self._reflectors["ResourceClaim"].halfway:
+            self._loop.close()
+        elif self._connected and all(found.synced.is_set() for found in self._reflectors.values()):
+            self._loop.open()
 
     async def _discover(self) -> dict[str, Served]:
         assert self._session is not None
@@ -279,6 +290,7 @@ class Runtime:
                 kind,
                 deliver,
                 room=self._loop.room,
+                turned=self._open_or_close,
                 clock=self._clock,
                 defect_logger=self.metrics.defect_logger,
             )
@@ -340,8 +352,8 @@ class Runtime:
             self._report_forbidden(now)
             if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
                 await self._rediscover()
-            if self._connected and all(found.synced.is_set() for found in self._reflectors.values()):
-                self._loop.open()
+            if self._connected:
+                self._open_or_close()
 
     def _report_forbidden(self, now: float) -> None:
         """Say on an object of the operator's own what it is not permitted to do."""
@@ -452,7 +464,7 @@ class Runtime:
             return [messages.forbidden(error.verb, error.resource, error.message)]
         if reflector.trouble is not None:
             return [f"{name}: {reflector.trouble}"]
-        if not reflector.synced.is_set():
+        if not reflector.synced.is_set() or reflector.halfway:
             return [f"{name}: not listed yet"]
         silence = reflector.silence or 0.0
         if silence > self._settings.stale_seconds:
