@@ -50,6 +50,22 @@ def test_a_write_that_did_not_happen_gives_its_device_back(bench, write, outcome
     assert bench.allocator.asked.count("other") == 2
 
 
+def test_a_device_that_another_was_faster_to_take_is_no_collision(bench, write):
+    """Until our write is stored one claim has it; that it is not stored is the rule."""
+    taken = bench.delta(claim("other"), allocation=dict(write.allocation))
+
+    assert notices(bench.run(taken)) == []
+    assert notices(bench.run(Conflict(write, None, "changed"))) == []
+
+
+def test_a_device_that_two_claims_have_is_a_collision_when_both_are_stored(bench, write):
+    """Each of them says so."""
+    bench.run(bench.delta(claim("other"), allocation=dict(write.allocation)))
+    effects = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+
+    assert sorted(notices(effects)) == ["Allocated", "DeviceAllocatedTwice", "DeviceAllocatedTwice"]
+
+
 @pytest.mark.parametrize(
     ("outcome", "why"),
     [

@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from typing import TypeAlias
 
 from dra_operator.allocator import Failed
+from dra_operator.allocator.decision import claim_key
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
 from dra_operator.controller.desk import Desk
@@ -100,23 +101,32 @@ class Problems:
             metrics.objects.labels(what).set(count)
 
     def report_collisions(self) -> None:
-        """Look for devices that two claims hold, if what is used has changed."""
+        """Look for devices that two claims hold, if what is used has changed.
+
+        What we have decided and nobody has stored yet is no collision: of two who are after one device at the same
+        moment the API server may still refuse one.
+        """
         if self._desk.ledger.version == self._ledger_version:
             return
         self._ledger_version = self._desk.ledger.version
-        desk, found = self._desk, set[Hashable]()
-        collisions = desk.ledger.collisions()
-        for collision in collisions:
-            message = messages.collision(collision.device, collision.claims)
-            for key in collision.claims:
-                claim = desk.book.get(key)
-                subject = subject_of(claim) if claim is not None else Subject("ResourceClaim", *key)
-                fact = ("collision", collision.device, key)
+        desk, found, count = self._desk, set[Hashable](), 0
+        for collision in desk.ledger.collisions():
+            claims = [claim for key in collision.claims if (claim := desk.book.get(key)) is not None]
+            stored = [claim for claim in claims if claim.status.allocation is not None]
+            if len(stored) < len(collision.claims):
+                # The version of the ledger does not change when an assumption is confirmed.
+                self._ledger_version = -1
+            if len(stored) < 2:
+                continue
+            count += 1
+            message = messages.collision(collision.device, [claim_key(claim) for claim in stored])
+            for claim in stored:
+                fact = ("collision", collision.device, claim_key(claim))
                 found.add(fact)
-                self._state(fact, subject, messages.EVENT_COLLISION, message)
+                self._state(fact, subject_of(claim), messages.EVENT_COLLISION, message)
         self._clear(self._collisions - found)
         self._collisions = found
-        desk.metrics.collisions.set(len(collisions))
+        desk.metrics.collisions.set(count)
 
     def measure(self) -> None:
         """Count the objects that have a problem now; to be called after claims are decided."""
