@@ -87,6 +87,7 @@ def test_build_metadata_takes_no_part_in_comparison():
         ("1.0.0-a_b", 'Invalid character(s) found in prerelease "a_b"'),
         ("1.0.0+", "Build meta data is empty"),
         ("1.0.0+a!", 'Invalid character(s) found in build meta data "a!"'),
+        ("1.2.3\n", r'Invalid character(s) found in patch number "3\n"'),
         ("\u0661.0.0", 'Invalid character(s) found in major number "\u0661"'),
     ],
 )

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache, total_ordering
 from typing import TypeAlias
 
+from dra_operator.api.quoted import quote
+
 _MAX_UINT64 = 2**64 - 1
 _LONGEST = (
     1024  # far above the 64 bytes of an attribute; comparing must stay cheap whatever a selector builds
@@ -87,7 +89,7 @@ def parse_semver(text: str) -> Semver:
         if not part:
             raise ValueError("Build meta data is empty")
         if not _only(part, _IDENTIFIER):
-            raise ValueError(f"Invalid character(s) found in build meta data {_quoted(part)}")
+            raise ValueError(f"Invalid character(s) found in build meta data {quote(part)}")
     return Semver(major, minor, patch, prerelease, build)
 
 
@@ -114,9 +116,9 @@ def _without_zeros(part: str) -> str:
 
 def _number(text: str, name: str, title: str) -> int:
     if not _only(text, _DIGITS):
-        raise ValueError(f"Invalid character(s) found in {name} number {_quoted(text)}")
+        raise ValueError(f"Invalid character(s) found in {name} number {quote(text)}")
     if len(text) > 1 and text[0] == "0":
-        raise ValueError(f"{title} number must not contain leading zeroes {_quoted(text)}")
+        raise ValueError(f"{title} number must not contain leading zeroes {quote(text)}")
     return _unsigned(text)
 
 
@@ -125,10 +127,10 @@ def _check_prerelease(part: str) -> None:
         raise ValueError("Prerelease is empty")
     if _only(part, _DIGITS):
         if len(part) > 1 and part[0] == "0":
-            raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {_quoted(part)}")
+            raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {quote(part)}")
         _unsigned(part)
     elif not _only(part, _IDENTIFIER):
-        raise ValueError(f"Invalid character(s) found in prerelease {_quoted(part)}")
+        raise ValueError(f"Invalid character(s) found in prerelease {quote(part)}")
 
 
 def _unsigned(text: str) -> int:
@@ -136,13 +138,9 @@ def _unsigned(text: str) -> int:
         raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
     number = int(text)
     if number > _MAX_UINT64:
-        raise ValueError(f"strconv.ParseUint: parsing {_quoted(text)}: value out of range")
+        raise ValueError(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
     return number
 
 
 def _only(text: str, allowed: frozenset[str]) -> bool:
     return allowed.issuperset(text)
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -11,7 +11,6 @@ from dra_operator.cel.library.golang import (
     format_double_positional,
     parse_double,
     parse_integer,
-    quote,
 )
 
 
@@ -81,17 +80,3 @@ def test_go_reads_these_as_no_doubles(text):
 def test_go_reads_these_as_no_integers(text):
     """A whole number is a sign and ASCII digits."""
     assert parse_integer(text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "quoted"),
-    [
-        ('a"b\\', '"a\\"b\\\\"'),
-        ("\n\t", '"\\n\\t"'),
-        ("\x00\x7f", '"\\x00\\x7f"'),
-        ("\u00e9 \u200b \U000e0001", '"\u00e9 \\u200b \\U000e0001"'),
-    ],
-)
-def test_a_text_is_quoted_as_go_quotes_it(text, quoted):
-    """What prints stays, what does not is escaped."""
-    assert quote(text) == quoted

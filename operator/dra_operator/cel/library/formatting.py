@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from dra_operator.api.quoted import quote
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.conversions import bytes_to_string
-from dra_operator.cel.library.golang import format_double, format_double_positional, quote
+from dra_operator.cel.library.golang import format_double, format_double_positional
 from dra_operator.cel.library.limits import LONGEST_TEXT, cost_exceeded
 from dra_operator.cel.library.times import duration_to_string, timestamp_to_string
 from dra_operator.cel.values import CelMap, Duration, Timestamp, TypeValue, Uint, type_name

@@ -1,7 +1,7 @@
 """How Go writes and reads plain values, where an answer or an error text depends on it.
 
-The reference is a Go program: `string(1e6)` is `1e+06` because Go's shortest form says so, and an error
-quotes a text as Go would. Each function here is one function of Go's standard library, no more.
+The reference is a Go program: `string(1e6)` is `1e+06` because Go's shortest form says so. Each function here is one
+function of Go's standard library, no more.
 """
 
 import re
@@ -18,18 +18,6 @@ _HEX_FLOAT: Final = re.compile(
 )
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _SPECIAL: Final = {"inf": "inf", "infinity": "inf", "nan": "nan"}
-ESCAPES: Final = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-    '"': '\\"',
-}
-"""How characters are written in a literal, of Go and of CEL alike, that have an escape of their own."""
 _LONGEST_NUMBER: Final = 4000  # Python refuses to read a whole number of more than 4300 digits
 
 
@@ -96,20 +84,6 @@ def parse_integer(text: str) -> int | None:
     if len(text) > _LONGEST_NUMBER or not _INTEGER.fullmatch(text):
         return None
     return int(text)
-
-
-def quote(text: str) -> str:
-    """Return `text` in double quotes, as `strconv.Quote` writes it."""
-    return '"' + "".join(ESCAPES.get(each) or _escaped(each) for each in text) + '"'
-
-
-def _escaped(character: str) -> str:
-    if character == " " or character.isprintable():
-        return character
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def key_text(key: Any) -> str:

@@ -11,8 +11,8 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, ClassVar, Final
 
+from dra_operator.api.quoted import quote
 from dra_operator.cel.errors import CelError, runtime_error
-from dra_operator.cel.library.golang import quote
 from dra_operator.cel.values import Opaque
 
 _BITS: Final = {4: 32, 6: 128}
