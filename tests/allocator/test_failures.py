@@ -18,6 +18,10 @@ DRIVER = "gpu.example.com"
             'index is int 1 and model is string "x"',
         ),
         (
+            f'"x" in device.attributes["{DRIVER}"].model',
+            'model is string "x"; in asks of a list; write text.contains(part)',
+        ),
+        (
             f'device.attributes["{DRIVER}"].version >= "2.0"',
             'version is version 2.1.0; compare a version by .compareTo(semver("1.2.3"))',
         ),

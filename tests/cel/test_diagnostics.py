@@ -123,6 +123,22 @@ def test_a_text_that_is_no_quantity_or_version_is_named(device, text, told):
     assert describe(text, error_of(text, device), device).startswith(told)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "device.attributes['dra.example.com'].model.string == 'h100'",
+            "no such key: string; an attribute is its value: leave out .string",
+        ),
+        ("device.attributes['dra.example.com'].string == 'h100'", "no such key: string; this device has"),
+    ],
+    ids=["behind an attribute", "as an attribute"],
+)
+def test_the_kind_of_a_value_is_not_written_behind_it(device, text, told):
+    """It is written so in a slice, from where it is copied."""
+    assert describe(text, error_of(text, device), device).startswith(told)
+
+
 def test_without_a_close_name_those_there_are_named(device):
     """Where nothing is close, the names of the device are listed."""
     text = "device.attributes['dra.example.com'].zzz == 'h100'"

@@ -45,6 +45,19 @@ Q = "device.capacity['d'].memory"
                 'write device.capacity["d.example"].memory'
             ),
         ),
+        (
+            f"{Q}.isGreaterThan(40)",
+            'isGreaterThan() of Quantity does not take int; write an amount as quantity("10Gi")',
+        ),
+        (
+            f"{Q}.isGreaterThan(quantity(40Gi))",
+            '"Gi" is not expected here; write a quantity as quantity("10Gi")',
+        ),
+        (f"{Q}.value == 1", 'Quantity has no fields; compare it as it is: a.isGreaterThan(quantity("10Gi"))'),
+        (
+            "has(device.attributes['d.example']['model'])",
+            "has() asks for a field behind a dot; write has(device.attributes[domain].name)",
+        ),
         (f"{Q} == '1'", '== cannot be applied to Quantity and string; write a quantity as quantity("10Gi")'),
         (
             f"{Q}.isGreaterThan('1')",

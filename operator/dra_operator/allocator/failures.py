@@ -4,6 +4,7 @@ Whether a selector that is broken is found by the search, as it reaches a device
 waits because every device is in use, what is to be mended is the same, and so is the text.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,7 @@ from dra_operator.cel import prepare_device
 from dra_operator.cel.diagnostics import describe
 from dra_operator.inventory import Slice
 
+_PART_OF_TEXT: Final = re.compile(r"[\"']\s+in\s+device\.attributes\[")
 _WRONG_TYPES: Final = ("no such overload", "CEL result of type ")
 
 
@@ -69,6 +71,8 @@ def failing(answers: SelectorAnswers, number: int, content: Slice, index: int) -
         text += f"; here {types}" if types else ""
         if "is version " in types and "semver(" not in answers.expression:
             text += '; compare a version by .compareTo(semver("1.2.3"))'
+        elif "is string " in types and _PART_OF_TEXT.search(answers.expression):
+            text += "; in asks of a list; write text.contains(part)"
     return (
         f"selector #{number} fails on device {content.driver}/{content.pool}/{content.names[index]}: {text}"
     )

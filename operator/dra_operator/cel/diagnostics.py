@@ -23,6 +23,9 @@ _MOST_NAMES: Final = 8
 _CUT: Final = "..."
 WIDTH: Final = 100
 """The columns that a line is shown in where no terminal says how many it has."""
+_KIND_BELOW: Final = re.compile(
+    r"device\.attributes\[[^\]]+\](?:\.\w+|\[[^\]]+\])\.(string|int|bool|version|strings|ints|bools|versions)\b"
+)
 _WRITTEN: Final = re.compile(r"\b(quantity|semver)\(\s*(?:\"([^\"\\]*)\"|'([^'\\]*)')\s*\)")
 ADVICE: Final = "guard what not every device has by has(), or by .? and orValue()"
 
@@ -103,7 +106,8 @@ def describe(
     if error.kind == "compile":
         text = f"does not compile{_place(expression, error)}: {compile_text(error, expression, environment)}"
     else:
-        hint = _dotted_domain(expression, error.message, device) or _key_advice(error.message, device)
+        hint = _kind_below(expression, error.message) or _dotted_domain(expression, error.message, device)
+        hint = hint or _key_advice(error.message, device)
         told = _mistaken_text(expression, error.message) or error.message
         text = f"{told}; {hint}" if hint else told
     return " ".join(text.split())
@@ -148,6 +152,14 @@ def _key_advice(message: str, device: PreparedDevice | None) -> str:
     known.sort(key=lambda known_name: -SequenceMatcher(None, name, known_name).ratio())
     more = ", ..." if len(known) > _MOST_NAMES else ""
     return f"this device has {', '.join(known[:_MOST_NAMES])}{more}; {ADVICE}"
+
+
+def _kind_below(expression: str, message: str) -> str:
+    """Return what to leave out where the kind of a value stands behind an attribute, as it does in a slice."""
+    for match in _KIND_BELOW.finditer(expression):
+        if message == f"{_MISSING}{match[1]}":
+            return f"an attribute is its value: leave out .{match[1]}"
+    return ""
 
 
 def _dotted_domain(expression: str, message: str, device: PreparedDevice | None) -> str:

@@ -155,6 +155,8 @@ def _call(match: re.Match[str], around: Around, _environment: Environment) -> To
     hint = _slashed(around) if receiver.startswith("map(") else ""
     if receiver in ("Quantity", "Semver") and "string" in arguments:
         hint = f"wrap the text in {receiver.lower()}(...)"
+    elif receiver == "Quantity" and {"int", "double"}.intersection(arguments):
+        hint = 'write an amount as quantity("10Gi")'
     return f"{function}(){of} does not take {taken}", hint
 
 
@@ -177,6 +179,19 @@ def _index(match: re.Match[str], _around: Around, _environment: Environment) -> 
 
 def _syntax(match: re.Match[str], around: Around, _environment: Environment) -> Told:
     return slip(match[1], around)
+
+
+def _no_fields(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+    kind = _short(match[1] or match[2])
+    usage = {
+        "Quantity": 'compare it as it is: a.isGreaterThan(quantity("10Gi"))',
+        "Semver": 'compare it as it is: a.isGreaterThan(semver("1.2.3"))',
+    }
+    return f"{kind} has no fields", usage.get(kind, "")
+
+
+def _has(_match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+    return "has() asks for a field behind a dot", f"write {_USAGE['has']}"
 
 
 def _pattern(_match: re.Match[str], around: Around, environment: Environment) -> Told:
@@ -231,6 +246,11 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Around, Envi
         ),
         _syntax,
     ),
+    (
+        re.compile(r"unexpected failed resolution of '(.+)'|type '(.+)' does not support field selection"),
+        _no_fields,
+    ),
+    (re.compile(r"invalid argument to has\(\) macro"), _has),
     (re.compile("invalid matches argument"), _pattern),
     (re.compile("invalid duration argument"), _duration),
     (re.compile("invalid timestamp argument"), _timestamp),
