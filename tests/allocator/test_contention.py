@@ -104,6 +104,18 @@ def test_the_first_node_is_told_on_which_each_fits_alone(scene: Any, ask: Any) -
     assert told == "; n2 has 2 devices left for p and q, which want 3"
 
 
+def test_the_node_is_told_on_which_all_fit_alone_though_few_are_stuck(scene: Any, ask: Any) -> None:
+    """One that has nothing for the others would be no help if it had more for these."""
+    scene.nodes("n1", "n2")
+    scene.slice("n1", kind("a", "x"), nodeName="n1")
+    scene.slice("n2", kind("a", "x"), kind("b", "x"), kind("c", "y"), nodeName="n2")
+
+    told = cause(
+        scene, ask("p", 1, KIND.format("y")), *(ask(name, 1, KIND.format("x")) for name in ("q", "r", "s"))
+    )
+    assert told == ", not even for q, r and s; n2 has 2 devices left for q, r and s, which want 3"
+
+
 def partitions(scene: Any, memory: str, *draws: str) -> None:
     """Publish a device for each draw on a counter."""
     scene.nodes("n1")

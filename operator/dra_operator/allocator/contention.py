@@ -58,13 +58,14 @@ class Contention:
 
     eligibility: Eligibility
 
-    def tell(self, plan: ClaimPlan, budget: Budget) -> str:
+    def tell(self, plan: ClaimPlan, whole: ClaimPlan, budget: Budget) -> str:
         """Return a clause on why requests do not fit together, each of which fits alone; no constraint binds them.
 
-        It is empty where that is not plain, or where the time is used up: without it there is enough to tell.
+        They are some of `whole`, or all: a node on which each of those fits alone is what the claim comes closest to.
+        The clause is empty where that is not plain, or where the time is used up: without it there is enough to tell.
         """
         try:
-            return self._tell(plan, budget) if is_countable([plan]) else ""
+            return self._tell(plan, whole, budget) if is_countable([whole]) else ""
         except AbortedError:
             return ""
 
@@ -78,8 +79,10 @@ class Contention:
         except AbortedError:
             return ""
 
-    def _tell(self, plan: ClaimPlan, budget: Budget) -> str:
-        found = self._find_node(plan, budget)
+    def _tell(self, plan: ClaimPlan, whole: ClaimPlan, budget: Budget) -> str:
+        found = self._find_node(whole, budget)
+        if found is None and whole is not plan:
+            found = self._find_node(plan, budget)
         if found is None:
             names = listed(plan.requests)
             if self._is_apart(plan, budget):

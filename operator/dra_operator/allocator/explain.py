@@ -255,12 +255,13 @@ class Explainer:
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
         places = ", ".join(f"{name} on {where}" for name, where in nodes.items())
         text = f"each request fits alone ({places}), but no node has room for all of them{bound}"
+        whole = free
         if len(plan.requests) > 2:
             stuck = stuck_requests(free, self._fit(budget))
             if len(stuck) < len(plan.requests):
                 text += f", not even for {listed(stuck)}"
                 free = only(free, stuck)
-        cause = self._contention.tell(free, budget)
+        cause = self._contention.tell(free, whole, budget)
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, f"{text}; {cause}" if cause else text)
 
     def _tell_between(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
