@@ -115,6 +115,35 @@ class TestNodes:
         assert states(result) == {"default/one": "pending"}
         assert "note: slices name nodes that are not given: node-2" in result.stderr
 
+    @pytest.mark.parametrize(
+        ("selector", "why"),
+        [
+            ({"driver": "gpu.exmaple.com"}, "no device that is published is of driver gpu.exmaple.com"),
+            (
+                {"driver": "gpu.example.com", "pool": "node-1", "device": "c"},
+                "no device that is published is of driver gpu.example.com, pool node-1, device c",
+            ),
+            (None, "it has no deviceSelector"),
+            ({"device": "b"}, ""),
+            ({}, ""),
+        ],
+        ids=["driver", "device", "no selector", "a device", "all devices"],
+    )
+    def test_a_taint_rule_that_names_no_device_is_told(self, simulate, selector, why):
+        """In a cluster nobody says so, and the devices it was meant for are given away."""
+        taint = {"key": "broken", "effect": "NoSchedule"}
+        spec = {"taint": taint} if selector is None else {"taint": taint, "deviceSelector": selector}
+        rule = {
+            "apiVersion": "resource.k8s.io/v1beta2",
+            "kind": "DeviceTaintRule",
+            "metadata": {"name": "drain"},
+            "spec": spec,
+        }
+        result = simulate(CLASS, devices("a", "b"), rule, claim("one"))
+
+        notes = [line for line in result.stderr.splitlines() if "drain" in line]
+        assert notes == ([f'note: DeviceTaintRule "drain": taints nothing: {why}'] if why else [])
+
     def test_a_node_that_cannot_be_used_is_not(self, simulate):
         """Cordoned nodes get nothing, as in a cluster."""
         result = simulate(CLASS, node("node-1", unschedulable=True), devices("a"), claim("one"))

@@ -6,7 +6,7 @@ claim was created that does not say so (now: after all those that do).
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
@@ -24,6 +24,7 @@ from dra_operator.api.types import (
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.controller import messages
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import Ledger
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -99,6 +100,7 @@ class Cluster:
             share_ids=_share_ids(gathered),
         )
         self.notes += [f'{kind} "{name}": {message}' for kind, name, message in self._inventory.problems()]
+        self.notes += _idle_rules(gathered)
         self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
 
     def decide(self, claims: Sequence[Thing]) -> list[Outcome]:
@@ -169,6 +171,25 @@ class Cluster:
                 f"only {_listed(sorted(set(wanted)))} may be chosen; other nodes count as not there"
             )
         return {name: node for name, node in sorted(nodes.items()) if not wanted or name in wanted}
+
+
+def _idle_rules(gathered: Gathered) -> Iterator[str]:
+    """Yield a line for each taint rule that names no device: after a slip it taints nothing, without a word."""
+    slices = [thing.obj.spec for thing in gathered.of("ResourceSlice")]
+    for rule in [thing.obj for thing in gathered.of("DeviceTaintRule")] if slices else []:
+        if not any(
+            touches(rule, spec.driver, spec.pool.name) and names_device(rule, device.name)
+            for spec in slices
+            for device in spec.devices
+        ):
+            selector = rule.spec.device_selector
+            if selector is None:
+                why = "it has no deviceSelector"
+            else:
+                parts = {"driver": selector.driver, "pool": selector.pool, "device": selector.device}
+                named = ", ".join(f"{key} {value}" for key, value in parts.items() if value is not None)
+                why = f"no device that is published is of {named or 'any driver'}"
+            yield f'DeviceTaintRule "{rule.metadata.name}": taints nothing: {why}'
 
 
 def pinned_to(selector: NodeSelector | None) -> str | None:
