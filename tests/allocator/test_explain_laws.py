@@ -382,7 +382,9 @@ def _check_cause(world: World, wanted: list[dict[str, Any]], message: str) -> No
             made = _allocator(world._replace(used=0))
         assert not any(all(fits(node, number) for number in numbers) for node in NODES)
         return
-    cause = CAUSE.search(message) or re.search(r"; on (?P<node>n\d), (?P<names>.*) (?:draw on|need)", message)
+    cause = CAUSE.search(message) or re.search(
+        r"; on (?P<node>n\d), (?P<names>.*) (?:draw on|need|want) ", message
+    )
     if cause is None:
         # Only the plain search looks at devices that are shared and draw on counters. And three requests may be stuck
         # though there is no counter, or no shared device, that all of them want.

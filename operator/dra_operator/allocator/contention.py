@@ -107,6 +107,9 @@ class Contention:
             return ""
         if board.counted and not board.shareable and _draw_on_one_counter(board):
             return f"on {node}, {names} draw on the same counters"
+        if board.counted and not board.shareable and _want_one_device(board):
+            # If no counter were in the way, the number of devices would be.
+            return f"on {node}, {names} want the same devices, and the others draw on the same counters"
         if board.shareable == board.available and _want_one_device(board):
             return f"on {node}, {names} need capacity of the same devices"
         return ""
