@@ -14,7 +14,8 @@ class CelError(Exception):
     """An expression that does not compile, or that failed on a device.
 
     `kind` says which of the two, `message` is the text, `position` the byte offset in the expression where it
-    belongs (None where no place is known).
+    belongs (None where no place is known). On its way there it is something else: a stage of compilation counts
+    characters, an engine names the node that failed; `program` makes bytes of both.
     """
 
     __slots__ = ("kind", "message", "position")
