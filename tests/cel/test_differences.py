@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_operator.cel import CelError, compile_program
+from dra_operator.cel import CelError, compile_program, compile_selector
 from dra_operator.cel.cases import outcome
 
 LIMIT = "operation cancelled: actual cost limit exceeded"
@@ -41,13 +41,20 @@ TOLD = {
         LIMIT,
     ),
 }
-TESTED_ELSEWHERE = {"quote-tables", "half-characters"}
+TESTED_ELSEWHERE = {"attribute-twice", "quote-tables", "half-characters"}
 
 
 @pytest.mark.parametrize(("expression", "field", "answer"), TOLD.values(), ids=TOLD)
 def test_the_answer_is_the_one_we_chose(expression, field, answer):
     """Each listed difference is as the list says."""
     assert outcome({"expression": expression}).get(field) == answer
+
+
+def test_of_two_attributes_with_one_full_name_the_last_counts(make_device):
+    """A bare name and the same one with the driver's domain are one attribute."""
+    device = make_device(attributes={"dra.example.com/model": {"string": "a"}, "model": {"string": "b"}})
+
+    assert compile_selector("device.attributes['dra.example.com'].model == 'b'").match(device)
 
 
 def test_half_a_character_is_the_sign_for_none():
