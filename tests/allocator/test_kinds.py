@@ -19,8 +19,10 @@ def model(value: Any, **fields: Any) -> dict[str, Any]:
 
 
 def kinds_of(content: Slice, reads: Reads = READS, kinds: Kinds | None = None) -> tuple[Kind, ...]:
-    """Return the kinds of devices of a slice."""
-    return (kinds or Kinds()).of(reads, content, reads.key(content))
+    """Return the kinds of devices of a slice, in the order of their first devices."""
+    found = (kinds or Kinds()).of(reads, content, reads.key(content), content.every)
+    assert sorted(found) == list(range(content.schema.size))
+    return tuple({those: (device, those) for _, (device, those) in sorted(found.items())}.values())
 
 
 def sets(content: Slice) -> list[int]:
@@ -96,6 +98,16 @@ def test_a_device_that_cannot_be_read_fails_whatever_is_read(slice_with) -> None
     assert sorted(those for _, those in found) == [0b01, 0b10]
     with pytest.raises(CelError):
         MODEL.match(next(device for device, those in found if those == 0b10))
+
+
+def test_only_devices_that_are_asked_about_are_made_ready(slice_with) -> None:
+    """With those that look like them; the rest follows when it is asked about."""
+    kinds = Kinds()
+    content = slice_with(*(model({"string": text}) for text in "abab"))
+    asked = [dict(kinds.of(READS, content, READS.key(content), wanted)) for wanted in (0b0001, 0b1000)]
+
+    assert [sorted(found) for found in asked] == [[0, 2], [0, 1, 2, 3]]
+    assert asked[0][0] is asked[1][2]
 
 
 def test_too_many_kinds_are_forgotten(slice_with) -> None:

@@ -167,6 +167,19 @@ def test_the_deadline_aborts(ticking: Any, ask: Any) -> None:
     assert (decision.kind, decision.message) == ("aborted", "the search was given up after 5 s")
 
 
+def test_evaluating_many_devices_ends_at_the_deadline(ticking: Any, ask: Any) -> None:
+    """However few of them a node has: with selectors that take long, nothing else would look at the clock."""
+    scene = ticking(Limits(steps=None, seconds=5))
+    scene.nodes(*(f"n{number:03d}" for number in range(400)))
+    for number in range(400):
+        device = {"name": "d", "attributes": {"uuid": {"string": f"u{number}"}}}
+        scene.slice(f"s{number:03d}", device, nodeName=f"n{number:03d}", pool=f"p{number:03d}")
+    decision = scene.decide(scene.claim(ask("r", 1, 'device.attributes["gpu.example.com"].uuid == "other"')))
+
+    assert isinstance(decision, Failed)
+    assert (decision.kind, decision.message) == ("aborted", "the search was given up after 5 s")
+
+
 def test_taking_a_device_can_help_where_groups_contradict(scene: Any, ask: Any) -> None:
     """The first device in place decides; a foreign writer can put one before those there are."""
     scene.nodes("n1")

@@ -272,7 +272,7 @@ class Allocator:
             wanted &= availability.nonempty
         ways = self._ways(plans)
         while wanted:
-            position = bits.lowest(wanted)
+            position = (wanted & -wanted).bit_length() - 1
             node = views.order[position]
             view = views.of_node(node)
             found = self.search(plans, ways, node, view, budget)

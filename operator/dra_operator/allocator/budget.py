@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.decision import AbortedError
 
 _STEPS_PER_LOOK = 256
+_EVALUATIONS_PER_LOOK = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Budget:
     clock: Callable[[], float]
     steps: int = 0
     _deadline: float | None = field(init=False)
+    _evaluations: int = 0
 
     def __post_init__(self) -> None:
         self._deadline = None if self.limits.seconds is None else self.clock() + self.limits.seconds
@@ -43,6 +45,13 @@ class Budget:
         if self.limits.steps is not None and self.steps > self.limits.steps:
             raise AbortedError(f"the search was given up after {self.limits.steps} steps")
         if self.steps % _STEPS_PER_LOOK == 0:
+            self.look()
+
+    def evaluated(self, times: int) -> None:
+        """Count evaluations of selectors. Raises AbortedError if the time is used up."""
+        self._evaluations += times
+        if self._evaluations >= _EVALUATIONS_PER_LOOK:
+            self._evaluations = 0
             self.look()
 
     def check_tries(self, tries: int) -> None:

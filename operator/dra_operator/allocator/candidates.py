@@ -8,6 +8,7 @@ Source: docs/engine sections 2 and 3; docs/dra-semantics 3.2, 4.4, 5.1.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
 
@@ -44,16 +45,20 @@ class Answers:
     """The devices of a pool view, for one key, as sets of positions.
 
     `selectable`: selectors, capacity and node agree, whatever taints the device has. `mask`: those of them whose taints
-    are tolerated. `errors`: an attempt that reaches one of these ends with an error.
+    are tolerated. `errors`: an attempt that reaches one of these ends with an error. `unknown`: nobody needed these
+    yet, and they are in no other set.
     """
 
     selectable: int
     mask: int
     errors: int
+    unknown: int
 
 
-_NO_DEVICES = Answers(0, 0, 0)
-"""What most views have for a claim that fits nowhere: not an object for each."""
+@lru_cache(maxsize=4096)
+def _no_devices(unknown: int) -> Answers:
+    """Return what most views have for a claim that fits nowhere: not an object for each."""
+    return Answers(0, 0, 0, unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +117,19 @@ class Candidates:
         if views:
             self._room.forget([view.serial for view in views])
 
-    def ask(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
-        """Return the answers of a key about a view. Raises AbortedError if the time is used up."""
-        found = key.answers.get(view.serial)
-        if found is None:
-            found = self._compute(key, view, budget)
+    def ask(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int = -1) -> Answers:
+        """Return the answers of a key about a view, at least those about the needed devices.
+
+        A selector that nobody else has, on values that no two devices have, is evaluated for each device; most are in
+        use and need no answer. Raises AbortedError if the time is used up.
+        """
+        before = key.answers.get(view.serial)
+        if before is not None and not needed & before.unknown:
+            return before
+        found = self._compute(key, view, needed, budget)
+        if before is None:
             self._room.take(key.answers)
-            key.answers[view.serial] = found
+        key.answers[view.serial] = found
         return found
 
     def consumed(self, key: CandidateKey, content: Slice, index: int) -> Consumed | CapacityError | None:
@@ -188,11 +199,14 @@ class Candidates:
         except CapacityError as error:
             return error
 
-    def _compute(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
-        selectable = mask = errors = 0
+    def _compute(self, key: CandidateKey, view: PoolView, needed: int, budget: Budget) -> Answers:
+        selectable = mask = errors = unknown = 0
         for offset, content in view.placed:
-            selected, failed = self.select(key, content, budget)
-            errors |= failed << offset
+            selected, failed, unasked = self.select(key, content, budget, needed >> offset)
+            if failed:
+                errors |= failed << offset
+            if unasked:
+                unknown |= unasked << offset
             if not selected:
                 continue
             visible = selected & (view.visible >> offset)
@@ -204,22 +218,33 @@ class Candidates:
             errors |= impossible << offset
             selectable |= fit << offset
             mask |= (self.tolerated(key, content, fit) if content.tainted else fit) << offset
-        return Answers(selectable, mask, errors) if selectable or errors else _NO_DEVICES
+        return Answers(selectable, mask, errors, unknown) if selectable or errors else _no_devices(unknown)
 
-    def select(self, key: CandidateKey, content: Slice, budget: Budget) -> tuple[int, int]:
-        """Return the devices of a slice that all selectors select, and those on which one of them fails."""
+    def select(
+        self, key: CandidateKey, content: Slice, budget: Budget, needed: int = -1
+    ) -> tuple[int, int, int]:
+        """Return the devices of a slice that all selectors select, those on which one fails, and those not asked about.
+
+        The needed ones are asked about; of others it is told what is known.
+        """
         selected = content.every
-        if not self.features.device_binding_and_status:
+        if content.binding and not self.features.device_binding_and_status:
             selected &= ~content.binding
-        failed = 0
+        failed = unknown = 0
         if key.selectors is None:
             key.selectors = tuple([self.selectors.get(expression) for expression in key.expressions])
+            for selector in key.selectors:
+                selector.keys += 1
         for selector in key.selectors:
-            selected, failing = selector.ask(content, selected, budget)
-            failed |= failing
+            answer = selector.answer(content, selected & needed, budget)
+            if answer.failed:
+                failed |= selected & answer.failed
+            if unasked := selected & ~answer.known:
+                unknown |= unasked
+            selected &= answer.selected
             if not selected:
                 break
-        return selected, failed
+        return selected, failed, unknown
 
     def _fit(self, key: CandidateKey, content: Slice, devices: int) -> tuple[int, int]:
         if not self.features.consumable_capacity or (content.given_whole and not key.requests):

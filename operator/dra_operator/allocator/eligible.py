@@ -41,8 +41,8 @@ class Eligibility:
             return 0
         key = asked.key
         answers = key.answers.get(pool.serial)
-        if answers is None:
-            answers = self.candidates.ask(key, pool, budget)
+        if answers is None or usable & answers.unknown:
+            answers = self.candidates.ask(key, pool, budget, usable)
         if answers.errors & usable:
             return UNSURE
         wanted = answers.mask & usable

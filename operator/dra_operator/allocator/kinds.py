@@ -5,6 +5,7 @@ selectors take to answer, and claims that each bring a selector of their own rea
 kept by what is read, whichever selector reads it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,14 @@ _Columns = list[tuple[str, Column[Any]]]
 
 
 @dataclass(slots=True)
+class SliceKinds:
+    """The kinds of the devices of a slice, by position, of those that somebody has asked about: `ready`."""
+
+    ready: int = 0
+    by_position: dict[int, Kind] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Kinds:
     """The kinds of devices of slices, by what is read of them. When there are too many, all are forgotten.
 
@@ -32,33 +41,42 @@ class Kinds:
     """
 
     maximum: int = _MAX_SIZE
-    _known: dict[object, tuple[Kind, ...]] = field(default_factory=dict)
+    _known: dict[object, SliceKinds] = field(default_factory=dict)
     _size: int = 0
 
-    def of(self, reads: Reads, content: Slice, key: object) -> tuple[Kind, ...]:
-        """Return the kinds of devices of a slice, as far as they are read; `key` is that of the reads for the slice."""
+    def of(self, reads: Reads, content: Slice, key: object, wanted: int) -> Mapping[int, Kind]:
+        """Return the kinds of some devices of a slice by position, as far as they are read.
+
+        `key` is that of the reads for the slice. Most devices are in use, and nobody asks about those.
+        """
         found = self._known.get((reads, key))
         if found is None:
             if self._size > self.maximum:
                 self._known.clear()
                 self._size = 0
-            found = self._known[reads, key] = tuple(_kinds(reads, content))
-            for device, _ in found:
+            found = self._known[reads, key] = SliceKinds()
+        if missing := wanted & ~found.ready:
+            for kind in _kinds(reads, content, missing):
+                device, those = kind
+                found.ready |= those
+                places = range(content.schema.size) if those == content.every else bits.positions(those)
+                found.by_position.update(dict.fromkeys(places, kind))
                 self._size += _SIZE_OF_KIND + len(device.attributes) + len(device.capacity)
-        return found
+        return found.by_position
 
 
-def _kinds(reads: Reads, content: Slice) -> list[Kind]:
+def _kinds(reads: Reads, content: Slice, wanted: int) -> list[Kind]:
+    """Return the kinds that the wanted devices of a slice are of."""
     schema = content.schema
     projection = reads.projection(schema)
     attributes: _Columns = [(full, content.attributes[name]) for full, name in projection.attributes]
     capacity: _Columns = [(full, content.capacity[name]) for full, name in projection.capacity]
     driver, shareable = legal_text(schema.driver), schema.shareable
     readable = bits.first(schema.size) & ~schema.unreadable
-    sets = [those for those in (readable & ~shareable, readable & shareable) if those]
+    sets = [those for those in (readable & ~shareable, readable & shareable) if those & wanted]
     for _, column in attributes + capacity:
         if len(column.sets) > 1:
-            sets = [both for those in sets for equal in column.sets if (both := those & equal)]
+            sets = [both for those in sets for equal in column.sets if (both := those & equal) & wanted]
     found: list[Kind] = []
     for those in sets:
         index = bits.lowest(those)
@@ -71,8 +89,9 @@ def _kinds(reads: Reads, content: Slice) -> list[Kind]:
         )
         found.append((device, those))
     # Each selector fails on these, whatever it reads.
-    found += [
-        (prepare_device(content.driver, content.device(index)), 1 << index)
-        for index in bits.each(schema.unreadable)
-    ]
+    if unreadable := wanted & schema.unreadable:
+        found += [
+            (prepare_device(content.driver, content.device(index)), 1 << index)
+            for index in bits.each(unreadable)
+        ]
     return found

@@ -28,10 +28,12 @@ class Room:
 
     def take(self, answers: dict[Any, Any]) -> None:
         """Take room for one more answer, which is to be entered next."""
-        if self._taken >= self.maximum or (not answers and len(self._kept) >= self.keepers):
+        if self._taken >= self.maximum:
             self._forget_oldest()
         self._taken += 1
         if not answers:
+            if len(self._kept) >= self.keepers:
+                self._forget_oldest()
             self._kept[id(answers)] = answers
 
     def leave(self, answers: dict[Any, Any]) -> None:

@@ -6,7 +6,7 @@ An error is an answer too; it is raised by whoever reaches the device, not here.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
@@ -18,11 +18,12 @@ from dra_operator.cel.errors import kept
 from dra_operator.inventory import Slice, bits
 
 _MAX_ANSWERS = 262_144
-_EVALUATIONS_PER_LOOK = 64
+_KEPT_AT_FIRST = 16
+"""If no two of so many slices are alike in what a selector reads, the next ones are not either."""
 
 
 @dataclass(slots=True)
-class _SliceAnswer:
+class SliceAnswer:
     """Answers for the devices of a slice: those known, those selected, those on which the selector fails.
 
     `told` counts the errors of a set of devices, for those who asked. Of devices that cannot be read it depends on what
@@ -35,11 +36,17 @@ class _SliceAnswer:
     told: tuple[object, Counter[str]] | None = None
 
 
+_FAILS = SliceAnswer(known=-1, failed=-1)
+"""What is known of any slice where the selector does not compile."""
+
+
 @dataclass(slots=True)
 class SelectorAnswers:
     """One expression and what it says about slices. `error` tells why it does not compile.
 
-    `room` is for the answers of all expressions together.
+    `room` is for the answers of all expressions together, `keys` counts the candidate keys that have this one. Answers
+    are kept where several have it, as those of a class, or where slices are alike in what is read. They have no serial
+    number or UUID in common, and to keep an answer takes longer than most evaluations.
     """
 
     expression: str
@@ -48,23 +55,32 @@ class SelectorAnswers:
     reads: Reads
     kinds: Kinds
     room: Room
-    _by_columns: dict[object, _SliceAnswer] = field(default_factory=dict)
+    keys: int = 0
+    _by_columns: dict[object, SliceAnswer] = field(default_factory=dict)
+    _met_again: bool = False
 
     def ask(self, content: Slice, wanted: int, budget: Budget) -> tuple[int, int]:
         """Return which of the wanted devices of a slice are selected, and on which the selector fails.
 
         Raises AbortedError if the time is used up; what was computed is kept.
         """
+        answer = self.answer(content, wanted & content.every, budget)
+        return answer.selected & wanted, answer.failed & wanted
+
+    def answer(self, content: Slice, wanted: int, budget: Budget) -> SliceAnswer:
+        """Return what is known of a slice, the wanted devices among it. Raises AbortedError as `ask` does."""
         if self.program is None:
-            return 0, wanted
+            return _FAILS
         key = self.reads.key(content)
         answer = self._by_columns.get(key)
         if answer is None:
             answer = self._enter(key)
+        else:
+            self._met_again = True
         if missing := wanted & ~answer.known:
-            kinds = self.kinds.of(self.reads, content, key)
-            _evaluate(self.program, kinds, missing, answer=answer, budget=budget)
-        return answer.selected & wanted, answer.failed & wanted
+            kinds = self.kinds.of(self.reads, content, key, missing)
+            _evaluate(self.program, kinds, missing, content.schema.unreadable, answer, budget)
+        return answer
 
     def errors(self, content: Slice, failed: int) -> Counter[str]:
         """Return the errors of the devices on which the selector fails, each with their number."""
@@ -93,10 +109,12 @@ class SelectorAnswers:
         """Let go of all answers: the expression is not in use any more."""
         self.room.leave(self._by_columns)
 
-    def _enter(self, key: object) -> _SliceAnswer:
+    def _enter(self, key: object) -> SliceAnswer:
         """Return a place for what will be known about slices that look the same to the selector."""
-        self.room.take(self._by_columns)
-        answer = self._by_columns[key] = _SliceAnswer()
+        answer = SliceAnswer()
+        if self._met_again or self.keys > 1 or len(self._by_columns) < _KEPT_AT_FIRST:
+            self.room.take(self._by_columns)
+            self._by_columns[key] = answer
         return answer
 
 
@@ -142,20 +160,30 @@ class SelectorCache:
         return found
 
 
-def _evaluate(
-    program: Selector, kinds: Iterable[Kind], missing: int, *, answer: _SliceAnswer, budget: Budget
+def _evaluate(  # noqa: PLR0917 - one caller
+    program: Selector,
+    kinds: Mapping[int, Kind],
+    missing: int,
+    unreadable: int,
+    answer: SliceAnswer,
+    budget: Budget,
 ) -> None:
-    for number, (device, those) in enumerate(kinds, 1):
-        if not those & missing:
-            continue
-        if number % _EVALUATIONS_PER_LOOK == 0:
-            budget.look()
+    """Add the answers about the missing devices of a slice; those of one kind have the same."""
+    # Each selector fails on a broken device. Raised again and again, its error would keep the frames of all.
+    if broken := missing & unreadable:
+        answer.failed |= broken
+        answer.known |= broken
+        missing ^= broken
+    match = program.match
+    evaluated = 0
+    while missing:
+        device, those = kinds[(missing & -missing).bit_length() - 1]
+        missing &= ~those
+        evaluated += 1
         try:
-            # Each selector fails on a broken device. Raised again and again, its error would keep the frames of all.
-            if device.broken is not None:
-                answer.failed |= those
-            elif program.match(device):
+            if match(device):
                 answer.selected |= those
         except CelError:
             answer.failed |= those
         answer.known |= those
+    budget.evaluated(evaluated)

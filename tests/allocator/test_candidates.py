@@ -1,0 +1,131 @@
+"""Which devices of a view a key admits, and which of them somebody had to ask about."""
+
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from dra_operator.allocator.selectors import SelectorAnswers
+from dra_operator.cel import PreparedDevice, Selector
+
+UUID = 'device.attributes["gpu.example.com"].uuid'
+
+
+class Watched:
+    """A selector that remembers which devices it was asked about."""
+
+    def __init__(self, program: Selector, asked: list[Any]) -> None:
+        self.reads = program.reads
+        self.match = lambda device: asked.append(seen(device)) or program.match(device)
+
+
+def seen(device: PreparedDevice) -> Any:
+    """Return the value that tells a device here from others."""
+    return device.attributes.get("gpu.example.com/uuid")
+
+
+@pytest.fixture
+def asked(scene: Any) -> Iterator[list[Any]]:
+    """The devices that selectors are evaluated for, in order."""
+    devices: list[Any] = []
+    get = scene.allocator.candidates.selectors.get
+
+    def watched(expression: str) -> SelectorAnswers:
+        found = get(expression)
+        if isinstance(found.program, Selector):
+            found.program = Watched(found.program, devices)
+        return found
+
+    with patch.object(type(scene.allocator.candidates.selectors), "get", lambda _, text: watched(text)):
+        yield devices
+
+
+def gpus(*uuids: str, **fields: Any) -> list[dict[str, Any]]:
+    """Return GPUs that differ in a value."""
+    return [{"name": f"gpu-{uuid}", "attributes": {"uuid": {"string": uuid}}, **fields} for uuid in uuids]
+
+
+def test_devices_in_use_are_not_evaluated(scene: Any, ask: Any, asked: list[Any]) -> None:
+    """A claim that wants any other number of free ones needs no answer about them."""
+    scene.nodes("n")
+    scene.slice("s", *gpus(*"abcd"), nodeName="n")
+    for uuid in "ac":
+        scene.hold(f"holder-{uuid}", f"gpu-{uuid}", "n")
+
+    assert scene.picks(scene.claim(ask("r", 1, f'{UUID} != "x"'))) == ["r=gpu-b"]
+    assert asked == ["b", "d"]
+
+
+def test_a_device_that_comes_back_is_evaluated_then(scene: Any, ask: Any, asked: list[Any]) -> None:
+    """Once: what was found out about the others stays."""
+    scene.nodes("n")
+    scene.slice("s", *gpus(*"abc"), nodeName="n")
+    scene.hold("holder", "gpu-b", "n")
+    claim = scene.claim(ask("r", 1, f'{UUID} == "b"'))
+    before = scene.picks(claim)
+    scene.ledger.remove("team", "holder")
+
+    assert (before, scene.picks(claim)) == (None, ["r=gpu-b"])
+    assert asked == ["a", "c", "b"]
+
+
+def test_all_devices_are_evaluated_for_whom_use_does_not_matter(
+    scene: Any, ask: Any, asked: list[Any]
+) -> None:
+    """A request for all devices is refused by one that is in use, so it has to know of it."""
+    scene.nodes("n")
+    scene.slice("s", *gpus(*"abc"), nodeName="n")
+    scene.hold("holder", "gpu-b", "n")
+    chosen = f'{UUID} != "x"'
+    first = scene.picks(scene.claim(ask("r", 1, chosen)))
+    every = scene.picks(scene.claim(ask("r", 1, chosen, allocationMode="All")))
+
+    assert (first, every) == (["r=gpu-a"], None)
+    assert asked == ["a", "c", "b"]
+
+
+def test_a_device_in_use_on_which_a_selector_fails_is_no_error(scene: Any, ask: Any) -> None:
+    """Nobody asks about it: whoever is served by a free device is served."""
+    scene.nodes("n")
+    scene.slice("s", {"name": "plain"}, *gpus("a"), nodeName="n")
+    scene.hold("holder", "plain", "n")
+
+    assert scene.picks(scene.claim(ask("r", 1, f'{UUID} == "a"'))) == ["r=gpu-a"]
+
+
+def test_a_device_whose_taints_are_not_tolerated_stays_out_when_it_is_asked_about_later(
+    scene: Any, ask: Any
+) -> None:
+    """Whichever devices were known before."""
+    scene.nodes("n")
+    taints = [{"key": "k", "effect": "NoSchedule"}]
+    scene.slice("s", *gpus("a"), *gpus("b", taints=taints), *gpus("c"), nodeName="n")
+    for uuid in "bc":
+        scene.hold(f"holder-{uuid}", f"gpu-{uuid}", "n")
+    claim = scene.claim(ask("r", 2, f'{UUID} != "x"'))
+    before = scene.picks(claim)
+    for uuid in "bc":
+        scene.ledger.remove("team", f"holder-{uuid}")
+
+    assert (before, scene.picks(claim)) == (None, ["r=gpu-a", "r=gpu-c"])
+
+
+@pytest.mark.parametrize(
+    ("uuid", "others", "kept"), [("of {}", 0, 16), ("one for all", 0, 1), ("of {}", 1, 40)]
+)
+def test_answers_are_kept_where_they_can_serve_again(
+    scene: Any, ask: Any, uuid: str, others: int, kept: int
+) -> None:
+    """Where slices are alike, or several claims ask: else to keep an answer takes longer than to ask again."""
+    names = [f"n{number:02d}" for number in range(40)]
+    scene.nodes(*names)
+    for name in names:
+        scene.slice(f"s-{name}", *gpus(uuid.format(name)), nodeName=name)
+    expression = f'{UUID} != "none"'
+    scene.device_class("chosen", expression)
+    for number in range(1 + others):
+        claim = scene.claim(ask("r", 1, f'{UUID} == "other {number}"', deviceClassName="chosen"))
+        assert scene.picks(claim) is None
+
+    assert len(scene.allocator.candidates.selectors.get(expression)._by_columns) == kept
