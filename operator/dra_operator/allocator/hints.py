@@ -87,16 +87,22 @@ class Hints:
         Of a selector that `&&` joins each part is asked about the devices that the parts before it leave: what others
         have was not meant.
         """
-        told: list[str] = []
-        names: frozenset[str] = frozenset()
-        for part in conjuncts(expression):
+        names = self._names_on(before, budget)
+        parts = conjuncts(expression)
+        told = self._unknown(expression, names)
+        if not told or len(parts) == 1:
+            return told
+        texts: list[str] = []
+        for part in parts:
             # Where the parts before it leave no device, what is known of those before.
             names = self._names_on(before, budget) or names
-            program = self.candidates.selectors.get(part).program
-            if program is not None and program.reads is not None:
-                told.append(tell_unknown(program.reads, names))
+            texts.append(self._unknown(part, names))
             before += (part,)
-        return "".join(dict.fromkeys(told))
+        return "".join(dict.fromkeys(texts))
+
+    def _unknown(self, expression: str, names: frozenset[str]) -> str:
+        program = self.candidates.selectors.get(expression).program
+        return "" if program is None or program.reads is None else tell_unknown(program.reads, names)
 
     def _names_on(self, expressions: tuple[str, ...], budget: Budget) -> frozenset[str]:
         if (found := self._names.get(expressions)) is None:
