@@ -57,9 +57,7 @@ class Eligibility:
 
         Raises AbortedError.
         """
-        answers = asked.key.answers.get(pool.serial)
-        if answers is None:
-            answers = self.candidates.ask(asked.key, pool, budget)
+        answers = self.candidates.ask(asked.key, pool, budget)
         return UNSURE if answers.errors else answers.mask
 
     def judge(self, key: CandidateKey, pool: PoolView, wanted: int) -> int:
