@@ -15,6 +15,8 @@ from dra_operator.inventory import NodeView, bits
 from dra_operator.inventory.columns import AttributeColumn
 
 _MAX_KNOWN = 4096
+_MAX_OF_VIEW = 32
+"""There are thousands of views, and claims can name as many attributes that no device has."""
 SCALARS = frozenset(("int", "bool", "string", "version"))
 _Pair = tuple[AttributeColumn | None, AttributeColumn | None]
 """The columns of an attribute: by its literal key, and by its bare id."""
@@ -56,6 +58,8 @@ class Grouping:
         """Return the groups of a node view by some attributes `domain/id`."""
         found = view.groups.get(attributes)
         if found is None:
+            if len(view.groups) >= _MAX_OF_VIEW:
+                view.groups.clear()
             found = view.groups[attributes] = self._find(view, attributes)
         assert isinstance(found, Groups)
         return found

@@ -85,7 +85,7 @@ class NodeView:
     """The pools of some nodes in search order; `error` tells of a node selector that cannot be parsed.
 
     Side by side the pools make one row of positions: `starts` holds the first of each, `row` both together. `groups`
-    keeps what searches have found out about attributes; it goes with the view.
+    keeps what searches have found out about some attributes; it goes with the view.
     """
 
     key: object
