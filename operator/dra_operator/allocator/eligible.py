@@ -20,6 +20,8 @@ from dra_operator.inventory import PoolView, Slice, bits
 from dra_operator.ledger import Availability
 
 _MAX_ROOMY = 8
+_SOON_ASKED = 32
+"""To ask so many devices again takes no longer than to keep what each of them said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +77,14 @@ class Eligibility:
         return wanted
 
     def _roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
-        """Return those of some shared devices that have room; known until the use of the pool changes."""
-        known = pool.roomy.get(key.serial)
-        if known is None or asked & ~known[0]:
-            if len(pool.roomy) >= _MAX_ROOMY:
-                pool.roomy.clear()
-            known = pool.roomy[key.serial] = (asked, self._find_roomy(key, pool, asked))
-        return known[1] & asked
-
-    def _find_roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
-        found = 0
-        for position in bits.each(asked):
-            if self._has_room(key, pool, *pool.locate(position)):
-                found |= 1 << position
-        return found
+        """Return those of some shared devices that have room; of each it is known until its own use changes."""
+        known, roomy = pool.roomy.get(key.serial, (0, 0))
+        if unknown := asked & ~known:
+            for position in bits.each(unknown):
+                if self._has_room(key, pool, *pool.locate(position)):
+                    roomy |= 1 << position
+            _keep(pool, key, known | unknown, roomy)
+        return roomy & asked
 
     def _has_room(self, key: CandidateKey, pool: PoolView, content: Slice, index: int) -> bool:
         consumed = self.candidates.consumed(key, content, index)
@@ -99,6 +95,9 @@ class Eligibility:
         """True if one candidate has room for the amounts, and its counters fit."""
         content, index = pool.locate(bit.bit_length() - 1)
         if bit & pool.charged and not self._has_room(key, pool, content, index):
+            if pool.size > _SOON_ASKED:
+                known, roomy = pool.roomy.get(key.serial, (0, 0))
+                _keep(pool, key, known | bit, roomy)
             return False
         if bit & pool.counted:
             assert pool.counters is not None
@@ -110,3 +109,9 @@ class Eligibility:
                 if left[place] < amount:
                     return False
         return True
+
+
+def _keep(pool: PoolView, key: CandidateKey, known: int, roomy: int) -> None:
+    if key.serial not in pool.roomy and len(pool.roomy) >= _MAX_ROOMY:
+        pool.roomy.clear()
+    pool.roomy[key.serial] = (known, roomy)

@@ -86,6 +86,10 @@ class QuickSearch:
             counted = pool.counted
             if count > 1 and wanted & counted:
                 return UNSURE
+            if pool.roomy and (found_out := pool.roomy.get(alternative.key.serial)) is not None:
+                # A pool that all nodes see may have thousands of devices that are known to be full.
+                known, roomy = found_out
+                wanted &= roomy | ~known
             asked = wanted & (pool.charged | counted)
             while wanted:
                 bit = wanted & -wanted

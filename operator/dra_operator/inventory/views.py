@@ -35,7 +35,8 @@ class PoolView:
     Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively) and `charged` (shares
     consume capacity), both kept by the ledger, `shareable`, `counted`. `selector_errors` holds, by position, why a node
     selector of a device cannot be parsed: no search may take it. `nodes` is the set of the nodes that see it.
-    `roomy` keeps what searches have found out about shared devices, until the ledger changes what is used of them.
+    `roomy` keeps what searches have found out about shared devices, by candidate key: which they have looked at, and
+    which of these have room; of each until the ledger changes what is used of it.
     """
 
     serial: int

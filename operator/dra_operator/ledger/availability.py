@@ -183,8 +183,8 @@ class Availability:
                         helped |= view.nodes
                 view.free = (view.free | here) & ~taken
                 view.charged = view.charged & ~here | charged
-                if view.roomy:
-                    view.roomy.clear()
+                for key, (asked, roomy) in view.roomy.items():
+                    view.roomy[key] = (asked & ~here, roomy & ~here)
                 if view.free:
                     opened |= view.nodes
                 else:
