@@ -112,3 +112,15 @@ def test_errors_of_devices_that_cannot_be_read_are_those_of_their_slice(scene: A
 
     assert ['number "x"' in text for text in told] == [True, False]
     assert ['number "y"' in text for text in told] == [False, True]
+
+
+def test_another_request_that_ends_with_an_error_is_told(scene: Any, ask: Any) -> None:
+    """Whoever mends the first would meet it next."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "attributes": {"model": {"string": "x"}}})
+    wanted = ask("one", 1, f'device.attributes["{DRIVER}"].model == "y"')
+    failing = ask("two", 1, f'device.attributes["{DRIVER}"].index == 1')
+    found = scene.explain(scene.claim(wanted, failing))
+
+    assert found.reason is Reason.SELECTOR_MATCHES_NO_DEVICE
+    assert found.message.endswith("; request two by itself ends with an error (SelectorFailed)")

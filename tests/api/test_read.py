@@ -126,7 +126,7 @@ def test_an_attribute_of_a_type_to_come_is_unknown():
         (body(allNodes=1), "spec.allNodes", "1 is not true or false"),
         (body(pool={"generation": "1"}), "spec.pool.generation", '"1" is not a whole number'),
         (body(pool={"generation": 1.5}), "spec.pool.generation", "1.5 is not a whole number"),
-        (body(driver=7), "spec.driver", "7 is not text"),
+        (body(driver=7), "spec.driver", "7 is not text: write it in quotes"),
         ({"kind": "ResourceSlice", "metadata": {"name": "n"}, "spec": []}, "spec", "[] is not an object"),
         (
             body(devices=[{"name": "a", "taints": [{"key": {}}]}]),
@@ -185,7 +185,7 @@ def test_the_field_is_named_as_in_the_version_it_was_written_in(wire, field):
         ({"kind": "Node", "metadata": {"name": []}}, "Node: metadata.name: [] is not text"),
         (
             {"kind": "Pod", "metadata": {"name": "p", "namespace": "n", "labels": {"a": 1}}},
-            'Pod "n/p": metadata.labels["a"]: 1 is not text',
+            'Pod "n/p": metadata.labels["a"]: 1 is not text: write it in quotes',
         ),
     ],
 )

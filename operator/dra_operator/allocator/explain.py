@@ -229,11 +229,12 @@ class Explainer:
             try:
                 if self.fits((only(plan, (other,)),), budget) is not None:
                     continue
-                also = self._explain_request(plan, other, budget).reason
-            except (FatalError, AbortedError):
+                if (also := self._explain_request(plan, other, budget).reason) is not reason:
+                    texts.append(f"; request {other.name} does not fit either ({also})")
+            except FatalError as error:
+                texts.append(f"; request {other.name} by itself ends with an error ({error.reason})")
+            except AbortedError:
                 continue
-            if also is not reason:
-                texts.append(f"; request {other.name} does not fit either ({also})")
         return "".join(texts)
 
     def _explain_together(self, plan: ClaimPlan, nodes: Mapping[str, str], budget: Budget) -> Explanation:

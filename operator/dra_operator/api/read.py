@@ -148,7 +148,10 @@ def _message(problem: ErrorDetails) -> str:
         return str(problem["ctx"]["error"])
     if kind == "missing":
         return _WORDS[kind]
-    return f"{shown(problem['input'])} {_WORDS.get(kind) or problem['msg']}"
+    text = f"{shown(problem['input'])} {_WORDS.get(kind) or problem['msg']}"
+    # YAML reads y, n, yes, no, on and off as true and false, as kubectl does.
+    quoted = kind == "string_type" and isinstance(problem["input"], bool | int | float)
+    return f"{text}: write it in quotes" if quoted else text
 
 
 def _path(expected: Any, location: tuple[int | str, ...]) -> str:
