@@ -271,11 +271,8 @@ class _Checker:
         return exprs if all(map(is_, checked, exprs)) else checked
 
     def _check_optional_select(self, expr: Call) -> Expr:
-        if len(expr.args) != 2 or expr.target is not None:
-            raise compile_error("unsupported optional field selection", expr.position)
         operand, name = expr.args
-        if not (isinstance(name, Literal) and type(name.value) is str):
-            raise compile_error("unsupported optional field selection", name.position)
+        assert isinstance(name, Literal)
         operand = self.check(operand)
         kind = self._field_type(expr, operand, name.value, optional=True)
         self.types[expr.id] = substituted(self.mapping, kind)

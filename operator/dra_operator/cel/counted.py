@@ -307,8 +307,6 @@ class _Writer(Folds):
     def _invoke(self, step: Invoke) -> str:
         function = step.function
         name, overload = function.name, step.overload
-        if name == "@not_strictly_false":
-            return self._not_strictly_false(step)
         known = self._known(step)
         if known is not None:
             return known
@@ -399,15 +397,6 @@ class _Writer(Folds):
         if not isinstance(step, Attribute) or not isinstance(step.root, Variable) or step.qualifiers:
             return False
         return step.root.slot in self.building
-
-    def _not_strictly_false(self, step: Invoke) -> str:
-        self.cost += 1
-        result = self._name("v")
-        with self._try() as attempt:
-            self._write(set_to(result, differs(self.value(step.arguments[0]), word=False)))
-        with self._caught(attempt):
-            self._let(result, "True")
-        return result
 
     def _members(self, step: Members) -> str:
         key = call("hashed_key", value_of(self.value(step.argument)))

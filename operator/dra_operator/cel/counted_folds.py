@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dra_operator.cel import trees
 from dra_operator.cel.call_costs import LIST_COST
 from dra_operator.cel.certainty import type_of_elements
-from dra_operator.cel.counted_lines import STOP, Lines, UnsupportedError, holds, value_of
+from dra_operator.cel.counted_lines import STOP, Lines, holds, value_of
 from dra_operator.cel.folds import Pieces, pieces_of
 from dra_operator.cel.paths import is_binding
 from dra_operator.cel.plan import Const, Fold, Invoke, Step
@@ -41,7 +41,7 @@ class Folds(Lines):
             return self._binding(step)
         pieces = pieces_of(step)
         over = self.value(step.range)
-        if pieces is not None and pieces.kind in ("all", "any") and isinstance(step.init, Const):
+        if pieces is not None and pieces.kind in ("all", "any"):
             self._quantify(step, pieces, over)
         elif pieces is not None and pieces.kind == "tuple":
             self._collect(step, pieces, over)
@@ -142,17 +142,14 @@ class Folds(Lines):
         self._write(trees.Expr(call_of(part_of(load(accumulator), "append"), value_of(element))))
 
     def _fold_anything(self, step: Fold, over: str) -> None:
-        condition = step.condition
-        always = isinstance(condition, Const) and condition.value is True
-        if not isinstance(step.init, Const) or not (always or isinstance(condition, Invoke)):
-            raise UnsupportedError
+        # Only `all` and `exists` have a condition that can end them.
+        assert isinstance(step.init, Const)
+        assert isinstance(step.condition, Const)
         accumulator = f"s{step.accumulator}"
         # A map is built in place, so it must be one of its own.
         self._write(set_to(accumulator, call("own", value_of(self._constant(step.init.value)))))
         self.failing.add(step.accumulator)
         with self._loop(step, over):
-            if not always:
-                self._write(when(holds(self.value(condition), word=False), trees.Break()))
             with self._try() as attempt:
                 self._let(accumulator, self._folded(step))
             with self._caught(attempt):
