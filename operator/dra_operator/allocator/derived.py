@@ -111,9 +111,8 @@ class DerivedAttributes:
         try:
             return program.evaluate(device)
         except CelError as error:
-            path = f"{content.driver}/{content.pool}/{content.names[index]}"
-            text = self._describe(expression, error, device)
-            raise self._error(request, f"derived attribute {name} fails on device {path}: {text}") from None
+            text = f"fails on device {content.path(index)}: {self._describe(expression, error, device)}"
+            raise self._error(request, f"derived attribute {name} {text}") from None
 
     def _compile(self, expression: str) -> _Expression:
         if len(self._expressions) >= _MAX_EXPRESSIONS:

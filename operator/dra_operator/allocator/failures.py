@@ -73,6 +73,4 @@ def failing(answers: SelectorAnswers, number: int, content: Slice, index: int) -
             text += '; compare a version by .compareTo(semver("1.2.3"))'
         elif "is string " in types and _PART_OF_TEXT.search(answers.expression):
             text += "; in asks of a list; write text.contains(part)"
-    return (
-        f"selector #{number} fails on device {content.driver}/{content.pool}/{content.names[index]}: {text}"
-    )
+    return f"selector #{number} fails on device {content.path(index)}: {text}"

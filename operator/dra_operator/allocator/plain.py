@@ -21,7 +21,7 @@ from dra_operator.allocator.found import Found
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, too_many
 from dra_operator.allocator.prospects import Prospects
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.state import NodeState, Pick, device_of
+from dra_operator.allocator.state import NodeState, Pick
 from dra_operator.inventory import Verdict, bits
 
 
@@ -180,7 +180,7 @@ class PlainSearch:
             problem = candidates.consumed(alternative.key, content, index)
             assert isinstance(problem, CapacityError)
             error = FatalError(
-                f"request {alternative.name}: checking capacity of device {device_of(view, position)}: {problem}",
+                f"request {alternative.name}: checking capacity of device {content.path(index)}: {problem}",
                 Reason.CAPACITY_REQUEST_INVALID,
                 request=alternative.name,
             )

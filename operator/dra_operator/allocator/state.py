@@ -245,10 +245,11 @@ class NodeState:
             value = self.value(alternative, plan.constraints[number].attribute, pick.content, pick.index)
             if value is None or not self.constraints[pick.claim][number].add(value):
                 if strict:
+                    device = pick.content.path(pick.index)
                     why = ", which lacks the attribute" if value is None else " beside those before it"
                     raise FatalError(
                         f"request {alternative.name}: asks for all devices, but constraint #{number} "
-                        f"({plan.constraints[number].rule}) does not admit device {_path(pick)}{why}",
+                        f"({plan.constraints[number].rule}) does not admit device {device}{why}",
                         Reason.CONSTRAINT_CONFLICT,
                         request=alternative.name,
                     )
@@ -305,19 +306,9 @@ class NodeState:
         pick.marked = False
 
 
-def device_of(view: PoolView, position: int) -> str:
-    """Return a device as texts have it: driver, pool and name."""
-    content, index = view.locate(position)
-    return f"{content.driver}/{content.pool}/{content.names[index]}"
-
-
 def _settles(left: Sequence[int], draw: Draw) -> bool:
     """True if taking a draw leaves no counter negative; only one that takes less than nothing can do that."""
     after = list(left)
     for position, amount in draw.amounts:
         after[position] -= amount
     return min(after) >= 0
-
-
-def _path(pick: Pick) -> str:
-    return f"{pick.content.driver}/{pick.content.pool}/{pick.content.names[pick.index]}"

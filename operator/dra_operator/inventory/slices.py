@@ -127,6 +127,10 @@ class Slice:
         """Return the node fields that hold for a device: its own, if the slice leaves them to its devices."""
         return self.traits[index].nodes if self.per_device_nodes else self.nodes
 
+    def path(self, index: int) -> str:
+        """Return a device as texts have it: driver, pool and name."""
+        return f"{self.driver}/{self.pool}/{self.names[index]}"
+
     def device(self, index: int) -> Device:
         """Return the part of a device that CEL sees, as an object of the API."""
         attributes = {
