@@ -230,7 +230,6 @@ class Census:
     def __post_init__(self) -> None:
         self._changes = self.inventory.subscribe()
         self._touched = self.availability.ledger.subscribe()
-        self._changes.pools = dict.fromkeys(self.inventory.pools)
 
     def grouping(self, projection: Projection) -> Grouping:
         """Return the pools grouped, as they are now; availability must be up to date."""
@@ -393,7 +392,7 @@ class Census:
         )
 
     def _counters(self, layout: CounterLayout | None, places: Sequence[Place]) -> object:
-        state = None if layout is None else self.availability.find_counters(layout)
+        state = self.availability.find_counters(layout)
         if layout is None or state is None:
             return None
         draws = tuple(

@@ -115,11 +115,10 @@ class Obstacles:
             yield Refusal(Reason.DEVICE_IN_USE, taken)
 
     def _counters(self, _: Alternative, record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
-        layout = place.counters
-        state = None if layout is None else self.availability.find_counters(layout)
-        if layout is None or state is None:
+        state = self.availability.find_counters(place.counters)
+        if state is None:
             return
-        content = place.content
+        layout, content = state.layout, place.content
         placed = state.placed()
         users: dict[tuple[Reason, int], _Users] = {}
         for index in bits.each(devices & content.counted & ~(content.shareable & place.sharing)):

@@ -96,11 +96,6 @@ class Tally:
         details = (self.class_details, *self.selectors, *self.obstacles.values())
         return 1 + sum([len(item.details) for item in details]) + sum(map(len, self.holders.values()))
 
-    @property
-    def selected(self) -> int:
-        """The devices that all selectors select."""
-        return self.in_class - sum(item.count for item in self.selectors)
-
 
 @dataclass(slots=True)
 class TallyMaker:

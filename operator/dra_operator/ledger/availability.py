@@ -106,9 +106,9 @@ class Availability:
         """Return what is left of a pool's counters."""
         return self._counters[layout]
 
-    def find_counters(self, layout: CounterLayout) -> CounterState | None:
-        """Return what is left of a pool's counters, or None if no node sees the pool."""
-        return self._counters.get(layout)
+    def find_counters(self, layout: CounterLayout | None) -> CounterState | None:
+        """Return what is left of a pool's counters, or None if it has none or no node sees it."""
+        return None if layout is None else self._counters.get(layout)
 
     def _take_views(self, changes: ViewChanges) -> None:
         self._nodes.clear()
@@ -125,7 +125,8 @@ class Availability:
                     view.charged |= 1 << position
             if view.counters is not None and view.counters not in self._counters:
                 state = self._counters[view.counters] = CounterState(view.counters)
-                state.set_used({*held, *shared})
+                for device in {*held, *shared}:
+                    state.mark(device, used=True)
         self._take_indexes(changes)
         if any(view.counters is not None for view in changes.removed):
             alive = {

@@ -7,7 +7,6 @@ down.
 Source: docs/dra-semantics 4.3.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dra_operator.inventory.counters import CounterLayout, Draw
@@ -51,19 +50,11 @@ class CounterState:
         self.left = list(self.layout.totals)
         self.overdrawn = sum(amount < 0 for amount in self.left)
 
-    def set_used(self, devices: Iterable[str]) -> None:
-        """Count exactly these devices as used."""
-        wanted = {name for name in devices if name in self.layout.draws}
-        for name in self._used - wanted:
-            self.mark(name, used=False)
-        for name in wanted - self._used:
-            self.mark(name, used=True)
-
-    def mark(self, device: str, *, used: bool) -> bool:
-        """Count a device as used, or not; return whether that changed anything."""
+    def mark(self, device: str, *, used: bool) -> None:
+        """Count a device as used, or not; one that draws on none of the counters never is."""
         draws = self.layout.draws.get(device)
         if draws is None or (device in self._used) == used:
-            return False
+            return
         (self._used.add if used else self._used.remove)(device)
         sign = -1 if used else 1
         for draw in draws:
@@ -72,7 +63,6 @@ class CounterState:
                 after = self.left[position] = before + sign * amount
                 self.overdrawn += (after < 0) - (before < 0)
         self._placed.clear()
-        return True
 
     def placed(self, concerned: frozenset[int] = frozenset()) -> tuple[Placed | None, ...]:
         """Return what committed devices occupy, by set, on a node that these slices concern (by serial number)."""
