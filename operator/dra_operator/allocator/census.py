@@ -150,6 +150,7 @@ class Grouping:
     projection: Projection
     groups: dict[object, Group] = field(default_factory=dict)
     _of_pool: dict[PoolKey, object] = field(default_factory=dict)
+    _slots: dict[int, tuple[Group, int]] = field(default_factory=dict)
     _shapes: dict[Shape, list[NodeView]] | None = None
     _first: dict[Shape, str] = field(default_factory=dict)
 
@@ -158,7 +159,8 @@ class Grouping:
         self._shapes = None
         if (old := self._of_pool.pop(key, None)) is not None:
             group = self.groups[old]
-            del group.members[key]
+            for serial in group.members.pop(key).slots:
+                del self._slots[serial]
             group.changed()
             if not group.members:
                 del self.groups[old]
@@ -170,17 +172,13 @@ class Grouping:
             found = self.groups[look] = Group()
         found.members[key] = record
         found.changed()
+        for slot, serial in enumerate(record.slots):
+            self._slots[serial] = (found, slot)
 
     def shapes(self, views: Views) -> Collection[Shape]:
         """Return what usable nodes have."""
         if self._shapes is None:
-            slots = {
-                serial: (group, slot)
-                for group in self.groups.values()
-                for record in group.members.values()
-                for slot, serial in enumerate(record.slots)
-            }
-            usable = views.usable
+            slots, usable = self._slots, views.usable
             self._shapes = {}
             self._first.clear()
             for view in views.node_views():
