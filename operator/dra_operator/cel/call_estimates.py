@@ -49,10 +49,9 @@ _LONGEST_FORMAT_PATTERN: Final = 128
 
 def estimate_call(name: str, overload: str, target: Target, arguments: Arguments) -> Estimate:
     """Return the estimate of a call."""
+    nodes = arguments if target is None else [target, *arguments]
     listed = _LISTS.get(overload)
-    found = None if listed is None else listed(target, arguments)
-    if found is None:
-        found = _kubernetes(name, overload, target, arguments)
+    found = _kubernetes(name, overload, nodes) if listed is None else listed(*nodes)
     if found is None:
         found = _standard(overload, target, arguments)
     return found or Estimate(_ONE)
@@ -69,17 +68,17 @@ def _pattern(subject: Range, pattern: Range) -> Range:
 # --- the API server's library ---------------------------------------------------------------------------------------
 
 
-def _kubernetes(name: str, overload: str, target: Target, arguments: Arguments) -> Estimate | None:
+def _kubernetes(name: str, overload: str, nodes: Arguments) -> Estimate | None:
     if name in NOMINAL:
         return Estimate(_ONE)
     if name in TRAVERSING:
-        return None if target is None else _traversal(name, target)
+        return _traversal(name, nodes[0])
     if name in _TRANSFORMING:
-        return None if target is None else Estimate(_scan(target), size_of(target))
-    if name in _READING and arguments:
-        return Estimate(_scan(arguments[0]))
+        return Estimate(_scan(nodes[0]), size_of(nodes[0]))
+    if name in _READING:
+        return Estimate(_scan(nodes[0]))
     handler = _BY_NAME.get(name)
-    return None if handler is None else handler(overload, target, arguments)
+    return None if handler is None else handler(overload, *nodes)
 
 
 _TRANSFORMING: Final = frozenset(("lowerAscii", "upperAscii", "substring", "trim"))
@@ -96,26 +95,22 @@ def _traversal(name: str, target: Measured) -> Estimate:
     return Estimate(size_of(target).times(cost))
 
 
-def _check(_overload: str, _target: Target, _arguments: Arguments) -> Estimate:
+def _check(_overload: str, *_nodes: Measured) -> Estimate:
     return Estimate(exactly(350_000))
 
 
-def _selector(_overload: str, _target: Target, arguments: Arguments) -> Estimate | None:
-    if len(arguments) != 1:
-        return None
-    length = size_of(arguments[0])
+def _selector(_overload: str, _resource: Measured, selector: Measured) -> Estimate:
+    length = size_of(selector)
     requirements = length.scaled(0.5).scaled(50)
     return Estimate(exactly(LIST_COST).plus(length.scaled(CHARACTER)).plus(requirements))
 
 
-def _url(_overload: str, _target: Target, arguments: Arguments) -> Estimate | None:
-    return Estimate(_scan(arguments[0]), size_of(arguments[0])) if len(arguments) == 1 else None
+def _url(_overload: str, text: Measured) -> Estimate:
+    return Estimate(_scan(text), size_of(text))
 
 
-def _replace(_overload: str, target: Target, arguments: Arguments) -> Estimate | None:
-    if target is None or len(arguments) < 2:
-        return None
-    size, needle, substitute = (size_of(node) for node in (target, arguments[0], arguments[1]))
+def _replace(_overload: str, *nodes: Measured) -> Estimate:
+    size, needle, substitute = map(size_of, nodes[:3])
     if needle.low == 0:
         most, kept_most = min(size.high + 1, UNBOUNDED), size.high
     elif substitute.high <= needle.low:
@@ -129,79 +124,63 @@ def _replace(_overload: str, target: Target, arguments: Arguments) -> Estimate |
     else:
         fewest, kept_fewest = _quotient(size.low, needle.high), 0
     result = Range(fewest, most).times(substitute).plus(Range(kept_fewest, kept_most))
-    return Estimate(_scan(target, 2), result)
+    return Estimate(_scan(nodes[0], 2), result)
 
 
 def _quotient(dividend: int, divisor: int) -> int:
     return min(int(-(-float(dividend) // float(divisor))), UNBOUNDED)
 
 
-def _split(_overload: str, target: Target, arguments: Arguments) -> Estimate | None:
-    if target is None:
-        return None
-    most = size_of(target).high
-    if len(arguments) > 1:
-        limit = arguments[1].expr
-        if isinstance(limit, Literal) and type(limit.value) is int:
-            most = limit.value % 2**64
-    return Estimate(_scan(target, 2), Range(0, most))
+def _split(_overload: str, text: Measured, _separator: Measured, *limit: Measured) -> Estimate:
+    most = size_of(text).high
+    if limit and isinstance(limit[0].expr, Literal) and type(limit[0].expr.value) is int:
+        most = limit[0].expr.value % 2**64
+    return Estimate(_scan(text, 2), Range(0, most))
 
 
-def _join(_overload: str, target: Target, arguments: Arguments) -> Estimate | None:
-    if target is None:
-        return None
-    length = size_of(target)
-    element = elements_of(target)
+def _join(_overload: str, items: Measured, *separator: Measured) -> Estimate:
+    length = size_of(items)
+    element = elements_of(items)
     size = exactly(0) if element is None else length.times(size_of(element))
-    if arguments:
+    if separator:
         separators = Range(max(length.low - 1, 0), max(length.high - 1, 0))
-        size = size.plus(size_of(arguments[0]).times(separators))
+        size = size.plus(size_of(separator[0]).times(separators))
     return Estimate(size.scaled(CHARACTER), size)
 
 
-def _find(_overload: str, target: Target, arguments: Arguments) -> Estimate | None:
-    if target is None or not arguments:
-        return None
-    size = size_of(target)
-    return Estimate(_pattern(size, size_of(arguments[0])), Range(0, size.high))
+def _find(_overload: str, text: Measured, pattern: Measured, *_limit: Measured) -> Estimate:
+    size = size_of(text)
+    return Estimate(_pattern(size, size_of(pattern)), Range(0, size.high))
 
 
-def _ip(overload: str, _target: Target, arguments: Arguments) -> Estimate | None:
-    if overload == "cidr_ip":
-        return Estimate(_ONE)
-    return Estimate(_scan(arguments[0])) if arguments else None
+def _ip(overload: str, node: Measured) -> Estimate:
+    return Estimate(_ONE if overload == "cidr_ip" else _scan(node))
 
 
-def _canonical(_overload: str, _target: Target, arguments: Arguments) -> Estimate | None:
-    return Estimate(_scan(arguments[0], 2)) if arguments else None
+def _canonical(_overload: str, text: Measured) -> Estimate:
+    return Estimate(_scan(text, 2))
 
 
 _ADDRESS: Final = Range(4, 16)
 """The bytes of an address."""
 
 
-def _contains_ip(overload: str, _target: Target, arguments: Arguments) -> Estimate | None:
-    if not arguments:
-        return None
+def _contains_ip(overload: str, _block: Measured, other: Measured) -> Estimate:
     cost = _ADDRESS.plus(_ADDRESS).scaled(CHARACTER)
     if overload == "cidr_contains_ip_string":
-        cost = cost.plus(_scan(arguments[0]))
+        cost = cost.plus(_scan(other))
     return Estimate(cost)
 
 
-def _contains_cidr(overload: str, _target: Target, arguments: Arguments) -> Estimate | None:
-    if not arguments:
-        return None
+def _contains_cidr(overload: str, _block: Measured, other: Measured) -> Estimate:
     cost = _ADDRESS.plus(_ADDRESS).scaled(CHARACTER).plus(_ADDRESS.scaled(CHARACTER)).plus(_ONE)
     if overload == "cidr_contains_cidr_string":
-        cost = cost.plus(_scan(arguments[0]))
+        cost = cost.plus(_scan(other))
     return Estimate(cost)
 
 
-def _validate(_overload: str, _target: Target, arguments: Arguments) -> Estimate | None:
-    if not arguments:
-        return None
-    return Estimate(_scan(arguments[0]).scaled(_LONGEST_FORMAT_PATTERN * PATTERN_CHARACTER))
+def _validate(_overload: str, _format: Measured, text: Measured) -> Estimate:
+    return Estimate(_scan(text).scaled(_LONGEST_FORMAT_PATTERN * PATTERN_CHARACTER))
 
 
 _UNIT_EQUALITY: Final = frozenset(
@@ -219,21 +198,21 @@ _UNIT_EQUALITY: Final = frozenset(
 )
 
 
-def _equality(_overload: str, _target: Target, arguments: Arguments) -> Estimate | None:
-    if len(arguments) != 2 or arguments[0].type.name != arguments[1].type.name:
+def _equality(_overload: str, left: Measured, right: Measured) -> Estimate | None:
+    name = left.type.name
+    if name != right.type.name:
         return None
-    name = arguments[0].type.name
     if name in _UNIT_EQUALITY:
         return Estimate(_ONE)
     if name == "kubernetes.NamedFormat":
         return Estimate(Range(1, _LONGEST_FORMAT).scaled(CHARACTER))
     if name == "kubernetes.URL":
-        size = arguments[1].size or _ONE
+        size = right.size or _ONE
         return Estimate(Range(1, size.high).scaled(CHARACTER))
     return None
 
 
-_BY_NAME: Final[dict[str, Callable[[str, Target, Arguments], Estimate | None]]] = {
+_BY_NAME: Final[dict[str, Callable[..., Estimate | None]]] = {
     "check": _check,
     "fieldSelector": _selector,
     "labelSelector": _selector,
@@ -300,32 +279,25 @@ def _literal(node: Measured, default: int) -> int:
     return default
 
 
-def _slice(target: Target, arguments: Arguments) -> Estimate | None:
-    if target is None or len(arguments) != 2:
-        return None
-    start, end = _literal(arguments[0], 0), _literal(arguments[1], size_of(target).high)
-    return _allocating(1, exactly((end - start) % 2**64))
+def _slice(items: Measured, start: Measured, end: Measured) -> Estimate:
+    length = _literal(end, size_of(items).high) - _literal(start, 0)
+    return _allocating(1, exactly(length % 2**64))
 
 
-def _range(target: Target, arguments: Arguments) -> Estimate | None:
-    if target is not None or len(arguments) != 1:
-        return None
-    return _allocating(1, exactly(_literal(arguments[0], UNBOUNDED)))
+def _range(size: Measured) -> Estimate:
+    return _allocating(1, exactly(_literal(size, UNBOUNDED)))
 
 
-def _reverse(target: Target, arguments: Arguments) -> Estimate | None:
-    return None if target is None or arguments else _allocating(1, size_of(target))
+def _reverse(items: Measured) -> Estimate:
+    return _allocating(1, size_of(items))
 
 
-def _flatten(target: Target, arguments: Arguments) -> Estimate | None:
-    if target is None or len(arguments) > 1:
-        return None
-    depth = _literal(arguments[0], UNBOUNDED) if arguments else 1
-    return _allocating(float(depth), size_of(target))
+def _flatten(items: Measured, *depth: Measured) -> Estimate:
+    return _allocating(float(_literal(depth[0], UNBOUNDED) if depth else 1), size_of(items))
 
 
-def _distinct(target: Target, arguments: Arguments) -> Estimate | None:
-    return None if target is None or arguments else _quadratic(target, 2.0)
+def _distinct(items: Measured) -> Estimate:
+    return _quadratic(items, 2.0)
 
 
 def _quadratic(node: Measured, factor: float) -> Estimate:
@@ -333,22 +305,14 @@ def _quadratic(node: Measured, factor: float) -> Estimate:
     return _allocating(factor, size.times(size))
 
 
-def _sort(factor: float) -> Callable[[Target, Arguments], Estimate | None]:
-    return lambda target, arguments: None if target is None or arguments else _quadratic(target, factor)
+def _sort(factor: float) -> Callable[..., Estimate]:
+    """Sorting costs by its keys, which come last: of `sort` they are the list itself."""
+    return lambda *nodes: _quadratic(nodes[-1], factor)
 
 
-def _sort_by(factor: float) -> Callable[[Target, Arguments], Estimate | None]:
-    return lambda target, arguments: (
-        None if target is None or len(arguments) != 1 else _quadratic(arguments[0], factor)
-    )
-
-
-def _sets(factor: float) -> Callable[[Target, Arguments], Estimate | None]:
-    def estimate(_target: Target, arguments: Arguments) -> Estimate | None:
-        if len(arguments) != 2:
-            return None
-        product = size_of(arguments[0]).times(size_of(arguments[1]))
-        return Estimate(product.scaled(factor).plus(_ONE))
+def _sets(factor: float) -> Callable[..., Estimate]:
+    def estimate(left: Measured, right: Measured) -> Estimate:
+        return Estimate(size_of(left).times(size_of(right)).scaled(factor).plus(_ONE))
 
     return estimate
 
@@ -357,8 +321,8 @@ def _factor(name: str) -> float:
     return 2.0 + CHARACTER if name in ("string", "bytes") else 2.0
 
 
-_LISTS: Final[dict[str, Callable[[Target, Arguments], Estimate | None]]] = {
-    "dra_includes_dyn_dyn": lambda _target, _arguments: Estimate(Range(0, 48)),
+_LISTS: Final[dict[str, Callable[..., Estimate]]] = {
+    "dra_includes_dyn_dyn": lambda _items, _value: Estimate(Range(0, 48)),
     "list_slice": _slice,
     "list_flatten": _flatten,
     "list_flatten_int": _flatten,
@@ -366,7 +330,7 @@ _LISTS: Final[dict[str, Callable[[Target, Arguments], Estimate | None]]] = {
     "list_reverse": _reverse,
     "list_distinct": _distinct,
     **{f"list_{name}_sort": _sort(_factor(name)) for name in COMPARABLE},
-    **{f"list_{name}_sortByAssociatedKeys": _sort_by(_factor(name)) for name in COMPARABLE},
+    **{f"list_{name}_sortByAssociatedKeys": _sort(_factor(name)) for name in COMPARABLE},
     "list_sets_contains_list": _sets(1),
     "list_sets_intersects_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),
