@@ -69,6 +69,14 @@ def at_terminal():
     return run
 
 
+def test_a_text_that_is_no_quantity_is_a_problem(found):
+    """It compiles, and the API server takes it; on every device that comes so far it fails."""
+    told = found('device.capacity["d"].m.isLessThan(quantity("40GB")) || semver("1.0.0").major() > 1')
+    (line,) = plain(told)[3:]
+
+    assert line.startswith('it fails wherever this is asked: quantity("40GB") is no quantity; write one as')
+
+
 def test_a_terminal_gets_colours_and_the_share_of_the_limit(shown):
     """Cheap is green, what it reads is named."""
     text = shown("device.driver == 'a'")

@@ -7,6 +7,7 @@ Source: k8s.io/dynamic-resource-allocation `cel/errors.go` for the advice.
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
@@ -108,7 +109,8 @@ def describe(
     else:
         hint = _kind_below(expression, error.message) or _dotted_domain(expression, error.message, device)
         hint = hint or _key_advice(error.message, device)
-        told = _mistaken_text(expression, error.message) or error.message
+        mistaken = (told for message, told in mistaken_texts(expression) if message == error.message)
+        told = next(mistaken, error.message)
         text = f"{told}; {hint}" if hint else told
     return " ".join(text.split())
 
@@ -120,19 +122,19 @@ def _place(expression: str, error: CelError) -> str:
     return f" at column {at.column}" if "\n" not in expression else f" at line {at.row}, column {at.column}"
 
 
-def _mistaken_text(expression: str, message: str) -> str:
-    """Return what is wrong with a text in the expression that is no quantity or no version, if that is the error."""
+def mistaken_texts(expression: str) -> Iterator[tuple[str, str]]:
+    """Yield, for each text in an expression that is no quantity or no version, the error it makes and what to say."""
     for match in _WRITTEN.finditer(expression):
         kind, text = match[1], match[2] or match[3] or ""
         try:
             parse_quantity(text) if kind == "quantity" else parse_semver(text)
         except CelError as error:
-            if error.message != message:
-                continue
             if kind == "quantity":
-                return f'{match[0]} is no quantity; write one as quantity("10G") or quantity("10Gi")'
-            return f'{match[0]} is no version ({message}); write one as semver("1.2.3"), or as semver("1.2", true)'
-    return ""
+                told = f'{match[0]} is no quantity; write one as quantity("10G") or quantity("10Gi")'
+            else:
+                told = f'{match[0]} is no version ({error.message}); write one as semver("1.2.3"), '
+                told += 'or as semver("1.2", true)'
+            yield error.message, told
 
 
 def _key_advice(message: str, device: PreparedDevice | None) -> str:

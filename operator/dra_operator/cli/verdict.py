@@ -50,6 +50,10 @@ def verdict(text: str, program: Program, environment: Environment) -> Verdict:
         problems.append(f"the API server admits no cost above {COST_LIMIT:,}: too complex")
     if program.type not in (BOOL, environment.attribute_type):
         problems.append("a selector must be of type bool, or of the type of an attribute")
+    if "quantity(" in text or "semver(" in text:
+        from dra_operator.cel.diagnostics import mistaken_texts  # noqa: PLC0415
+
+        problems += [f"it fails wherever this is asked: {told}" for _, told in mistaken_texts(text)]
     parts = "any part of the device" if reads is None else ", ".join(sorted(reads)) or "nothing"
     if not parts.isprintable():
         # The keys of attributes are any texts.
