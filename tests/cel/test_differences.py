@@ -50,6 +50,12 @@ def test_the_answer_is_the_one_we_chose(expression, field, answer):
     assert outcome({"expression": expression}).get(field) == answer
 
 
+def test_a_quantity_of_many_digits_is_like_one_with_a_large_exponent():
+    """As many zeros as an exponent would stand for are no less work."""
+    assert outcome({"expression": f"quantity('1{'0' * 4000}')"})["error"] == LIMIT
+    assert "value" in outcome({"expression": f"quantity('1{'0' * 3999}')"})
+
+
 def test_of_two_attributes_with_one_full_name_the_last_counts(make_device):
     """A bare name and the same one with the driver's domain are one attribute."""
     device = make_device(attributes={"dra.example.com/model": {"string": "a"}, "model": {"string": "b"}})
