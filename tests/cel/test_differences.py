@@ -56,6 +56,13 @@ def test_a_quantity_of_many_digits_is_like_one_with_a_large_exponent():
     assert "value" in outcome({"expression": f"quantity('1{'0' * 3999}')"})
 
 
+def test_what_has_no_order_is_sorted_as_python_sorts_it():
+    """NaN is less than nothing and nothing is less than NaN, so each way of sorting ends elsewhere."""
+    assert outcome({"expression": "[2.0, -1.0, 0.0 / 0.0, 0.0].sort()"})["value"] == [
+        "d:-1", "d:0", "d:2", "d:NaN",
+    ]  # fmt: skip
+
+
 def test_of_two_attributes_with_one_full_name_the_last_counts(make_device):
     """A bare name and the same one with the driver's domain are one attribute."""
     device = make_device(attributes={"dra.example.com/model": {"string": "a"}, "model": {"string": "b"}})
