@@ -25,6 +25,7 @@ from dra_operator.api.types import DeviceTaint, DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
 
 _MAX_AMOUNTS = 16_384
+_MAX_TAINTS = 4096
 _MAX_ANSWERS = 262_144
 
 
@@ -74,7 +75,8 @@ class _Amounts:
 class CandidateKey:
     """A key and its answers by serial number of the view. Its own number is never given to another.
 
-    `selectors` are those of the expressions, from when they are first asked.
+    `selectors` are those of the expressions, from when they are first asked; `tolerated` tells what is known of taints
+    by key, value and effect.
     """
 
     serial: int
@@ -83,6 +85,7 @@ class CandidateKey:
     requests: Mapping[str, Quantity]
     answers: dict[int, Answers] = field(default_factory=dict)
     selectors: tuple[SelectorAnswers, ...] | None = None
+    tolerated: dict[tuple[str, str, str], bool] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -134,11 +137,14 @@ class Candidates:
 
     def consumed(self, key: CandidateKey, content: Slice, index: int) -> Consumed | CapacityError | None:
         """Return what a request consumes of a device: None if it is unfit, an error if the amounts are impossible."""
-        if not self.features.consumable_capacity:
-            return _NOTHING
-        if not content.capacity:
-            return None if key.requests else _NOTHING
-        return self._amounts_of(key, content).each[index]
+        return self.consumed_each(key, content)[index]
+
+    def consumed_each(self, key: CandidateKey, content: Slice) -> Sequence[Consumed | CapacityError | None]:
+        """Return the same for each device of a slice."""
+        if self.features.consumable_capacity and content.capacity:
+            return self._amounts_of(key, content).each
+        unfit = self.features.consumable_capacity and key.requests
+        return [None if unfit else _NOTHING] * len(content.names)
 
     def selector_error(
         self, key: CandidateKey, content: Slice, index: int, *, claim: str, request: str, class_name: str
@@ -216,8 +222,14 @@ class Candidates:
                         errors |= 1 << (offset + index)
             fit, impossible = self._fit(key, content, visible)
             errors |= impossible << offset
+            if content.tainted:
+                untold = fit & content.tainted & ~(needed >> offset)
+                unknown |= untold << offset
+                fit ^= untold
+                mask |= self.tolerated(key, content, fit) << offset
+            else:
+                mask |= fit << offset
             selectable |= fit << offset
-            mask |= (self.tolerated(key, content, fit) if content.tainted else fit) << offset
         return Answers(selectable, mask, errors, unknown) if selectable or errors else _no_devices(unknown)
 
     def select(
@@ -256,11 +268,24 @@ class Candidates:
 
     def tolerated(self, key: CandidateKey, content: Slice, devices: int) -> int:
         """Return those of the devices whose taints the request tolerates."""
-        if not self.features.device_taints or not content.tainted & devices:
+        tainted = content.tainted & devices
+        if not tainted or not self.features.device_taints:
             return devices
-        for index in bits.each(content.tainted & devices):
-            if untolerated(content.taints[index], key.content.tolerations) is not None:
-                devices &= ~(1 << index)
+        known, tolerations = key.tolerated, key.content.tolerations
+        if len(known) > _MAX_TAINTS:
+            known.clear()
+        while tainted:
+            bit = tainted & -tainted
+            tainted ^= bit
+            for taint in content.taints[bit.bit_length() - 1]:
+                # A dataclass would be hashed by a call.
+                look = (taint.key, taint.value, taint.effect)
+                found = known.get(look)
+                if found is None:
+                    found = known[look] = untolerated((taint,), tolerations) is None
+                if not found:
+                    devices ^= bit
+                    break
         return devices
 
 

@@ -80,11 +80,25 @@ class Eligibility:
         """Return those of some shared devices that have room; of each it is known until its own use changes."""
         known, roomy = pool.roomy.get(key.serial, (0, 0))
         if unknown := asked & ~known:
-            for position in bits.each(unknown):
-                if self._has_room(key, pool, *pool.locate(position)):
-                    roomy |= 1 << position
+            roomy |= self._find_roomy(key, pool, unknown)
             _keep(pool, key, known | unknown, roomy)
         return roomy & asked
+
+    def _find_roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
+        shared = self.availability.ledger.shared(pool.key)
+        found = 0
+        for offset, content in pool.placed:
+            here = asked >> offset & content.every
+            if not here:
+                continue
+            each = self.candidates.consumed_each(key, content)
+            for index in bits.each(here):
+                consumed = each[index]
+                assert isinstance(consumed, Consumed)
+                shares = shared.get(content.names[index])
+                if shares is None or has_room(consumed, shares.amounts, {}):
+                    found |= 1 << offset + index
+        return found
 
     def _has_room(self, key: CandidateKey, pool: PoolView, content: Slice, index: int) -> bool:
         consumed = self.candidates.consumed(key, content, index)
