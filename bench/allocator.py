@@ -124,7 +124,7 @@ class Row:
     def aim(self) -> int:
         """How many times faster ours is meant to be."""
         shape, _, size = self.name.rpartition("-")
-        if shape in {"threshold", "selector"}:
+        if shape in {"threshold", "selector", "scarce"}:
             return OWN_SELECTOR_AIM
         if shape == "cluster" and int(size) >= 5000:
             return LARGEST_AIM

@@ -116,6 +116,21 @@ def selector(scenario: Scenario, size: int) -> None:
     )
 
 
+def scarce(scenario: Scenario, size: int) -> None:
+    """Leave one GPU on each node, and let every claim look for a text of its own in the UUID."""
+    scenario.add_class("gpu", f'device.driver == "{GPU}"')
+    for node in scenario.add_nodes(size):
+        devices = [gpu(node, number, "h100") for number in range(8)]
+        scenario.add_slice(f"{node}-gpu", GPU, node, nodeName=node, devices=devices)
+        left = scenario.random.randrange(8)
+        scenario.use(node, [device_of(GPU, node, f"gpu-{number}") for number in range(8) if number != left])
+    uuid = f'device.attributes["{GPU}"].uuid'
+    for number in range(_claims(size)):
+        scenario.ask(
+            [request("gpus", "gpu", 1, f'{uuid}.contains("{number % 100:02d}-") && {uuid} != "not {number}"')]
+        )
+
+
 def first_available(scenario: Scenario, size: int) -> None:
     """Let every claim list five alternatives, the first two of which no device is."""
     add_gpu_cluster(scenario, size)
