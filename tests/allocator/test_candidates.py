@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
+from dra_operator.allocator import Failed, Limits, Unsatisfied
 from dra_operator.allocator.selectors import SelectorAnswers
 from dra_operator.cel import PreparedDevice, Selector
 
@@ -129,3 +130,17 @@ def test_answers_are_kept_where_they_can_serve_again(
         assert scene.picks(claim) is None
 
     assert len(scene.allocator.candidates.selectors.get(expression)._by_columns) == kept
+
+
+def test_an_attempt_that_ran_out_of_time_goes_on_where_it_ended(ticking: Any, ask: Any) -> None:
+    """With an expression that takes long, on one pool of many slices no two of which are alike."""
+    scene = ticking(Limits(steps=None, seconds=5))
+    scene.nodes("n")
+    for number in range(60):
+        devices = [{**gpus(f"{number}-{at}")[0], "name": f"d{number}-{at}"} for at in range(10)]
+        scene.slice(f"s{number:02d}", *devices, pool="wide", count=60)
+    texts = ", ".join(f'"{number}"' for number in range(32))
+    slow = f"[{texts}].all(x, [{texts}].all(y, {UUID} != x + y))"
+    claim = scene.claim(ask("r", 1, f'{slow} && {UUID} == ""'))
+
+    assert [type(scene.decide(claim)) for _ in range(2)] == [Failed, Unsatisfied]

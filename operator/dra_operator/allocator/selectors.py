@@ -45,8 +45,9 @@ class SelectorAnswers:
     """One expression and what it says about slices. `error` tells why it does not compile.
 
     `room` is for the answers of all expressions together, `keys` counts the candidate keys that have this one. Answers
-    are kept where several have it, as those of a class, or where slices are alike in what is read. They have no serial
-    number or UUID in common, and to keep an answer takes longer than most evaluations.
+    are kept where several have it, as those of a class, where slices are alike in what is read, and where an answer may
+    take long: then an attempt that ran out of time goes on from there. A UUID no two slices have in common, and to keep
+    an answer takes longer than most evaluations.
     """
 
     expression: str
@@ -57,7 +58,10 @@ class SelectorAnswers:
     room: Room
     keys: int = 0
     _by_columns: dict[object, SliceAnswer] = field(default_factory=dict)
-    _met_again: bool = False
+    _keeps: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._keeps = self.program is not None and self.program.may_take_long
 
     def ask(self, content: Slice, wanted: int, budget: Budget) -> tuple[int, int]:
         """Return which of the wanted devices of a slice are selected, and on which the selector fails.
@@ -76,7 +80,7 @@ class SelectorAnswers:
         if answer is None:
             answer = self._enter(key)
         else:
-            self._met_again = True
+            self._keeps = True
         if missing := wanted & ~answer.known:
             kinds = self.kinds.of(self.reads, content, key, missing)
             _evaluate(self.program, kinds, missing, content.schema.unreadable, answer, budget)
@@ -112,7 +116,7 @@ class SelectorAnswers:
     def _enter(self, key: object) -> SliceAnswer:
         """Return a place for what will be known about slices that look the same to the selector."""
         answer = SliceAnswer()
-        if self._met_again or self.keys > 1 or len(self._by_columns) < _KEPT_AT_FIRST:
+        if self._keeps or self.keys > 1 or len(self._by_columns) < _KEPT_AT_FIRST:
             self.room.take(self._by_columns)
             self._by_columns[key] = answer
         return answer

@@ -195,10 +195,11 @@ class Selector:
 
     `match` is a function from devices to bools; it raises CelError where there is no answer. `reads` names
     what it looks at: `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>`,
-    `capacity/<domain>/<id>`; None means anything.
+    `capacity/<domain>/<id>`; None means anything. `may_take_long` says that nothing rules out that an evaluation costs
+    as much as is permitted.
     """
 
-    __slots__ = ("expression", "match", "program", "reads")
+    __slots__ = ("expression", "match", "may_take_long", "program", "reads")
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -206,7 +207,9 @@ class Selector:
         self.reads: frozenset[str] | None = program.reads()
         # Of the program, not of the selector: that would be a circle, which only the collector undoes.
         answer = partial(_answer, program)
-        self.match: Callable[[PreparedDevice], bool] = program.compiled(answer, BOOL) or answer
+        compiled = program.compiled(answer, BOOL)
+        self.may_take_long = compiled is None
+        self.match: Callable[[PreparedDevice], bool] = compiled or answer
 
     def interpreted(self, device: PreparedDevice) -> bool:
         """Return the answer of the interpreter, for a second opinion."""
@@ -235,9 +238,9 @@ def compile_selector(expression: str, environment: Environment = STORED_137) -> 
 
 
 class DerivedAttributeProgram:
-    """A derived attribute: a value computed from a device, for constraints. `reads` is as that of a selector.
+    """A derived attribute: a value computed from a device, for constraints.
 
-    `may_take_long` says that nothing rules out that an evaluation costs as much as is permitted.
+    `reads` and `may_take_long` are as those of a selector.
     """
 
     __slots__ = ("_value", "expression", "may_take_long", "program", "reads")
