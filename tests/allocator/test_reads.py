@@ -25,7 +25,7 @@ def reads_of(expression: str) -> Reads:
 def shown(expression: str, content: Slice) -> PreparedDevice:
     """Return the only device of a slice as a selector is shown it."""
     reads = reads_of(expression)
-    ((device, _),) = Kinds().of(reads, content, reads.key(content), 1).values()
+    ((device, _),) = Kinds().of(reads, content, reads.key(content), 1)
     return device
 
 

@@ -23,7 +23,7 @@ from dra_operator.cel import (
 )
 from dra_operator.cel.diagnostics import describe
 from dra_operator.cel.errors import kept
-from dra_operator.inventory import Slice, bits
+from dra_operator.inventory import Slice
 
 _MAX_EXPRESSIONS = 1024
 _MAX_SIZE = 262_144
@@ -79,18 +79,16 @@ class DerivedAttributes:
             found = known.values[key] = Values()
             self._size += _SIZE_OF_SLICE
         if missing := wanted & content.every & ~found.known:
-            kinds = self.selectors.kinds.of(known.reads, content, key, missing)
-            while missing:
-                device, alike = kinds[bits.lowest(missing)]
-                missing &= ~alike
-                budget.look()
-                value = _evaluate(program, device)
-                if value is None:
-                    found.failed |= alike
-                else:
-                    self._size += value not in found.of
-                    found.of[value] = found.of.get(value, 0) | alike
-                found.known |= alike
+            for device, alike in self.selectors.kinds.of(known.reads, content, key, missing):
+                if alike & missing:
+                    budget.look()
+                    value = _evaluate(program, device)
+                    if value is None:
+                        found.failed |= alike
+                    else:
+                        self._size += value not in found.of
+                        found.of[value] = found.of.get(value, 0) | alike
+                    found.known |= alike
         return found
 
     def value(  # noqa: PLR0917 - what an error names, and the device

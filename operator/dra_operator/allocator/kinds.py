@@ -5,7 +5,7 @@ selectors take to answer, and claims that each bring a selector of their own rea
 kept by what is read, whichever selector reads it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,10 +26,10 @@ _Columns = list[tuple[str, Column[Any]]]
 
 @dataclass(slots=True)
 class SliceKinds:
-    """The kinds of the devices of a slice, by position, of those that somebody has asked about: `ready`."""
+    """The kinds of the devices of a slice that somebody has asked about, `ready`."""
 
     ready: int = 0
-    by_position: dict[int, Kind] = field(default_factory=dict)
+    kinds: list[Kind] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -44,8 +44,8 @@ class Kinds:
     _known: dict[object, SliceKinds] = field(default_factory=dict)
     _size: int = 0
 
-    def of(self, reads: Reads, content: Slice, key: object, wanted: int) -> Mapping[int, Kind]:
-        """Return the kinds of some devices of a slice by position, as far as they are read.
+    def of(self, reads: Reads, content: Slice, key: object, wanted: int) -> Sequence[Kind]:
+        """Return the kinds of some devices of a slice, and maybe others, as far as they are read.
 
         `key` is that of the reads for the slice. Most devices are in use, and nobody asks about those.
         """
@@ -56,13 +56,12 @@ class Kinds:
                 self._size = 0
             found = self._known[reads, key] = SliceKinds()
         if missing := wanted & ~found.ready:
-            for kind in _kinds(reads, content, missing):
-                device, those = kind
+            kinds = _kinds(reads, content, missing)
+            found.kinds += kinds
+            for device, those in kinds:
                 found.ready |= those
-                places = range(content.schema.size) if those == content.every else bits.positions(those)
-                found.by_position.update(dict.fromkeys(places, kind))
                 self._size += _SIZE_OF_KIND + len(device.attributes) + len(device.capacity)
-        return found.by_position
+        return found.kinds
 
 
 def _kinds(reads: Reads, content: Slice, wanted: int) -> list[Kind]:

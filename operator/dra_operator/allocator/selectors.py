@@ -6,7 +6,7 @@ An error is an answer too; it is raised by whoever reaches the device, not here.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
@@ -166,7 +166,7 @@ class SelectorCache:
 
 def _evaluate(  # noqa: PLR0917 - one caller
     program: Selector,
-    kinds: Mapping[int, Kind],
+    kinds: Sequence[Kind],
     missing: int,
     unreadable: int,
     answer: SliceAnswer,
@@ -180,9 +180,9 @@ def _evaluate(  # noqa: PLR0917 - one caller
         missing ^= broken
     match = program.match
     evaluated = 0
-    while missing:
-        device, those = kinds[(missing & -missing).bit_length() - 1]
-        missing &= ~those
+    for device, those in kinds:
+        if not those & missing:
+            continue
         evaluated += 1
         try:
             if match(device):

@@ -5,9 +5,6 @@ bit of a set of nodes is the first node by name. Sets that leave a function are 
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import compress, count
-
-_FLAGS = bytes.maketrans(b"01", b"\0\1")
 
 
 def lowest(bits: int) -> int:
@@ -23,14 +20,9 @@ def each(bits: int) -> Iterator[int]:
         bits ^= low
 
 
-def positions(bits: int) -> list[int]:
-    """Return the positions of all bits, lowest first, without a step of Python for each."""
-    return list(compress(count(), f"{bits:b}"[::-1].encode().translate(_FLAGS)))
-
-
-def first(number: int) -> int:
-    """Return a set of the positions 0 to `number` - 1."""
-    return (1 << number) - 1
+def first(count: int) -> int:
+    """Return a set of the positions 0 to `count` - 1."""
+    return (1 << count) - 1
 
 
 def of(flags: Iterable[object]) -> int:
