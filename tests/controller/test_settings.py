@@ -148,6 +148,15 @@ def test_a_setting_that_a_file_has_twice_is_a_problem(configuration, text, lines
     )
 
 
+def test_a_setting_beside_a_map_that_is_merged_in_is_there_once(configuration):
+    """A key of its own beats a merged one, as YAML says; only one of them is written as a key of the file."""
+    path = configuration("<<: {quiet_seconds: 1, latest_seconds: 7}\nquiet_seconds: 2\n")
+
+    settings = load({}, path).settings
+
+    assert (settings.quiet_seconds, settings.latest_seconds) == (2, 7)
+
+
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null\n", "{}\n"])
 def test_a_configuration_file_may_set_nothing(configuration, text):
     """A file in which nothing stands is as good as none."""

@@ -274,6 +274,8 @@ def _read_file(path: str) -> tuple[dict[str, Any], list[str]]:
     try:
         loader = yaml.SafeLoader(Path(path).read_text(encoding="utf-8"))
         root = loader.get_single_node()
+        # Before the document is made: maps that are merged in become part of the node then.
+        repeated = _repeated(path, root) if isinstance(root, yaml.MappingNode) else []
         content = loader.construct_document(root) if root is not None else None
     except OSError as error:
         raise SettingsError([f"configuration file {path}: {error.strerror or error}"]) from None
@@ -289,10 +291,10 @@ def _read_file(path: str) -> tuple[dict[str, Any], list[str]]:
         raise SettingsError(
             [f"configuration file {path}: not a map of settings, such as `claims: standalone`"]
         )
-    return {str(name): value for name, value in content.items()}, _repeated(path, root)
+    return {str(name): value for name, value in content.items()}, repeated
 
 
-def _repeated(path: str, root: Any) -> list[str]:
+def _repeated(path: str, root: yaml.MappingNode) -> list[str]:
     """Return a line for each setting that is there more than once: of these the reader takes the last in silence."""
     lines: dict[str, list[int]] = {}
     for key, _ in root.value:
