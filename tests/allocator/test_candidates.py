@@ -112,6 +112,25 @@ def test_a_device_whose_taints_are_not_tolerated_stays_out_when_it_is_asked_abou
     assert (before, scene.picks(claim)) == (None, ["r=gpu-a", "r=gpu-c"])
 
 
+def test_a_key_remembers_few_taints_however_many_there_are(scene: Any, ask: Any) -> None:
+    """Thousands of claims may each have tolerations of their own, and each device a taint with a value of its own."""
+    names = [f"n{number:02d}" for number in range(40)]
+    scene.nodes(*names)
+    for name in names:
+        devices = [
+            {
+                "name": f"d{index}",
+                "taints": [{"key": "k", "value": f"{name}-{index}", "effect": "NoSchedule"}],
+            }
+            for index in range(64)
+        ]
+        scene.slice(f"s-{name}", *devices, nodeName=name)
+
+    assert scene.picks(scene.claim(ask("r", 1))) is None
+    (key,) = scene.allocator.candidates._keys.values()
+    assert 0 < len(key.tolerated) <= 256
+
+
 @pytest.mark.parametrize(
     ("uuid", "others", "kept"), [("of {}", 0, 16), ("one for all", 0, 1), ("of {}", 1, 40)]
 )

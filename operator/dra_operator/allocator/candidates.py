@@ -25,7 +25,8 @@ from dra_operator.api.types import DeviceTaint, DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
 
 _MAX_AMOUNTS = 16_384
-_MAX_TAINTS = 4096
+_MAX_TAINTS = 256
+"""Of each key, and there are thousands of keys."""
 _MAX_ANSWERS = 262_144
 
 
@@ -272,8 +273,6 @@ class Candidates:
         if not tainted or not self.features.device_taints:
             return devices
         known, tolerations = key.tolerated, key.content.tolerations
-        if len(known) > _MAX_TAINTS:
-            known.clear()
         while tainted:
             bit = tainted & -tainted
             tainted ^= bit
@@ -282,6 +281,8 @@ class Candidates:
                 look = (taint.key, taint.value, taint.effect)
                 found = known.get(look)
                 if found is None:
+                    if len(known) >= _MAX_TAINTS:
+                        known.clear()
                     found = known[look] = untolerated((taint,), tolerations) is None
                 if not found:
                     devices ^= bit
