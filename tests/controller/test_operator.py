@@ -165,6 +165,24 @@ async def test_a_slice_that_cannot_be_read_gets_an_event_and_stops_nobody(cluste
     assert '"12 GB"' in cluster.events("broken", "ResourceSlice")[0]["message"]
 
 
+async def test_a_pool_that_stays_incomplete_gets_an_event_although_nothing_else_happens(
+    cluster, operator, monkeypatch
+):
+    """The time alone wakes a pass; a pool that is completed meanwhile gets none."""
+    monkeypatch.setattr("dra_operator.controller.problems.INCOMPLETE_SECONDS", 2.0)
+    cluster.put(resource_slice("a", name="half", pool="half", count=2))
+    cluster.put(resource_slice("a", name="whole-1", count=2))
+    await operator.settled()
+    cluster.put(resource_slice("b", name="whole-2", count=2))
+    await operator.settled()
+    assert cluster.events("half", "ResourceSlice") == []
+
+    await cluster.until(lambda: cluster.events("half", "ResourceSlice"))
+    (event,) = cluster.events("half", "ResourceSlice")
+    assert event["message"] == "pool gpu.example.com/half is incomplete: 1 of 2 slices of generation 1"
+    assert cluster.events("whole-1", "ResourceSlice") == []
+
+
 async def test_a_device_that_two_claims_hold_is_told_on_both(cluster, operator, gpu):
     """The API server does not stop two allocators; the operator notices."""
     cluster.put(claim("one"), claim("two", labels={"dra-operator.io/allocate": "false"}))

@@ -10,6 +10,7 @@ from dra_operator.cluster.writes import AnnotateWrite, Written
 from dra_operator.controller import passes as module
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.passes import Tick
+from dra_operator.controller.problems import INCOMPLETE_SECONDS
 from dra_operator.controller.reports import Notice
 from dra_operator.inventory import Inventory
 
@@ -265,8 +266,8 @@ def test_an_object_stays_blamed_while_another_claim_stumbles_over_it(bench, cloc
     assert len(about(bench.run(), "DeviceClass")) == 1
 
 
-def test_objects_with_a_problem_are_counted(bench, device_class):
-    """A class whose selector fails, a slice that cannot be read, a pool that is incomplete; until they are mended."""
+def test_objects_with_a_problem_are_counted(bench, clock, device_class):
+    """A class whose selector fails, a slice that cannot be read, a pool that stays incomplete; until mended."""
 
     def problems():
         return bench.passes.desk.metrics.registry.get_sample_value("dra_operator_problems")
@@ -280,6 +281,8 @@ def test_objects_with_a_problem_are_counted(bench, device_class):
     half = {"name": "half", "generation": 1, "resourceSliceCount": 2}
     bench.allocator.answers = {"claim": stumble()}
     bench.run(bench.delta(claim()), publish("unreadable", devices="none"), publish("half", pool=half))
+    clock.now += INCOMPLETE_SECONDS
+    bench.run()
     assert problems() == 3
 
     bench.run(publish("unreadable"), publish("half"))

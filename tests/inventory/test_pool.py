@@ -45,7 +45,10 @@ def test_a_pool_with_all_its_slices_is_complete(judge: Judge, make_slice: Any) -
 
 @pytest.mark.parametrize(
     ("count", "reason"),
-    [(1, "2 slices of generation 1, where they announce 1"), (3, "2 of 3 slices of generation 1")],
+    [
+        (1, "too many slices of generation 1 (2 where 1 is announced)"),
+        (3, "2 of 3 slices of generation 1"),
+    ],
 )
 def test_another_number_of_slices_is_incomplete(
     judge: Judge, make_slice: Any, count: int, reason: str
@@ -55,6 +58,15 @@ def test_another_number_of_slices_is_incomplete(
 
     assert found.verdict is Verdict.INCOMPLETE
     assert found.reason == reason
+
+
+def test_a_pool_name_that_two_nodes_use_is_complete_on_each(judge: Judge, make_slice: Any) -> None:
+    """A node that sees as many slices as these announce looks no further; an onlooker finds too many."""
+    slices = [make_slice("a", ["1"], nodeName="node-1"), make_slice("b", ["1"], nodeName="node-2")]
+
+    assert judge(slices, "a").verdict is Verdict.COMPLETE
+    assert judge(slices, "b").verdict is Verdict.COMPLETE
+    assert judge(slices).verdict is Verdict.INCOMPLETE
 
 
 def test_an_older_generation_does_not_count(judge: Judge, make_slice: Any) -> None:

@@ -99,7 +99,9 @@ class Cluster:
             clock=time.monotonic,
             share_ids=_share_ids(gathered),
         )
-        self.notes += [f'{kind} "{name}": {message}' for kind, name, message in self._inventory.problems()]
+        self.notes += [
+            f'{found.kind} "{found.name}": {found.message}' for found in self._inventory.problems()
+        ]
         self.notes += _idle_rules(gathered)
         self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
 

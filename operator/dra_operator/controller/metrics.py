@@ -70,7 +70,9 @@ class Metrics:
         self.object_errors = self._counter(
             "object_errors", "Objects that could not be understood, by kind.", "kind"
         )
-        self.problems = self._gauge("problems", "Objects with a problem right now; their Events say which.")
+        self.problems = self._gauge(
+            "problems", "Objects that have a problem right now, and an Event that says which."
+        )
         self.collisions = self._gauge("device_collisions", "Devices that two claims hold right now.")
         self.errors = self._counter("errors", "Errors in the operator itself, by place.", "place")
         for defect in Defect:

@@ -330,6 +330,7 @@ class Passes:
             desk.telling.next_due(),
             desk.reports.next_due(),
             self.fence.next_due(),
+            self._problems.next_due(),
         )
         return min((time for time in times if time is not None), default=None)
 

@@ -5,7 +5,7 @@ each other, a device that two claims hold: whoever must mend it looks at that ob
 wait because of it.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
 from dra_operator.allocator import Failed
@@ -18,9 +18,18 @@ from dra_operator.controller.logs import get_logger
 from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.telling import one_line, subject_of
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.problems import Problem
+from dra_operator.inventory.slices import PoolKey
 
 _Blame: TypeAlias = tuple[str, str, str]
 """Kind and name of an object, and the reason why a decision ended because of it."""
+
+INCOMPLETE_SECONDS = 45.0
+"""How long a pool has to be incomplete, in seconds, before anybody is told.
+
+Drivers publish the slices of a pool one after the other, and each update makes it incomplete for a moment. A slice that
+was deleted by mistake is published again 30 s later by drivers built on Kubernetes' library (its `DefaultSyncDelay`).
+"""
 
 log = get_logger()
 
@@ -35,6 +44,11 @@ class Problems:
         self._inventory_version = -1
         self._ledger_version = -1
         self._found: set[Hashable] = set()
+        self._broken: set[tuple[str, str]] = set()
+        """Kind and name of the objects that `_found` is about."""
+        self._incomplete: dict[PoolKey, float] = {}
+        """Since when each pool is incomplete, by the clock, in whatever generation: none of them was whole."""
+        self._due: float | None = None
         self._collisions: set[Hashable] = set()
         self._unreadable: dict[tuple[str, str, str], Unreadable] = {}
         self._blames: dict[Key, _Blame] = {}
@@ -62,7 +76,7 @@ class Problems:
         subject = self._intake.subject(*failed.subject)
         # An object that has its Event already needs no other; of one that does not exist the claim that names
         # it says so.
-        if ("problem", *failed.subject) in self._found or not subject.uid:
+        if failed.subject in self._broken or not subject.uid:
             self.excuse(key)
             return
         # The message names a device, perhaps another one for each claim; the reason is what matters.
@@ -85,20 +99,39 @@ class Problems:
             self._desk.reports.clear(("blamed", blame))
 
     def report_inventory(self) -> None:
-        """Look for problems of what exists, if it has changed; to be called before claims are decided."""
-        if self._inventory.version == self._inventory_version:
+        """Look for problems of what exists, if it has changed or a pool has been incomplete for long.
+
+        To be called before claims are decided.
+        """
+        now, version = self._desk.clock(), self._inventory.version
+        if version == self._inventory_version and (self._due is None or now < self._due):
             return
-        self._inventory_version = self._inventory.version
-        found: set[Hashable] = set()
-        for kind, name, message in self._inventory.problems():
-            fact = ("problem", kind, name)
+        self._inventory_version = version
+        problems = self._inventory.problems()
+        self._time(problems, now)
+        found, broken = set[Hashable](), set[tuple[str, str]]()
+        for problem in problems:
+            pool, sameness = problem.incomplete, None
+            if pool is not None:
+                if now < self._incomplete[pool] + INCOMPLETE_SECONDS:
+                    continue
+                # How many slices there are by now is no news: there may be hundreds, each a little later.
+                sameness = pool
+            place = (problem.kind, problem.name)
+            fact = ("problem", place, problem.message if pool is None else pool)
             found.add(fact)
-            self._state(fact, self._intake.subject(kind, name), messages.EVENT_INVALID, message)
+            broken.add(place)
+            subject = self._intake.subject(*place)
+            self._state(fact, subject, messages.EVENT_INVALID, problem.message, sameness)
         self._clear(self._found - found)
-        self._found = found
+        self._found, self._broken = found, broken
         metrics = self._desk.metrics
         for what, count in self._inventory.summary().items():
             metrics.objects.labels(what).set(count)
+
+    def next_due(self) -> float | None:
+        """Return when the next pool will have been incomplete for long, by the clock, or None if none is waited for."""
+        return self._due
 
     def report_collisions(self) -> None:
         """Look for devices that two claims hold, if what is used has changed.
@@ -129,9 +162,16 @@ class Problems:
         desk.metrics.collisions.set(count)
 
     def measure(self) -> None:
-        """Count the objects that have a problem now; to be called after claims are decided."""
+        """Count the objects that have a problem now that was told; to be called after claims are decided."""
         blamed = {(kind, name) for kind, name, _ in self._blamed}
-        self._desk.metrics.problems.set(len(self._found) + len(self._unreadable) + len(blamed))
+        self._desk.metrics.problems.set(len(self._broken) + len(self._unreadable) + len(blamed))
+
+    def _time(self, problems: Iterable[Problem], now: float) -> None:
+        """Note since when pools are incomplete, and when the next of them will have been for long."""
+        pools = [problem.incomplete for problem in problems if problem.incomplete is not None]
+        self._incomplete = {pool: self._incomplete.get(pool, now) for pool in pools}
+        ends = [since + INCOMPLETE_SECONDS for since in self._incomplete.values()]
+        self._due = min((end for end in ends if now < end), default=None)
 
     def _state(
         self, fact: Hashable, subject: Subject, reason: str, message: str, sameness: Hashable = None

@@ -180,5 +180,6 @@ def _duplicate(names: Iterable[str]) -> str | None:
 
 def _missing(found: int, expected: int, generation: int) -> str:
     if found > expected:
-        return f"{found} slices of generation {generation}, where they announce {expected}"
+        announced = f"{expected} {'is' if expected == 1 else 'are'} announced"
+        return f"too many slices of generation {generation} ({found} where {announced})"
     return f"{found} of {expected} slices of generation {generation}"

@@ -4,26 +4,32 @@ A class whose selector does not compile, a pool that contradicts itself or lacks
 parsed: each is told on the object that causes it. Only what changed is looked at again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dra_operator.api.node_selector import NodeSelectorError, parse_node_selector
+from dra_operator.api.shortened import shortened
 from dra_operator.api.types import DeviceClass
 from dra_operator.cel import CelError, compile_selector
 from dra_operator.cel.diagnostics import describe
 from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.pool import Judgement, Pool, Verdict
-from dra_operator.inventory.slices import PoolKey
+from dra_operator.inventory.slices import PoolKey, Slice
 
 
 class Problem(NamedTuple):
-    """What is wrong with an object: its kind, its name, one line of text."""
+    """What is wrong with an object: its kind, its name, one line of text.
+
+    `incomplete` is the pool whose number of slices is not the announced one, if that is all: an update makes it so for
+    a moment. Everything else stays until somebody mends it.
+    """
 
     kind: str
     name: str
     message: str
+    incomplete: PoolKey | None = None
 
 
 @dataclass(slots=True)
@@ -82,9 +88,13 @@ class Inspector:
 
 def _pool_problems(pool: Pool, judgement: Judgement) -> Iterator[Problem]:
     newest = pool.newest()
-    if judgement.verdict is not Verdict.COMPLETE:
-        text = f"pool {'/'.join(pool.key)} is {judgement.verdict.value}: {judgement.reason}"
-        yield Problem("ResourceSlice", newest[0].name, text)
+    place, path = ("ResourceSlice", newest[0].name), "/".join(pool.key)
+    if judgement.verdict is Verdict.INCOMPLETE and len(newest) > newest[0].slice_count:
+        yield Problem(*place, f"pool {path} has {judgement.reason}: {_surplus(newest)}", pool.key)
+    elif judgement.verdict is not Verdict.COMPLETE:
+        incomplete = pool.key if judgement.verdict is Verdict.INCOMPLETE else None
+        text = f"pool {path} is {judgement.verdict.value}: {judgement.reason}"
+        yield Problem(*place, text, incomplete)
     for content in newest:
         selectors = [content.nodes.selector, *(trait.nodes.selector for trait in content.traits)]
         for selector in selectors:
@@ -94,6 +104,26 @@ def _pool_problems(pool: Pool, judgement: Judgement) -> Iterator[Problem]:
             except NodeSelectorError as error:
                 yield Problem("ResourceSlice", content.name, f"node selector cannot be parsed: {error}")
                 break
+
+
+def _surplus(newest: Sequence[Slice]) -> str:
+    """Return what slices that are more than announced probably are, what comes of it, and what to do.
+
+    A node that just as many slices concern as are announced looks no further (docs/dra-semantics 2.3). A device is
+    identified by driver, pool and its own name.
+    """
+    outcome = (
+        "a node uses it only where it sees just as many of them as these announce, "
+        "and devices of one name count as one device"
+    )
+    nodes = sorted({item.nodes.node_name for item in newest if item.nodes.node_name is not None})
+    if len(nodes) > 1:
+        cause = f"most probably nodes {', '.join(shortened(nodes))} use one pool name"
+        return f"{cause}; {outcome}; give each node a pool name of its own, such as the node's"
+    cause = "most probably two publishers use one pool name, or slices of an earlier one were left behind"
+    return (
+        f"{cause}; {outcome}; give each publisher a pool name of its own, and delete what is left of others"
+    )
 
 
 def _class_problems(item: DeviceClass) -> Iterator[Problem]:
