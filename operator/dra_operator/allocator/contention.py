@@ -7,7 +7,7 @@ plain search can tell, nothing is said.
 Source: docs/engine sections 7 and 9.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -18,16 +18,19 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Unsure
-from dra_operator.allocator.plan import ClaimPlan, RequestPlan
+from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reduced import only, stuck_requests
 from dra_operator.allocator.stock import Stock
 from dra_operator.allocator.values_left import listed, reached_by, tell_values
 from dra_operator.allocator.window import WindowSearch, is_countable
 from dra_operator.api.quantity import format_beside
-from dra_operator.inventory import NodeView, bits
+from dra_operator.inventory import NodeView, PoolView, bits
 
 _MAX_SEARCHED = 128
 """On how many nodes it is asked, at the most, whether each request fits alone."""
+
+_Ask = Callable[[Alternative, PoolView, Budget], int | Unsure]
+"""Tells which devices of a pool an alternative can have."""
 
 
 class _Sum(NamedTuple):
@@ -150,18 +153,7 @@ class Contention:
 
     def _has_enough(self, request: RequestPlan, view: NodeView, budget: Budget) -> bool:
         """False if a node has too few devices for a request, whatever their counters and shares say."""
-        if view.error is not None or view.skips_operations:
-            return True
-        for item in request.alternatives:
-            number = 0
-            for pool in view.pools:
-                found = self.eligibility.candidates_of(item, pool, budget)
-                if found is UNSURE:
-                    return True
-                number += found.bit_count()
-            if number >= (item.count or 1):
-                return True
-        return False
+        return _is_enough(self.eligibility.candidates_of, request, view, budget)
 
     def _is_apart(self, plan: ClaimPlan, budget: Budget) -> bool:
         """True if no node has devices for each request, whoever uses them: then waiting does not help."""
@@ -177,18 +169,7 @@ class Contention:
 
     def _could_have(self, request: RequestPlan, view: NodeView, budget: Budget) -> bool:
         """False if a node has too few devices for a request, whoever uses them."""
-        if view.error is not None or view.skips_operations:
-            return True
-        for item in request.alternatives:
-            number = 0
-            for pool in view.pools:
-                found = self.eligibility.admits(item, pool, budget)
-                if found is UNSURE:
-                    return True
-                number += found.bit_count()
-            if number >= (item.count or 1):
-                return True
-        return False
+        return _is_enough(self.eligibility.admits, request, view, budget)
 
     def _search(self, plan: ClaimPlan, view: NodeView, budget: Budget) -> bool | None:
         """Return whether a plan fits on a node; None if only the plain search can tell."""
@@ -197,6 +178,22 @@ class Contention:
 
     def _maybe(self, node: str, view: NodeView, budget: Budget, plan: ClaimPlan) -> str | None:
         return None if self._search(plan, view, budget) is False else node
+
+
+def _is_enough(ask: _Ask, request: RequestPlan, view: NodeView, budget: Budget) -> bool:
+    """False if the pools of a node have too few of the devices that are asked for; true where that is not sure."""
+    if view.error is not None or view.skips_operations:
+        return True
+    for item in request.alternatives:
+        number = 0
+        for pool in view.pools:
+            found = ask(item, pool, budget)
+            if found is UNSURE:
+                return True
+            number += found.bit_count()
+        if number >= (item.count or 1):
+            return True
+    return False
 
 
 def _sums(board: Board) -> Iterator[_Sum]:
