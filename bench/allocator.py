@@ -12,10 +12,10 @@ other, in a fresh process each round and by turns, so that a busy machine is bus
 claim to the state brought up to date, with the evaluation of its selectors in it; compiling them is told apart. What is
 printed is the median over the rounds. Whoever takes longer than `--seconds` in all gets no further round.
 
-An operator and a scheduler run for weeks, so both sides are measured warm: before its first claim each decides the
-cluster of the operator's rehearsal, the same number of times. `--cold` leaves that out on both sides. Either way no
-collection of what was read before falls on a claim: Go collects before the first one, ours sets all that apart. A
-checkout that knows no rehearsal yet (`--against`) is cold in any case.
+An operator and a scheduler run for weeks, so both sides are measured warm: at the start and right before its first
+claim each decides the cluster of the operator's rehearsal, the same number of times. `--cold` leaves that out on both
+sides. Either way no collection of what was read before falls on a claim: Go collects before the first one, ours sets
+all that apart. A checkout that knows no rehearsal yet (`--against`) is cold in any case.
 
 How an interpreter was built matters: one compiled with profiles of its own use, as that of the operator's image, is
 mostly the faster. The last line names the one that ran ours.

@@ -26,7 +26,7 @@ type answer map[string]any
 
 func main() {
 	deadline := flag.Duration("deadline", 10*time.Second, "how long one scenario may take, or one of its claims if they are allocated one after the other")
-	rehearsal := flag.String("rehearsal", "", "a file of scenarios that sequential decides before it reads its first line")
+	rehearsal := flag.String("rehearsal", "", "a file of scenarios that sequential decides before it reads its first line and before the first claim of each")
 	rounds := flag.Int("rounds", 3, "how often time-cel measures; the median counts")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: upstream [-deadline 10s] [-rehearsal FILE] [-rounds 3] allocate|sequential|cel|time-cel|decode <LINES >LINES")
@@ -39,7 +39,7 @@ func main() {
 		err = eachLine(os.Stdin, os.Stdout, func(line []byte) answer { return allocate(line, *deadline) })
 	case "sequential":
 		if err = rehearse(*rehearsal, *deadline); err == nil {
-			err = eachLine(os.Stdin, os.Stdout, func(line []byte) answer { return sequential(line, *deadline) })
+			err = eachLine(os.Stdin, os.Stdout, func(line []byte) answer { return sequential(line, *deadline, *rehearsal) })
 		}
 	case "cel":
 		err = eachLine(os.Stdin, os.Stdout, newExpressions().answer)

@@ -115,12 +115,12 @@ def test_the_heap_is_not_left_frozen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "times"),
-    [pytest.param((), 1, id="warm"), pytest.param(("--cold",), 0, id="cold")],
+    [pytest.param((), 3, id="warm"), pytest.param(("--cold",), 0, id="cold")],
 )
 def test_a_rehearsal_comes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], times: int
 ) -> None:
-    """Once, however many scenarios follow; --cold does without."""
+    """One is at the start and one right before the claims of each scenario; --cold does without."""
     rehearsals: list[str] = []
     monkeypatch.setattr(rehearsal, "rehearse", lambda: rehearsals.append("rehearsal"))
     result = run(tmp_path, scenario(claim("a")), scenario(claim("b")), options=options)

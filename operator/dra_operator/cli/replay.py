@@ -9,6 +9,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ from dra_operator.allocator import Allocated, Decision, Failed, Searching
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.lines import FILE, UNREADABLE, blamed, end, opened, refuse, why
-from dra_operator.cli.scenarios import load, read_row
+from dra_operator.cli.scenarios import Scenario, load, read_row
 from dra_operator.cli.sequential import decide_one_by_one
 
 Write = Callable[[Mapping[str, Any]], None]
+Respond = Callable[[str, Mapping[str, Any], Scenario], str]
+"""Takes the name of a scenario, the line it came in, and itself, and says how it ended."""
 
 _OBJECTS_A_COLLECTION = 500_000
 
@@ -38,7 +41,7 @@ _OBJECTS_A_COLLECTION = 500_000
     help="How devices are searched for.",
 )
 @click.option("--sequential", is_flag=True, help="Claims one after the other, with times.")
-@click.option("--cold", is_flag=True, help="With --sequential: no rehearsal before the first scenario.")
+@click.option("--cold", is_flag=True, help="With --sequential: no rehearsal before the claims.")
 @click.option("--out", type=FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
 def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out: Path | None) -> None:
     """Decide recorded allocator scenarios again and compare with the recorded answers.
@@ -57,11 +60,12 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out
         _rehearse()
     try:
         with _writer(out) as write, opened(file, "rb") as lines:
+            respond = partial(_compare, write)
+            if sequential:
+                respond = partial(_time, write, rehearse=None if cold else _rehearse, to_file=out is not None)
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    ended = _answer(
-                        line, number, seed, searching, write, sequential=sequential, to_file=out is not None
-                    )
+                    ended = _answer(line, number, seed=seed, search=searching, write=write, respond=respond)
                     counts[ended] += 1
     except BrokenPipeError:
         raise  # Whoever reads has seen enough, which is no mistake.
@@ -71,7 +75,7 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out
 
 
 def _rehearse() -> None:
-    """Let the process do what it does once before anything is timed, and not in the first claims."""
+    """Let the process do before anything is timed what it does once, and what decides be in the processor's cache."""
     # Only those who time anything need the cluster.
     from dra_operator.allocator.rehearsal import RehearsalError, rehearse  # noqa: PLC0415
 
@@ -91,16 +95,7 @@ def outcome(decision: Decision) -> dict[str, Any]:
     return {"unsatisfiable": True}
 
 
-def _answer(
-    line: bytes,
-    number: int,
-    seed: int,
-    search: Searching,
-    write: Write,
-    *,
-    sequential: bool,
-    to_file: bool,
-) -> str:
+def _answer(line: bytes, number: int, *, seed: int, search: Searching, write: Write, respond: Respond) -> str:
     """Answer one line; return how it ended: equal, different, on purpose, not compared or unreadable."""
     name = str(number)
     try:
@@ -111,16 +106,30 @@ def _answer(
     except ValueError as error:
         write({"name": name, "error": str(error), "errorKind": "input"})
         return "unreadable"
-    if sequential:
-        decided = decide_one_by_one(scenario)
-        summary = decided.summary(name)
-        if not to_file:
-            write(summary)
-            return "not compared"
-        for answer in decided.answers(name):
-            write(answer)
-        click.echo(orjson.dumps(summary).decode())
+    return respond(name, row, scenario)
+
+
+def _time(
+    write: Write,
+    name: str,
+    _row: Mapping[str, Any],
+    scenario: Scenario,
+    *,
+    rehearse: Callable[[], None] | None,
+    to_file: bool,
+) -> str:
+    decided = decide_one_by_one(scenario, rehearse)
+    summary = decided.summary(name)
+    if not to_file:
+        write(summary)
         return "not compared"
+    for answer in decided.answers(name):
+        write(answer)
+    click.echo(orjson.dumps(summary).decode())
+    return "not compared"
+
+
+def _compare(write: Write, name: str, row: Mapping[str, Any], scenario: Scenario) -> str:
     answer = outcome(scenario.allocator.allocate(scenario.claims))
     expected = row.get("expected")
     if expected is None:
