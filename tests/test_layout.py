@@ -1,5 +1,6 @@
 """The shape of the repository, as docs/architecture.md draws it."""
 
+import ast
 import os
 import re
 import subprocess
@@ -109,3 +110,43 @@ def test_make_lists_every_verb():
     )
 
     assert {line.split()[1] for line in answer.stdout.splitlines()} == verbs
+
+
+NAMES_TWICE = {
+    # An expression as text that is parsed, and as Python that is made of it.
+    "cel": {"Attribute", "Call", "Expr", "Function", "Kind", "UnsupportedError"},
+    # An amount that is asked for and one that is consumed; all that is published, and what is read of a schema.
+    "allocator": {"Amount", "Published"},
+}
+"""Names that may mean two things, by folder."""
+
+
+def named(module: Path) -> dict[str, bool]:
+    """Return the classes and the named types of a module, without underscore: True for a class."""
+    found = {}
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.ClassDef(name=name):
+                found[name.lstrip("_")] = True
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.setdefault(name.lstrip("_"), False)
+            case _:
+                pass
+    return found
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted({path.parent for path in MODULES}),
+    ids=lambda path: str(path.relative_to(PACKAGE.parent)),
+)
+def test_class_shares_its_name_with_nothing_in_its_folder(folder):
+    """No class has the name of another class or named type of its folder, be they private or not."""
+    meanings: dict[str, list[bool]] = {}
+    for module in folder.glob("*.py"):
+        for name, is_class in named(module).items():
+            meanings.setdefault(name, []).append(is_class)
+
+    twice = {name for name, classes in meanings.items() if len(classes) > 1 and any(classes)}
+
+    assert twice <= NAMES_TWICE.get(folder.name, set())

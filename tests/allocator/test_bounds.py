@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.allocator import bounds
-from dra_operator.allocator.bounds import Choice, Rule
+from dra_operator.allocator.bounds import Choice, GroupRule
 from dra_operator.allocator.groups import Groups
 
 PAIRS = Groups(groups=(0b0011, 0b1100), members=0b1111, odd=0, size=4)
@@ -34,7 +34,7 @@ def test_a_matching_rule_keeps_only_groups_with_room_for_all_its_requests() -> N
     """Each pair has room for one device of either request, but only the second for both requests."""
     demands = [(Choice(0b1101, 1, (0,)),), (Choice(0b1101, 1, (0,)),)]
 
-    allowed = bounds.narrow([Rule(matching=True, groups=PAIRS)], demands, 0b1111, (0b1111,), shareable=0)
+    allowed = bounds.narrow([GroupRule(matching=True, groups=PAIRS)], demands, 0b1111, (0b1111,), shareable=0)
 
     assert allowed == (0b1100,)
 
@@ -43,14 +43,16 @@ def test_shareable_devices_need_not_add_up() -> None:
     """Two requests can both have the only device of the first pair if it is shareable."""
     demands = [(Choice(0b0001, 1, (0,)),), (Choice(0b0001, 1, (0,)),)]
 
-    allowed = bounds.narrow([Rule(matching=True, groups=PAIRS)], demands, 0b1111, (0b1111,), shareable=0b0001)
+    allowed = bounds.narrow(
+        [GroupRule(matching=True, groups=PAIRS)], demands, 0b1111, (0b1111,), shareable=0b0001
+    )
 
     assert allowed == (0b0011,)
 
 
 def test_three_devices_cannot_have_three_of_two_values() -> None:
     """A distinct rule needs a value of its own for each device."""
-    rule = Rule(matching=False, groups=PAIRS)
+    rule = GroupRule(matching=False, groups=PAIRS)
 
     assert bounds.can_differ([rule], [(Choice(0b1111, 2, (0,)),)], 0b1111, (0b1111,))
     assert not bounds.can_differ([rule], [(Choice(0b1111, 3, (0,)),)], 0b1111, (0b1111,))
@@ -66,7 +68,7 @@ def test_requests_that_share_too_few_devices_cannot_be_apart() -> None:
 
 def test_a_group_of_three_has_room_for_one_pair() -> None:
     """Two claims for a pair each do not fit in one triple; a pair and the triple's shareable devices might."""
-    triple = Rule(matching=True, groups=Groups(groups=(0b111,), members=0b111, odd=0, size=3))
+    triple = GroupRule(matching=True, groups=Groups(groups=(0b111,), members=0b111, odd=0, size=3))
     demands = [(Choice(0b111, 2, (0,)),), (Choice(0b111, 2, (1,)),)]
     allowed = (0b111, 0b111)
 
@@ -77,7 +79,7 @@ def test_a_group_of_three_has_room_for_one_pair() -> None:
 
 def test_two_rules_of_one_request_are_counted_once() -> None:
     """The same pair can satisfy both."""
-    triple = Rule(matching=True, groups=Groups(groups=(0b111,), members=0b111, odd=0, size=3))
+    triple = GroupRule(matching=True, groups=Groups(groups=(0b111,), members=0b111, odd=0, size=3))
     demands = [(Choice(0b111, 2, (0, 1)),)]
 
     assert bounds.fit_in_groups([triple, triple], demands, 0b111, (0b111, 0b111), shareable=0)

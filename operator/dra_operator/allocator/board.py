@@ -10,7 +10,7 @@ Source: docs/engine sections 6 and 9.
 
 from collections.abc import Mapping, Sequence
 
-from dra_operator.allocator.bounds import Choice, Demand, Rule
+from dra_operator.allocator.bounds import Choice, Demand, GroupRule
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import CandidateKey
 from dra_operator.allocator.capacity import Consumed
@@ -38,7 +38,7 @@ class Board:
     view: NodeView
     requests: tuple[RequestPlan, ...]
     demands: tuple[Demand, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[GroupRule, ...]
     available: int
     shareable: int
     counted: int
@@ -140,7 +140,7 @@ def _masks(
 def _board(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget, masks: _Masks
 ) -> Board | Unsure:
-    rules: list[Rule] = []
+    rules: list[GroupRule] = []
     demands: list[Demand] = []
     for plan in plans:
         first = len(rules)
@@ -149,7 +149,7 @@ def _board(
             groups = _groups(eligibility, plan, number, masks, view, budget)
             if groups is UNSURE:
                 return UNSURE
-            rules.append(Rule(constraint.matching, groups))
+            rules.append(GroupRule(constraint.matching, groups))
         for request in plan.requests:
             choices: list[Choice] = []
             for item in request.alternatives:

@@ -28,7 +28,7 @@ Demand = tuple[Choice, ...]
 
 
 @sealed
-class Rule:
+class GroupRule:
     """A constraint over groups of devices with equal values: all from one group, or else no two from the same."""
 
     matching: bool
@@ -58,7 +58,7 @@ def have_enough(demands: Iterable[Demand], available: int, allowed: Sequence[int
 
 
 def narrow(
-    rules: Sequence[Rule],
+    rules: Sequence[GroupRule],
     demands: Sequence[Demand],
     available: int,
     allowed: Sequence[int],
@@ -99,7 +99,7 @@ def _has_sum(
 
 
 def can_differ(
-    rules: Sequence[Rule], demands: Sequence[Demand], available: int, allowed: Sequence[int]
+    rules: Sequence[GroupRule], demands: Sequence[Demand], available: int, allowed: Sequence[int]
 ) -> bool:
     """False if, for a distinct rule, the devices still to be picked cannot all be given different values."""
     for number, rule in enumerate(rules):
@@ -128,7 +128,7 @@ def can_be_apart(demands: Sequence[Demand], available: int, allowed: Sequence[in
 
 
 def fit_in_groups(
-    rules: Sequence[Rule],
+    rules: Sequence[GroupRule],
     demands: Iterable[Demand],
     available: int,
     allowed: Sequence[int],

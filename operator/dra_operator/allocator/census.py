@@ -34,7 +34,7 @@ _MAX_GROUPINGS = 64
 _SPARE_KINDS = 1024
 _MAX_OWNERS = 16
 
-Projection = frozenset[str] | None
+AttributeNames = frozenset[str] | None
 """The attributes by which pools are told apart, as `domain/id`; None for all of them."""
 _Seen = tuple[PoolView, int]
 """A view that has a slice, and the position at which the slice begins there."""
@@ -139,20 +139,20 @@ class Group:
         self._owners.clear()
 
 
-Shape = tuple[tuple[Group, int], ...]
+NodeShape = tuple[tuple[Group, int], ...]
 """What a node has: for each of its pools the group, and which of its views the node sees."""
 
 
 @dataclass(slots=True, eq=False)
-class Grouping:
+class PoolGrouping:
     """All pools, grouped by what they look like through a projection."""
 
-    projection: Projection
+    projection: AttributeNames
     groups: dict[object, Group] = field(default_factory=dict)
     _of_pool: dict[PoolKey, object] = field(default_factory=dict)
     _slots: dict[int, tuple[Group, int]] = field(default_factory=dict)
-    _shapes: dict[Shape, list[NodeView]] | None = None
-    _first: dict[Shape, str] = field(default_factory=dict)
+    _shapes: dict[NodeShape, list[NodeView]] | None = None
+    _first: dict[NodeShape, str] = field(default_factory=dict)
 
     def put(self, key: PoolKey, record: PoolRecord | None) -> None:
         """Move a pool to the group it now belongs to; None if it is gone."""
@@ -175,7 +175,7 @@ class Grouping:
         for slot, serial in enumerate(record.slots):
             self._slots[serial] = (found, slot)
 
-    def shapes(self, views: Views) -> Collection[Shape]:
+    def shapes(self, views: Views) -> Collection[NodeShape]:
         """Return what usable nodes have."""
         if self._shapes is None:
             slots, usable = self._slots, views.usable
@@ -187,7 +187,7 @@ class Grouping:
                     self._shapes.setdefault(shape, []).append(view)
         return self._shapes
 
-    def first_node(self, shapes: Iterable[Shape], views: Views) -> str:
+    def first_node(self, shapes: Iterable[NodeShape], views: Views) -> str:
         """Return the first usable node by name that has one of some shapes, of which there is one at least."""
         names: list[str] = []
         for shape in shapes:
@@ -221,7 +221,7 @@ class Census:
     _changes: Changes = field(init=False)
     _touched: Touched = field(init=False)
     _records: dict[PoolKey, PoolRecord] = field(default_factory=dict)
-    _groupings: dict[Projection, Grouping] = field(default_factory=dict)
+    _groupings: dict[AttributeNames, PoolGrouping] = field(default_factory=dict)
     _kinds: dict[object, int] = field(default_factory=dict)
     _kinds_made: int = 0
 
@@ -229,14 +229,14 @@ class Census:
         self._changes = self.inventory.subscribe()
         self._touched = self.availability.ledger.subscribe()
 
-    def grouping(self, projection: Projection) -> Grouping:
+    def grouping(self, projection: AttributeNames) -> PoolGrouping:
         """Return the pools grouped, as they are now; availability must be up to date."""
         self._refresh()
         found = self._groupings.get(projection)
         if found is None:
             if len(self._groupings) >= _MAX_GROUPINGS:
                 del self._groupings[next(iter(self._groupings))]
-            found = self._groupings[projection] = Grouping(projection)
+            found = self._groupings[projection] = PoolGrouping(projection)
             for key, record in self._records.items():
                 found.put(key, record)
         return found

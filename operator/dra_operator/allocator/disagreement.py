@@ -22,7 +22,7 @@ from dra_operator.inventory import bits
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundRequest:
     """A request by name, with the alternatives that a constraint applies to: all it has."""
 
     name: str
@@ -30,7 +30,11 @@ class Bound:
 
 
 def tell_disagreement(
-    attribute: str, requests: Sequence[Bound], published: Published, candidates: Candidates, budget: Budget
+    attribute: str,
+    requests: Sequence[BoundRequest],
+    published: Published,
+    candidates: Candidates,
+    budget: Budget,
 ) -> str:
     """Return a clause that says what each request's devices have of an attribute, if no value is common to all.
 
@@ -101,7 +105,7 @@ def _tell_types(values: set[AttributeValue]) -> str:
 
 
 def _values(
-    attribute: str, request: Bound, published: Published, candidates: Candidates, budget: Budget
+    attribute: str, request: BoundRequest, published: Published, candidates: Candidates, budget: Budget
 ) -> set[AttributeValue]:
     """Return the values that the devices of a request have, of lists each member."""
     seen: set[AttributeValue] = set()

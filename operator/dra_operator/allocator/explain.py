@@ -14,7 +14,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.contention import Contention
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.eligible import Eligibility
-from dra_operator.allocator.failures import Source, failing, in_class, in_request, invalid
+from dra_operator.allocator.failures import Whereabouts, failing, in_class, in_request, invalid
 from dra_operator.allocator.hints import Hints
 from dra_operator.allocator.holders import tell_holders
 from dra_operator.allocator.obstacles import USES
@@ -479,7 +479,7 @@ def _names(plan: ClaimPlan) -> object:
     return tuple((item.name, item.device_class.metadata.name) for item in items)
 
 
-def _selectors(plan: ClaimPlan, item: Alternative) -> tuple[tuple[Source, tuple[str, ...]], ...]:
+def _selectors(plan: ClaimPlan, item: Alternative) -> tuple[tuple[Whereabouts, tuple[str, ...]], ...]:
     """Return the selectors of an alternative, those of its class first, each with where they stand."""
     content = item.key.content
     return (

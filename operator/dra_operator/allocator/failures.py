@@ -21,7 +21,7 @@ _WRONG_TYPES: Final = ("no such overload", "CEL result of type ")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Whereabouts:
     """Where selectors stand: how texts begin, the object to be mended (kind, name), and the request it is met for."""
 
     title: str
@@ -29,18 +29,18 @@ class Source:
     request: str
 
 
-def in_class(name: str, request: str) -> Source:
+def in_class(name: str, request: str) -> Whereabouts:
     """Return the selectors of a class as a source."""
-    return Source(f"class {name}", ("DeviceClass", name), request)
+    return Whereabouts(f"class {name}", ("DeviceClass", name), request)
 
 
-def in_request(claim: str, request: str) -> Source:
+def in_request(claim: str, request: str) -> Whereabouts:
     """Return the selectors of a claim's request as a source."""
-    return Source(f"request {request}", ("ResourceClaim", claim), request)
+    return Whereabouts(f"request {request}", ("ResourceClaim", claim), request)
 
 
 def selector_failure(
-    answers: SelectorAnswers, source: Source, number: int, content: Slice, index: int
+    answers: SelectorAnswers, source: Whereabouts, number: int, content: Slice, index: int
 ) -> FatalError:
     """Return the error of a selector that fails on a device."""
     if answers.error is not None:
@@ -54,7 +54,7 @@ def selector_failure(
     return FatalError(text, Reason.SELECTOR_FAILED, request=source.request, subject=source.subject)
 
 
-def invalid(answers: SelectorAnswers, source: Source, number: int) -> str:
+def invalid(answers: SelectorAnswers, source: Whereabouts, number: int) -> str:
     """Return what is wrong with a selector that does not compile."""
     assert answers.error is not None
     return f"{source.title}: selector #{number} {describe(answers.expression, answers.error)}"

@@ -12,7 +12,7 @@ from dra_operator.allocator.absent import names_on, tell_absent, tell_unknown
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.comparison import conjuncts
-from dra_operator.allocator.disagreement import Bound, most_that_agree, tell_disagreement
+from dra_operator.allocator.disagreement import BoundRequest, most_that_agree, tell_disagreement
 from dra_operator.allocator.plan import Alternative, ClaimPlan, ConstraintPlan
 from dra_operator.allocator.published import Published
 
@@ -57,7 +57,7 @@ class Hints:
     def disagreement(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
         """Return what the devices for each request have of a constraint's attribute, if they can never agree."""
         bound = [
-            Bound(request.name, request.alternatives)
+            BoundRequest(request.name, request.alternatives)
             for request in plan.requests
             if all(number in item.constraints for item in request.alternatives)
         ]

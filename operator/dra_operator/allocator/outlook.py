@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dra_operator.allocator.board import Board, InFlight
-from dra_operator.allocator.bounds import Rule, can_be_matched
+from dra_operator.allocator.bounds import GroupRule, can_be_matched
 from dra_operator.allocator.guests import Guests
 from dra_operator.allocator.packing import Packing
 from dra_operator.allocator.stock import Stock
@@ -112,7 +112,7 @@ class Outlook:
             and (not self.board.rules or (self._fit_in_groups(wants) and self._can_differ(wants)))
         )
 
-    def _groups_with_room(self, number: int, rule: Rule, wants: Sequence[Want]) -> int:
+    def _groups_with_room(self, number: int, rule: GroupRule, wants: Sequence[Want]) -> int:
         bound = tuple(
             tuple([_Bound(item.devices, item.missing, number in item.source.rules) for item in want])
             for want in wants
@@ -128,7 +128,7 @@ class Outlook:
         return kept
 
     def _groups_with_places(
-        self, number: int, rule: Rule, kept: int, wants: Sequence[Want], in_flight: InFlight
+        self, number: int, rule: GroupRule, kept: int, wants: Sequence[Want], in_flight: InFlight
     ) -> int:
         """Return the kept groups without those in which the wants bound to a rule cannot be given places."""
         reached = 0
@@ -281,7 +281,7 @@ def _has_groups(groups: Sequence[int], family: Sequence[tuple[int, int]]) -> boo
     return sum([(group & union).bit_count() // least for group in groups]) >= len(family)
 
 
-def _have_values(rule: Rule, lots: Sequence[tuple[int, int]]) -> bool:
+def _have_values(rule: GroupRule, lots: Sequence[tuple[int, int]]) -> bool:
     units: list[int] = []
     for devices, count in lots:
         reached = 0

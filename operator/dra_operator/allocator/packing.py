@@ -17,7 +17,7 @@ from itertools import accumulate
 from operator import le, mul, sub
 
 from dra_operator.allocator.board import Left
-from dra_operator.allocator.stock import Place, Stock
+from dra_operator.allocator.stock import CounterAt, Stock
 from dra_operator.allocator.wants import Want, least_of, union_of
 from dra_operator.inventory import bits
 
@@ -28,11 +28,11 @@ _Draw = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Rivals:
     """Devices that draw on counters in common: `draws` holds what each, as a bit, takes of `places`."""
 
     members: int
-    places: tuple[Place, ...]
+    places: tuple[CounterAt, ...]
     draws: Mapping[int, _Draw]
 
 
@@ -57,7 +57,7 @@ class Packing:
 
     stock: Stock
     states: int = 0
-    _parts: tuple[_Part, ...] = field(init=False)
+    _parts: tuple[_Rivals, ...] = field(init=False)
     _rows: dict[object, _Row] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class Packing:
             most += self._fit(row, needed - most + row.most) - row.most
         return most >= needed
 
-    def _row(self, part: _Part, devices: int, left: Left) -> _Row:
+    def _row(self, part: _Rivals, devices: int, left: Left) -> _Row:
         have = tuple([max(left[number][counter], 0) for number, counter in part.places])
         key = (devices, have)
         row = self._rows.get(key)
@@ -154,8 +154,8 @@ def _weigh(draw: _Draw, scale: Sequence[int]) -> int:
     return sum(map(mul, draw, scale))
 
 
-def _parts(stock: Stock) -> list[_Part]:
-    joined: list[tuple[int, set[Place]]] = []
+def _parts(stock: Stock) -> list[_Rivals]:
+    joined: list[tuple[int, set[CounterAt]]] = []
     for position, draw in stock.draws.items():
         if not draw:
             continue
@@ -165,12 +165,12 @@ def _parts(stock: Stock) -> list[_Part]:
             members |= other[0]
             places |= other[1]
         joined.append((members, places))
-    parts: list[_Part] = []
+    parts: list[_Rivals] = []
     for members, places in joined:
         order = tuple(sorted(places))
         draws = {
             1 << position: tuple([stock.draws[position].get(place, 0) for place in order])
             for position in bits.each(members)
         }
-        parts.append(_Part(members, order, draws))
+        parts.append(_Rivals(members, order, draws))
     return parts

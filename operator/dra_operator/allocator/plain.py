@@ -25,7 +25,7 @@ from dra_operator.allocator.state import NodeState, Pick
 from dra_operator.inventory import Verdict, bits
 
 
-class Failure(Enum):
+class DeadEnd(Enum):
     """Why a level failed: no device, or more devices than a claim can have, which skips to another alternative."""
 
     NO = "no"
@@ -43,11 +43,11 @@ class Descend:
     start: tuple[int, int] = (0, 0)
 
 
-Step: TypeAlias = Descend | Failure
+Step: TypeAlias = Descend | DeadEnd
 
 
 @dataclass(slots=True)
-class Choice:
+class Expanded:
     """An alternative as one node has it: how many devices, and for All which ones, as (pool, position)."""
 
     alternative: Alternative
@@ -68,7 +68,7 @@ class PlainSearch:
     patience: int | None = None
     prospects: Prospects | None = field(default=None, init=False)
     chosen: list[dict[int, int]] = field(init=False)
-    _choices: list[list[list[Choice]]] = field(init=False)
+    _choices: list[list[list[Expanded]]] = field(init=False)
 
     def run(self) -> bool:
         """Search; return whether all claims fit. Raises FatalError or AbortedError."""
@@ -103,10 +103,10 @@ class PlainSearch:
 
     # --- what each request can choose from
 
-    def _expand_claim(self, number: int) -> list[list[Choice]]:
+    def _expand_claim(self, number: int) -> list[list[Expanded]]:
         plan = self.state.plans[number]
         left = MAX_DEVICES
-        choices: list[list[Choice]] = []
+        choices: list[list[Expanded]] = []
         try:
             for request in plan.requests:
                 expanded = [self._expand(number, item) for item in request.alternatives]
@@ -120,10 +120,10 @@ class PlainSearch:
             raise
         return choices
 
-    def _expand(self, claim: int, alternative: Alternative) -> Choice:
+    def _expand(self, claim: int, alternative: Alternative) -> Expanded:
         pools = self.state.view.pools
         if alternative.count is not None:
-            return Choice(alternative, [None] * len(pools), alternative.count, None)
+            return Expanded(alternative, [None] * len(pools), alternative.count, None)
         for view in pools:
             if view.verdict is not Verdict.COMPLETE:
                 incomplete = view.verdict is Verdict.INCOMPLETE
@@ -134,7 +134,7 @@ class PlainSearch:
                     request=alternative.name,
                     subject=("ResourcePool", "/".join(view.key)),
                 )
-        choice = Choice(alternative, [None] * len(pools), 0, None)
+        choice = Expanded(alternative, [None] * len(pools), 0, None)
         every: list[tuple[int, int]] = []
         for pool in range(len(pools)):
             answers = self.answers_of(choice, pool)
@@ -145,7 +145,7 @@ class PlainSearch:
         choice.every = tuple(every)
         return choice
 
-    def answers_of(self, choice: Choice, pool: int) -> Answers:
+    def answers_of(self, choice: Expanded, pool: int) -> Answers:
         """Return which devices of a pool could serve an alternative."""
         found = choice.answers[pool]
         if found is None:
@@ -235,7 +235,7 @@ class _Frame:
 
     __slots__ = ()
 
-    def next(self, failure: Failure | None) -> Step:
+    def next(self, failure: DeadEnd | None) -> Step:
         """Return the next step; `failure` is how the last one ended, None at first."""
         raise NotImplementedError
 
@@ -246,8 +246,8 @@ class _ClaimFrame(_Frame):
 
     claim: int
 
-    def next(self, failure: Failure | None) -> Step:
-        return Descend(self.claim + 1, 0) if failure is None else Failure.NO
+    def next(self, failure: DeadEnd | None) -> Step:
+        return Descend(self.claim + 1, 0) if failure is None else DeadEnd.NO
 
 
 @dataclass(slots=True)
@@ -262,24 +262,24 @@ class _RequestFrame(_Frame):
     all_too_many: bool = True
     at: object = None
 
-    def next(self, failure: Failure | None) -> Step:
+    def next(self, failure: DeadEnd | None) -> Step:
         prospects = self.search.prospects
         if failure is None:
             if prospects is not None:
                 self.at = prospects.state_at(self.claim, self.request)
                 if prospects.is_hopeless(self.claim, self.request, self.at):
-                    return Failure.NO
+                    return DeadEnd.NO
         else:
             if not self.plan.prioritized:
                 return self._failed(failure)
-            self.all_too_many = self.all_too_many and failure is Failure.TOO_MANY
+            self.all_too_many = self.all_too_many and failure is DeadEnd.TOO_MANY
             if self.tried == len(self.plan.alternatives):
-                return self._failed(Failure.TOO_MANY if self.all_too_many else Failure.NO)
+                return self._failed(DeadEnd.TOO_MANY if self.all_too_many else DeadEnd.NO)
         self.search.chosen[self.claim][self.request] = self.tried
         self.tried += 1
         return Descend(self.claim, self.request, self.tried - 1)
 
-    def _failed(self, failure: Failure) -> Failure:
+    def _failed(self, failure: DeadEnd) -> DeadEnd:
         if self.at is not None and self.search.prospects is not None:
             self.search.prospects.has_failed(self.at)
         return failure
@@ -291,7 +291,7 @@ class _DeviceFrame(_Frame):
 
     search: PlainSearch
     step: Descend
-    choice: Choice
+    choice: Expanded
     pick: Pick | None = None
     pool: int = field(init=False)
     position: int = field(init=False)
@@ -299,20 +299,20 @@ class _DeviceFrame(_Frame):
     def __post_init__(self) -> None:
         self.pool, self.position = self.step.start
 
-    def next(self, failure: Failure | None) -> Step:
+    def next(self, failure: DeadEnd | None) -> Step:
         state = self.search.state
         if self.pick is not None:
             state.give_back(self.pick)
             self.pick = None
-        if failure is Failure.TOO_MANY:
+        if failure is DeadEnd.TOO_MANY:
             return failure
         if failure is None:
             if self.step.count == self.choice.count:
                 return Descend(self.step.claim, self.step.request + 1)
             if len(state.picks[self.step.claim]) + self.choice.count - self.step.count > MAX_DEVICES:
-                return Failure.TOO_MANY
+                return DeadEnd.TOO_MANY
             if not self._has_enough() or self._is_hopeless():
-                return Failure.NO
+                return DeadEnd.NO
         elif self.step.count == self.choice.count:
             return failure
         return self._advance()
@@ -364,7 +364,7 @@ class _DeviceFrame(_Frame):
                     return Descend(claim, step.request, step.alternative, step.count + 1, start)
             self.pool += 1
             self.position = 0
-        return Failure.NO
+        return DeadEnd.NO
 
 
 @dataclass(slots=True)
@@ -373,10 +373,10 @@ class _AllFrame(_Frame):
 
     search: PlainSearch
     step: Descend
-    choice: Choice
+    choice: Expanded
     pick: Pick | None = None
 
-    def next(self, failure: Failure | None) -> Step:
+    def next(self, failure: DeadEnd | None) -> Step:
         state = self.search.state
         if failure is not None:
             if self.pick is not None:
@@ -386,14 +386,14 @@ class _AllFrame(_Frame):
         step, every = self.step, self.choice.every
         assert every is not None
         if not every:
-            return Failure.NO
+            return DeadEnd.NO
         if step.count == len(every):
             return Descend(step.claim, step.request + 1)
         if len(state.picks[step.claim]) + len(every) - step.count > MAX_DEVICES:
-            return Failure.TOO_MANY
+            return DeadEnd.TOO_MANY
         self.search.budget.step()
         pool, position = every[step.count]
         self.pick = state.take(step.claim, self.choice.alternative, pool, position, strict=True)
         if self.pick is None:
-            return Failure.NO
+            return DeadEnd.NO
         return Descend(step.claim, step.request, step.alternative, step.count + 1)

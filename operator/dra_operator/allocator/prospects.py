@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from dra_operator.allocator import bounds
-from dra_operator.allocator.bounds import Choice, Demand, Rule
+from dra_operator.allocator.bounds import Choice, Demand, GroupRule
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Answers
 from dra_operator.allocator.decision import FatalError
@@ -31,7 +31,7 @@ _MOST_MATCHED = 300
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _Rest:
     """A request with all that follow it: what they want, and what whether they get it depends on.
 
     `demands` leaves out what admin access asks for, and comes to `least` devices at the least. Sets of positions of the
@@ -55,7 +55,7 @@ class Prospects:
     """The prospects of one search. `requests[c][r]` is None where something else than success can end the attempt."""
 
     state: NodeState
-    requests: tuple[tuple[_Request | None, ...], ...]
+    requests: tuple[tuple[_Rest | None, ...], ...]
     _allowed: tuple[int, ...]
     _shareable: int
     _failed: set[object] = field(default_factory=set)
@@ -106,7 +106,7 @@ class Prospects:
         if len(self._failed) < _MOST_STATES:
             self._failed.add(at)
 
-    def _can_be_served(self, found: _Request, available: int) -> bool:
+    def _can_be_served(self, found: _Rest, available: int) -> bool:
         return (
             not found.never
             and bounds.have_enough(found.demands, available, self._allowed)
@@ -152,9 +152,9 @@ class _Maker:
     budget: Budget
     shareable: int = 0
     free: int = 0
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[GroupRule] = field(default_factory=list)
     allowed: tuple[int, ...] = ()
-    _later: _Request | None = field(default_factory=lambda: _Request(-1))
+    _later: _Rest | None = field(default_factory=lambda: _Rest(-1))
     _grouping: Grouping = field(default_factory=Grouping)
 
     def __post_init__(self) -> None:
@@ -163,18 +163,18 @@ class _Maker:
             if self.state.features.consumable_capacity:
                 self.shareable |= pool.shareable << start
 
-    def claim(self, number: int) -> tuple[_Request | None, ...]:
+    def claim(self, number: int) -> tuple[_Rest | None, ...]:
         """Return the requests of a claim, those of the claims behind it being made already. Raises AbortedError."""
         plan = self.state.plans[number]
         first = len(self.rules)
         for item in plan.constraints:
             groups = self._grouping.of(self.state.view, (item.attribute,))
-            self.rules.append(Rule(item.matching, groups))
+            self.rules.append(GroupRule(item.matching, groups))
             self.allowed += (groups.members,)
         most = sum(max(map(self._count, request.alternatives)) for request in plan.requests)
         if most > MAX_DEVICES:
             self._later = None
-        made: list[_Request | None] = []
+        made: list[_Rest | None] = []
         together: tuple[Demand, ...] = ()
         for request in reversed(plan.requests):
             if self._later is not None:
@@ -186,8 +186,8 @@ class _Maker:
         return tuple(made)
 
     def _before(
-        self, claim: int, first: int, alternatives: Sequence[Alternative], later: _Request
-    ) -> tuple[_Request | None, Demand]:
+        self, claim: int, first: int, alternatives: Sequence[Alternative], later: _Rest
+    ) -> tuple[_Rest | None, Demand]:
         """Return a request with those that follow, and what it asks for with or without admin access.
 
         None if more than success can end an attempt there.
@@ -220,9 +220,7 @@ class _Maker:
                 demand.append(choice)
         demands = (tuple(demand), *later.demands)
         least = later.least + min((choice.count for choice in demand), default=0)
-        made = _Request(
-            claim, demands, least, reached, free, own, tuple(sorted(constraints)), never=later.never
-        )
+        made = _Rest(claim, demands, least, reached, free, own, tuple(sorted(constraints)), never=later.never)
         return made, tuple(within)
 
     def _can_be_served(self, together: Sequence[Demand]) -> bool:

@@ -13,7 +13,7 @@ from dra_operator.allocator.board import Board, InFlight, Left
 from dra_operator.allocator.candidates import CandidateKey
 from dra_operator.inventory import bits
 
-Place = tuple[int, int]
+CounterAt = tuple[int, int]
 """A counter: the number of its pool, and its position there."""
 _NO_AMOUNTS: Mapping[str, int] = {}
 
@@ -27,18 +27,18 @@ class Stock:
     """
 
     board: Board
-    draws: dict[int, dict[Place, int]] = field(default_factory=dict)
-    names: dict[str, list[Place]] = field(default_factory=dict)
+    draws: dict[int, dict[CounterAt, int]] = field(default_factory=dict)
+    names: dict[str, list[CounterAt]] = field(default_factory=dict)
     _keys: list[CandidateKey] = field(default_factory=list)
     _numbers: dict[int, int] = field(default_factory=dict)
     _amounts: dict[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
     _room: dict[int, Mapping[str, int]] = field(default_factory=dict)
-    _unfit: dict[tuple[Place, int], int] = field(default_factory=dict)
+    _unfit: dict[tuple[CounterAt, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for position in bits.each(self.board.counted):
             number, draw = self.board.draw(position)
-            amounts = self.draws[position] = dict[Place, int]()
+            amounts = self.draws[position] = dict[CounterAt, int]()
             for place, amount in draw:
                 if amount:
                     amounts[number, place] = amounts.get((number, place), 0) + amount
@@ -54,14 +54,14 @@ class Stock:
             self._keys.append(key)
         return number
 
-    def name_of(self, place: Place) -> str:
+    def name_of(self, place: CounterAt) -> str:
         """Return the name of a counter."""
         number, counter = place
         layout = self.board.view.pools[number].counters
         assert layout is not None
         return layout.names[counter][1]
 
-    def title_of(self, place: Place) -> str:
+    def title_of(self, place: CounterAt) -> str:
         """Return the name of a counter behind that of its set."""
         number, counter = place
         layout = self.board.view.pools[number].counters

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.board import InFlight, Left
-from dra_operator.allocator.stock import Place, Stock
+from dra_operator.allocator.stock import CounterAt, Stock
 from dra_operator.allocator.wants import Want, least_of, union_of
 from dra_operator.inventory import bits
 
@@ -24,10 +24,10 @@ ALL = 1 << 40
 _ROUNDINGS = 5
 _MOST_NAMES = 3
 
-_Row = tuple[int, ...]
+_Measured = tuple[int, ...]
 _Lots = tuple[tuple[int, int, int], ...]
 """What a want can be: so many of some devices, by a key."""
-_Draws = Mapping[Place | str, int]
+_Draws = Mapping[CounterAt | str, int]
 
 
 @dataclass(slots=True)
@@ -37,9 +37,9 @@ class Sums:
     stock: Stock
     _known_draws: dict[object, _Draws] = field(default_factory=dict)
     _kinds: dict[object, int] = field(default_factory=dict)
-    _numbers: dict[tuple[_Row, ...], int] = field(default_factory=dict)
-    _rows: list[tuple[_Row, ...]] = field(default_factory=list)
-    _drawing: dict[Place | str, tuple[int, tuple[tuple[int, int], ...]]] = field(init=False)
+    _numbers: dict[tuple[_Measured, ...], int] = field(default_factory=dict)
+    _rows: list[tuple[_Measured, ...]] = field(default_factory=list)
+    _drawing: dict[CounterAt | str, tuple[int, tuple[tuple[int, int], ...]]] = field(init=False)
     _measures: tuple[tuple[str, int], ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Sums:
         counted, shareable = self.stock.board.counted, self.stock.board.shareable
         if not counted:
             return True
-        totals: dict[Place | str, int] = {}
+        totals: dict[CounterAt | str, int] = {}
         union = count = 0
         for want in wants:
             devices = union_of(want)
@@ -119,7 +119,7 @@ class Sums:
         return found
 
     def _draws_of(self, devices: int, count: int) -> _Draws:
-        found: dict[Place | str, int] = {}
+        found: dict[CounterAt | str, int] = {}
         for place, (members, order) in self._drawing.items():
             # Devices that do not draw on the counter are taken first, then those that draw least.
             drawing = count - (devices & ~members).bit_count()
@@ -134,9 +134,9 @@ class Sums:
                 found[place] = total
         return found
 
-    def _find_drawing(self) -> dict[Place | str, tuple[int, tuple[tuple[int, int], ...]]]:
+    def _find_drawing(self) -> dict[CounterAt | str, tuple[int, tuple[tuple[int, int], ...]]]:
         """Return, by counter and by name of counters, the devices that draw on it, and what each does, least first."""
-        each: dict[Place | str, dict[int, int]] = {}
+        each: dict[CounterAt | str, dict[int, int]] = {}
         for position, draw in self.stock.draws.items():
             bit = 1 << position
             for place, amount in draw.items():
@@ -190,7 +190,7 @@ class Sums:
             self._kinds[near] = kind
         return kind
 
-    def _rows_of(self, position: int, in_flight: InFlight) -> tuple[_Row, ...]:
+    def _rows_of(self, position: int, in_flight: InFlight) -> tuple[_Measured, ...]:
         """Return, by key, the part of a device's room that a share fills, in each measure."""
         stock = self.stock
         room = stock.room(position, in_flight)

@@ -12,7 +12,7 @@ from operator import or_
 from dra_operator.allocator import comparison
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
-from dra_operator.allocator.census import Census, Group, Grouping, PoolRecord, Projection
+from dra_operator.allocator.census import AttributeNames, Census, Group, PoolGrouping, PoolRecord
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.obstacles import USES, Obstacles
 from dra_operator.allocator.parts import Failure, Part, Parts, Refused
@@ -142,7 +142,7 @@ class TallyMaker:
             total.most_if_free = max(each, default=0)
         return total
 
-    def _projection(self, alternative: Alternative) -> Projection:
+    def _projection(self, alternative: Alternative) -> AttributeNames:
         """Return the attributes that the selectors of an alternative read."""
         names: set[str] = set()
         content = alternative.key.content
@@ -158,7 +158,7 @@ class TallyMaker:
         return frozenset(names)
 
     def _count_all(
-        self, alternative: Alternative, grouping: Grouping, budget: Budget
+        self, alternative: Alternative, grouping: PoolGrouping, budget: Budget
     ) -> Mapping[Group, Part]:
         """Return the part of each group; of those that were counted before, the part that is known."""
         asked = (alternative.key.serial, alternative.admin_access)
