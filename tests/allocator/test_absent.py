@@ -211,3 +211,55 @@ def test_what_no_device_has_is_told_while_devices_are_in_use(gpus: Any, ask: Any
         "4 in use by 4 claims (user-0, user-1, user-2, 1 more); "
         f"constraint #0 cannot be met: attribute {DRIVER}/typo is on 0 of 4 matching devices"
     )
+
+
+def derive(name: str, expression: str) -> dict[str, Any]:
+    """Return the field of a request that derives an attribute."""
+    return {"derivedAttributes": [{"name": name, "expression": expression}]}
+
+
+def test_a_constraint_on_a_derived_attribute_that_is_named_otherwise(gpus: Any, ask: Any) -> None:
+    """What the claim derives may have been meant, as well as what devices have."""
+    request = ask("g", 2, **derive("example.com/zone", "device.driver"))
+    found = gpus.explain(gpus.claim(request, constraints=[{"matchAttribute": "example.com/zona"}]))
+
+    assert found.message.endswith(
+        'attribute example.com/zona is on 0 of 4 matching devices; did you mean "example.com/zone"?'
+    )
+
+
+def test_claims_that_derive_other_names_get_their_own_hint(gpus: Any, ask: Any) -> None:
+    """Though nothing else tells them apart, as a derived attribute that no constraint asks for decides nothing."""
+    constraints = [{"matchAttribute": "example.com/zona"}]
+    one = gpus.claim(ask("g", 2, **derive("example.com/zone", "true")), name="one", constraints=constraints)
+    other = gpus.claim(
+        ask("g", 2, **derive("example.com/zonal", "true")), name="other", constraints=constraints
+    )
+
+    assert '"example.com/zone"' in gpus.explain(one).message
+    assert '"example.com/zonal"' in gpus.explain(other).message
+
+
+GUARDED = f'device.attributes["{DRIVER}"].?modle.orValue("none")'
+
+
+def test_a_derived_attribute_that_reads_what_no_device_has(gpus: Any, ask: Any) -> None:
+    """The name that was probably meant is told: guarded, the misspelt one gives all devices the same value."""
+    request = ask("g", 2, **derive("d/x", GUARDED))
+    found = gpus.explain(gpus.claim(request, constraints=[{"distinctAttribute": "d/x"}]))
+
+    assert found.message == (
+        "request g: devices are free, but none together satisfy constraint #0 (distinctAttribute d/x), "
+        f'at most 1 together, 2 requested; for {DRIVER}/modle, did you mean "{DRIVER}/model"?'
+    )
+
+
+def test_derived_attributes_of_two_requests_that_read_what_no_device_has(gpus: Any, ask: Any) -> None:
+    """Said also where a constraint keeps requests from each other."""
+    requests = [ask(name, **derive("d/x", GUARDED)) for name in "ab"]
+    found = gpus.explain(gpus.claim(*requests, constraints=[{"distinctAttribute": "d/x"}]))
+
+    assert found.message == (
+        "the requests fit together on node n1, but not with constraint #0 (distinctAttribute d/x); "
+        f'for {DRIVER}/modle, did you mean "{DRIVER}/model"?'
+    )

@@ -111,7 +111,7 @@ def test_an_incomplete_pool_comes_after_the_devices_that_there_are(migs: Any, pu
 
     assert found.reason is Reason.DEVICE_IN_USE
     assert found.message.endswith(
-        "1 in use by 1 claim (holder), 1 left, all requested; pools that are being updated may still get some (late/m2)"
+        "1 in use by 1 claim (holder), 1 left, all requested; incomplete pools may still get some (late/m2)"
     )
 
 
@@ -124,7 +124,7 @@ def test_an_incomplete_pool_is_named_also_behind_an_invalid_one(
     put_invalid("pup", "m2")
     found = migs.explain(migs.claim(wants_all()))
 
-    assert found.message.endswith(f"; pools that are being updated may still get some ({first}/m2)")
+    assert found.message.endswith(f"; incomplete pools may still get some ({first}/m2)")
 
 
 def test_where_no_node_has_such_devices_an_incomplete_pool_is_the_cause(migs: Any, put_pool: Any) -> None:
@@ -137,7 +137,7 @@ def test_where_no_node_has_such_devices_an_incomplete_pool_is_the_cause(migs: An
     invalid = migs.explain(claim)
 
     assert incomplete.reason is Reason.POOL_INCOMPLETE
-    assert "resource pool late/m2 is currently being updated: 1 of 2 slices" in incomplete.message
+    assert "resource pool late/m2 is currently incomplete: 1 of 2 slices" in incomplete.message
     assert invalid.reason is Reason.CLASS_MATCHES_NO_DEVICE
     assert invalid.message == (
         "request r: 4 devices published, 0 in class none (driver late != none on 2, driver mig != none on 2)"
@@ -153,7 +153,7 @@ def test_devices_of_an_incomplete_pool_are_told_once(scene: Any, put_pool: Any) 
 
     assert found.reason is Reason.POOL_INCOMPLETE
     assert found.message == (
-        "request r: 1 device published, 1 in class mig, 1 in pools that are being updated "
+        "request r: 1 device published, 1 in class mig, 1 in incomplete pools "
         "(mig/m1: 1 of 2 slices of generation 1 on 1)"
     )
 
@@ -165,9 +165,9 @@ def test_a_pool_that_the_line_has_told_of_is_not_named_again(migs: Any, put_pool
     found = migs.explain(migs.claim(wants_all()))
 
     assert found.message == (
-        "request r: 4 devices published, 3 in class mig, 1 in pools that are being updated "
+        "request r: 4 devices published, 3 in class mig, 1 in incomplete pools "
         "(mig/m2: 1 of 2 slices of generation 1 on 1), 1 in use by 1 claim (holder), 1 left, all requested; "
-        "pools that are being updated may still get some (late/m2)"
+        "incomplete pools may still get some (late/m2)"
     )
 
 

@@ -106,7 +106,7 @@ def test_nodes_that_cannot_be_used(gpus: Any, ask: Any) -> None:
     found = gpus.explain(gpus.claim(ask()))
     assert found.reason is Reason.NODE_UNUSABLE
     assert found.message.endswith(
-        "8 on nodes that cannot be used (node n1 cordoned on 4, node n2 does not exist or is left out on 4)"
+        "8 on nodes that cannot be used (node n1 cordoned on 4, node n2 does not exist on 4)"
     )
 
 

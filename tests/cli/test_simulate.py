@@ -164,8 +164,8 @@ class TestNodes:
         )
 
         assert table(result)[0][2:] == ["node-2", "gpu: gpu.example.com/node-2/b"]
-        assert "1 on nodes that cannot be used" in table(result)[1][3]
-        assert "note: only node-2 may be chosen; other nodes count as not there" in result.stderr
+        assert "1 on nodes that cannot be used (node node-1 left out by --node on 1)" in table(result)[1][3]
+        assert "note: only node-2 may be chosen; other nodes count as unusable" in result.stderr
 
     def test_several_nodes_may_be_given(self, simulate):
         """The first of them by name that fits is chosen."""

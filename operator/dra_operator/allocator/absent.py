@@ -5,7 +5,7 @@ looks like a cluster whose devices are free and yet never fit, unless somebody c
 Source: docs/dra-semantics 3.7.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
 from dra_operator.allocator.budget import Budget
@@ -25,11 +25,13 @@ def tell_absent(
     budget: Budget,
     *,
     beside: Sequence[Sequence[Alternative]] = (),
+    derived: Collection[str] = (),
 ) -> tuple[int, str]:
     """Return on how many of the devices that alternatives select an attribute is, and a clause that says so.
 
     The clause is empty where all have it, and where an alternative derives it. A name that was probably meant is told
-    if devices for all of `beside` have it, too: the alternatives of each other request that is to have it.
+    if devices for all of `beside` have it, too: the alternatives of each other request that is to have it; or if it is
+    one of `derived`, the attributes that the claim derives for nobody.
     Raises AbortedError if the time is used up.
     """
     if any(attribute in item.derived for item in alternatives):
@@ -54,7 +56,7 @@ def tell_absent(
             for content in published.slices()
             for name in _names(content, selected_devices(content, others, candidates, budget))
         }
-    near = near_name(attribute, names)
+    near = near_name(attribute, names.union(derived))
     return having, f'{text}; did you mean "{near}"?' if near else text
 
 

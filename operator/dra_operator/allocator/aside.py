@@ -16,10 +16,11 @@ from dra_operator.allocator.decision import AbortedError, Explanation, Failed, F
 from dra_operator.allocator.explain import Explainer, explain_failure
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.surplus import tells_surplus
 from dra_operator.allocator.tally import TallyMaker
 from dra_operator.allocator.walk import Problems
 from dra_operator.api.shortened import shortened
-from dra_operator.inventory import NodeView, Verdict, bits
+from dra_operator.inventory import NodeView, PoolView, Verdict, bits
 
 POOL_REASONS: Final = frozenset((Reason.POOL_INCOMPLETE, Reason.POOL_INVALID))
 """The reasons of an attempt that a pool has ended."""
@@ -60,7 +61,7 @@ class Aside:
             case Reason.SEARCH_ABORTED:
                 return own
             case Reason.NO_DEVICES | Reason.CLASS_MATCHES_NO_DEVICE | Reason.SELECTOR_MATCHES_NO_DEVICE if (
-                failed.reason is Reason.POOL_INCOMPLETE
+                failed.reason is Reason.POOL_INCOMPLETE and not tells_surplus(failed.message)
             ):
                 # There are no others to wait for: it is the pool that may still get some.
                 return own
@@ -78,15 +79,11 @@ class Aside:
         keys = [
             key
             for key, seen in views.of_pool.items()
-            if any(view.verdict is Verdict.INCOMPLETE and view.nodes & views.usable for view in seen.values())
+            if any(_may_get_more(view) and view.nodes & views.usable for view in seen.values())
         ]
         pools = ["/".join(key) for key in sorted(keys)]
         pools = [pool for pool in pools if f"({pool}: " not in told and f", {pool}: " not in told]
-        return (
-            f"; pools that are being updated may still get some ({', '.join(shortened(pools))})"
-            if pools
-            else ""
-        )
+        return f"; incomplete pools may still get some ({', '.join(shortened(pools))})" if pools else ""
 
     def _in_pools(self, plans: Sequence[ClaimPlan], budget: Budget) -> bool:
         """True if there are devices for some claims in pools that are not complete."""
@@ -108,6 +105,11 @@ class Aside:
             wanted &= ~refused
             problem.maybe &= ~refused
         return None
+
+
+def _may_get_more(view: PoolView) -> bool:
+    """True if slices of a pool are missing."""
+    return view.verdict is Verdict.INCOMPLETE and not tells_surplus(view.reason)
 
 
 def _complete(view: NodeView) -> NodeView:

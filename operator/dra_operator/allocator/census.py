@@ -289,7 +289,9 @@ class Census:
                 slots.append(view.serial)
         published: dict[Slice, CounterLayout | None] = dict.fromkeys(pool.newest())
         published |= dict.fromkeys(judgement.slices, judgement.counters)
-        published |= (old := old_slices(pool, views))
+        apart = {} if judgement.verdict is Verdict.COMPLETE else _used_nevertheless(pool, views)
+        apart |= (old := old_slices(pool, views))
+        published |= apart
         places = tuple(
             [
                 self._place(
@@ -307,7 +309,7 @@ class Census:
             *_verdict(pool, judgement),
             *(
                 self._counters(layout, places)
-                for layout in dict.fromkeys([judgement.counters, *old.values()])
+                for layout in dict.fromkeys([judgement.counters, *apart.values()])
             ),
             *(part for place in places for part in _kind(place)),
         )
@@ -360,8 +362,7 @@ class Census:
             written = fields.selector and describe(fields.selector)
             return "no usable node matches their node selector" + (f' "{written}"' if written else "")
         if (node := self.inventory.nodes.get(name)) is None:
-            # Whoever may choose among some nodes only keeps the others from the inventory.
-            return f"node {name} does not exist or is left out"
+            return f"node {name} does not exist"
         return f"node {name} {node.unusable or 'cannot be used'}"
 
     def _switched_off(self, content: Slice) -> int:
@@ -400,6 +401,20 @@ class Census:
             for index in bits.each(place.content.counted)
         )
         return (layout.names, layout.totals, draws, tuple(state.left), state.overdrawn, *state.placed())
+
+
+def _used_nevertheless(pool: Pool, views: Views) -> dict[Slice, CounterLayout | None]:
+    """Return the newest slices that some nodes use although the pool as a whole is not complete, with their counters.
+
+    A node that sees as many as are announced looks no further.
+    """
+    newest = set(pool.newest())
+    return {
+        content: view.counters
+        for view in views.of_pool.get(pool.key, {}).values()
+        for content in view.slices
+        if content in newest
+    }
 
 
 def _verdict(pool: Pool, judgement: Judgement) -> tuple[object, ...]:

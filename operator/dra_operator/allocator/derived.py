@@ -62,6 +62,11 @@ class DerivedAttributes:
         program = (self._expressions.get(expression) or self._compile(expression)).program
         return not isinstance(program, CelError) and not program.may_take_long
 
+    def reads(self, expression: str) -> frozenset[str] | None:
+        """Return which parts of a device an expression reads; None if that cannot be told."""
+        program = (self._expressions.get(expression) or self._compile(expression)).program
+        return None if isinstance(program, CelError) else program.reads
+
     def values(self, expression: str, content: Slice, wanted: int, budget: Budget) -> Values:
         """Return what an expression says of the devices of a slice, of those wanted at least.
 

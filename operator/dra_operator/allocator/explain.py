@@ -15,9 +15,9 @@ from dra_operator.allocator.contention import Contention
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.failures import Whereabouts, failing, in_class, in_request, invalid
-from dra_operator.allocator.hints import Hints
+from dra_operator.allocator.hints import Hints, derived_names
 from dra_operator.allocator.holders import tell_holders
-from dra_operator.allocator.obstacles import USES
+from dra_operator.allocator.obstacles import TITLES, USES
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.published import Published
 from dra_operator.allocator.reasons import Reason
@@ -32,6 +32,7 @@ from dra_operator.allocator.reduced import (
     with_constraint,
     without,
 )
+from dra_operator.allocator.surplus import advise_first, in_pools
 from dra_operator.allocator.tainted import tell_rules, tell_tolerations
 from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker, tell_old
 from dra_operator.allocator.values_left import listed
@@ -47,19 +48,6 @@ _MAX_TALLIED = 65_536
 _EVEN = " even if none were in use"
 
 _LASTING = frozenset((Reason.NO_DEVICES, Reason.CLASS_MATCHES_NO_DEVICE, Reason.SELECTOR_MATCHES_NO_DEVICE))
-_OBSTACLES = {
-    Reason.POOL_INCOMPLETE: "in pools that are being updated",
-    Reason.POOL_INVALID: "in invalid pools",
-    Reason.CAPACITY_REQUEST_INVALID: "on which the capacity request is impossible",
-    Reason.CAPACITY_TOO_SMALL: "whose capacity does not fit",
-    Reason.DEVICE_TAINTED: "tainted",
-    Reason.NODE_UNUSABLE: "on nodes that cannot be used",
-    Reason.NODE_OPERATIONS_UNSUPPORTED: "on nodes that lack a feature",
-    Reason.DEVICE_IN_USE: "in use",
-    Reason.GROUP_INCOMPATIBLE: "incompatible with devices in use",
-    Reason.COUNTERS_EXHAUSTED: "without enough left of their counters",
-    Reason.CAPACITY_EXHAUSTED: "without enough capacity left",
-}
 
 
 @dataclass(slots=True)
@@ -269,7 +257,8 @@ class Explainer:
         """Return why requests do not fit together with a constraint, or nothing where that cannot be found out."""
         alone = with_constraint(plan, number)
         try:
-            if told := self._hints.disagreement(plan, number, budget):
+            misread = self._hints.misread(plan, number, budget)
+            if told := self._hints.disagreement(plan, number, budget) or misread:
                 return told
             if self.fits((alone,), budget) is not None:
                 return ""
@@ -314,8 +303,11 @@ class Explainer:
                 absent[constraint.attribute] = text
             together = together and having > 0
             never = never or not having
+            absent[f"{constraint.attribute} derived"] = self._hints.misread(plan, at, budget).removeprefix(
+                "; "
+            )
         most = most_that_fit(plan, self._fit(budget))[0] if together else None
-        told = "".join(f"; {text}" for text in absent.values())
+        told = "".join(f"; {text}" for text in absent.values() if text)
         if together and number is not None and (text := self._hints.disagreement(plan, number, budget)):
             told += text
             never = True
@@ -397,8 +389,10 @@ class Explainer:
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
         obstacles = sorted(tally.obstacles.values(), key=lambda item: _ORDER.index(item.reason))
         for obstacle in obstacles:
+            incomplete = obstacle.reason is Reason.POOL_INCOMPLETE
+            title = in_pools(obstacle.details) if incomplete else TITLES[obstacle.reason]
             detail = self._detail(plan, obstacle, tally, budget)
-            text += f", {obstacle.count} {_OBSTACLES[obstacle.reason]}{detail}"
+            text += f", {obstacle.count} {title}{detail}"
         reason, rest = self._tell_left(plan, tally, obstacles[-1].reason if obstacles else None, budget)
         return reason, text + rest + tell_old(tally)
 
@@ -442,10 +436,12 @@ class Explainer:
             taints = obstacle.details.keys()
             rules = tell_rules(taints, alternative, self._published, self.tallies.candidates, budget)
             return obstacle.detail(tell_tolerations(taints, alternative.tolerations) + rules)
+        if obstacle.reason is Reason.POOL_INCOMPLETE:
+            return obstacle.detail(advise_first(obstacle.details, self.inventory))
         return obstacle.detail()
 
 
-_ORDER = list(_OBSTACLES)
+_ORDER = list(TITLES)
 
 
 def _rivals(tally: Tally) -> str:
@@ -476,7 +472,8 @@ def _constraint_name(plan: ClaimPlan, number: int | None) -> str:
 def _names(plan: ClaimPlan) -> object:
     """Return what texts name of a plan, but its signature does not."""
     items = [item for request in plan.requests for item in request.alternatives]
-    return tuple((item.name, item.device_class.metadata.name) for item in items)
+    names = tuple((item.name, item.device_class.metadata.name) for item in items)
+    return names, derived_names(plan) if plan.constraints else ()
 
 
 def _selectors(plan: ClaimPlan, item: Alternative) -> tuple[tuple[Whereabouts, tuple[str, ...]], ...]:

@@ -48,11 +48,31 @@ class Hints:
             if any(number in item.constraints for item in request.alternatives)
             and not any(item in bound or attribute in item.derived for item in request.alternatives)
         ]
-        key = (attribute, *(_look(items, attribute) for items in (bound, *beside)))
+        derived = derived_names(plan)
+        key = (attribute, derived, *(_look(items, attribute) for items in (bound, *beside)))
         if (found := self._absent.get(key)) is None:
-            found = tell_absent(attribute, bound, self.published, self.candidates, budget, beside=beside)
+            found = tell_absent(
+                attribute, bound, self.published, self.candidates, budget, beside=beside, derived=derived
+            )
             _room(self._absent)[key] = found
         return found
+
+    def misread(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
+        """Return what the derived attributes that a constraint compares read, which no device for them has.
+
+        Only where another name is close: what is guarded may be absent on purpose.
+        """
+        attribute = plan.constraints[number].attribute
+        texts: dict[str, None] = {}
+        for request in plan.requests:
+            for item in request.alternatives:
+                if number not in item.constraints or (expression := item.derived.get(attribute)) is None:
+                    continue
+                content = item.key.content
+                names = self._names_on((*content.class_selectors, *content.request_selectors), budget)
+                reads = self.candidates.derived.reads(expression)
+                texts[tell_unknown(reads or (), names)] = None
+        return "".join(texts)
 
     def disagreement(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
         """Return what the devices for each request have of a constraint's attribute, if they can never agree."""
@@ -109,6 +129,19 @@ class Hints:
             found = names_on(expressions, self.published, self.candidates, budget)
             _room(self._names)[expressions] = found
         return found
+
+
+def derived_names(plan: ClaimPlan) -> tuple[str, ...]:
+    """Return the attributes that a claim derives, whether or not a constraint asks for them."""
+    return tuple(
+        [
+            derived.name
+            for request in plan.claim.spec.devices.requests
+            for item in (request.exactly, *request.first_available)
+            if item is not None
+            for derived in item.derived_attributes
+        ]
+    )
 
 
 def _look(items: Sequence[Alternative], attribute: str) -> object:

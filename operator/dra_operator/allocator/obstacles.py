@@ -30,6 +30,20 @@ USES = frozenset(
     )
 )
 """The obstacles that would not be there if no device were in use."""
+TITLES = {
+    Reason.POOL_INCOMPLETE: "in incomplete pools",
+    Reason.POOL_INVALID: "in invalid pools",
+    Reason.CAPACITY_REQUEST_INVALID: "on which the capacity request is impossible",
+    Reason.CAPACITY_TOO_SMALL: "whose capacity does not fit",
+    Reason.DEVICE_TAINTED: "tainted",
+    Reason.NODE_UNUSABLE: "on nodes that cannot be used",
+    Reason.NODE_OPERATIONS_UNSUPPORTED: "on nodes that lack a feature",
+    Reason.DEVICE_IN_USE: "in use",
+    Reason.GROUP_INCOMPATIBLE: "incompatible with devices in use",
+    Reason.COUNTERS_EXHAUSTED: "without enough left of their counters",
+    Reason.CAPACITY_EXHAUSTED: "without enough capacity left",
+}
+"""How each obstacle is told, in the order in which they are met."""
 _Users = tuple[int, ...] | None
 _NumbersOf = Callable[[Draw], Iterable[int]]
 
@@ -71,7 +85,9 @@ class Obstacles:
         if judgement.verdict is not Verdict.COMPLETE and not place.old:
             incomplete = judgement.verdict is Verdict.INCOMPLETE
             reason = Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID
-            yield Refusal(reason, devices, f"{'/'.join(record.pool.key)}: {judgement.reason}")
+            # What a node reaches is in a pool that is complete as far as that node can see.
+            if refused := devices & ~place.reachable:
+                yield Refusal(reason, refused, f"{'/'.join(record.pool.key)}: {judgement.reason}")
 
     def _amounts(
         self, alternative: Alternative, _: PoolRecord, place: Place, devices: int

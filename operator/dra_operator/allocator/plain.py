@@ -22,6 +22,7 @@ from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, t
 from dra_operator.allocator.prospects import Prospects
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.state import NodeState, Pick
+from dra_operator.allocator.surplus import advise, tells_surplus
 from dra_operator.inventory import Verdict, bits
 
 
@@ -126,13 +127,16 @@ class PlainSearch:
             return Expanded(alternative, [None] * len(pools), alternative.count, None)
         for view in pools:
             if view.verdict is not Verdict.COMPLETE:
+                path = "/".join(view.key)
                 incomplete = view.verdict is Verdict.INCOMPLETE
+                wrong = f"is currently {view.verdict.value}: {view.reason}"
+                if tells_surplus(view.reason):
+                    wrong = f"has {view.reason}{advise(path, self.state.availability.views.inventory)}"
                 raise FatalError(
-                    f"request {alternative.name}: asks for all devices, but resource pool {'/'.join(view.key)} is "
-                    f"currently {'being updated' if incomplete else 'invalid'}: {view.reason}",
+                    f"request {alternative.name}: asks for all devices, but resource pool {path} {wrong}",
                     Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID,
                     request=alternative.name,
-                    subject=("ResourcePool", "/".join(view.key)),
+                    subject=("ResourcePool", path),
                 )
         choice = Expanded(alternative, [None] * len(pools), 0, None)
         every: list[tuple[int, int]] = []

@@ -7,7 +7,7 @@ claim was created that does not say so (now: after all those that do).
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 from uuid import UUID
@@ -29,6 +29,7 @@ from dra_operator.ledger import Ledger
 
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
+_NOT_CHOSEN = "left out by --node"
 
 
 class State(Enum):
@@ -88,8 +89,6 @@ class Cluster:
             for thing in gathered.of(kind):
                 self._inventory.put(thing.obj)
         self.nodes = self._choose_nodes(gathered, nodes)
-        for node in self.nodes.values():
-            self._inventory.put(node)
         for thing in gathered.of("ResourceClaim"):
             self._ledger.put(thing.obj)
         self._allocator = Allocator(
@@ -170,8 +169,13 @@ class Cluster:
             raise UnknownNodeError(f"there is no node {_listed(unknown)}; there is {_listed(sorted(nodes))}")
         if wanted:
             self.notes.append(
-                f"only {_listed(sorted(set(wanted)))} may be chosen; other nodes count as not there"
+                f"only {_listed(sorted(set(wanted)))} may be chosen; other nodes count as unusable"
             )
+        for name, node in sorted(nodes.items()):
+            self._inventory.put(node)
+            if wanted and name not in wanted:
+                # Nothing that a Node can have says so.
+                self._inventory.nodes[name] = replace(self._inventory.nodes[name], unusable=_NOT_CHOSEN)
         return {name: node for name, node in sorted(nodes.items()) if not wanted or name in wanted}
 
 

@@ -1,0 +1,44 @@
+"""Surplus: pools with more slices than they announce, and what is told of them.
+
+To the allocator such a pool is as incomplete as one that is being updated, but waiting does not help. Two publishers
+use one pool name, most often the drivers of two nodes, or somebody has left slices behind.
+"""
+
+from collections.abc import Collection
+
+from dra_operator.api.shortened import shortened
+from dra_operator.inventory import Inventory
+
+_SURPLUS = "too many slices"
+
+
+def tells_surplus(text: str) -> bool:
+    """True if a text says of a pool that it has too many slices."""
+    return _SURPLUS in text
+
+
+def in_pools(details: Collection[str]) -> str:
+    """Return in which pools devices are, by what is told to be wrong with each of these that are not complete."""
+    surplus = sum(map(tells_surplus, details))
+    if surplus == len(details):
+        return "in pools with too many slices"
+    return "in pools with slices missing or too many" if surplus else "in incomplete pools"
+
+
+def advise_first(details: Collection[str], inventory: Inventory) -> str:
+    """Return what to do about the first of some pools, told as `driver/pool: reason`, that has too many slices."""
+    paths = [text.partition(": ")[0] for text in sorted(details) if tells_surplus(text)]
+    return advise(paths[0], inventory) if paths else ""
+
+
+def advise(path: str, inventory: Inventory) -> str:
+    """Return what to do about a pool, given as `driver/pool`, that has too many slices."""
+    driver, _, name = path.partition("/")
+    pool = inventory.pools.get((driver, name))
+    if pool is None:
+        return ""
+    newest = pool.newest()
+    nodes = sorted({item.nodes.node_name for item in newest if item.nodes.node_name is not None})
+    if len(nodes) > 1:
+        return f"; nodes {', '.join(shortened(nodes))} use one pool name: the driver must give each its own"
+    return "; two publishers use one pool name, or slices were left behind: delete those that nobody updates"

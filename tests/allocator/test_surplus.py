@@ -1,0 +1,130 @@
+"""Pools with more slices than they announce: nothing is being updated, so waiting does not help."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Allocated, Reason
+
+PutSlice = Callable[..., None]
+TOO_MANY = "too many slices of generation 1 (2 where 1 is announced)"
+
+
+@pytest.fixture
+def put_slice(scene: Any) -> PutSlice:
+    """Publish a slice of pool `p`, by name, for a node, or for all of them."""
+    scene.nodes("n1", "n2", "n3")
+    scene.device_class("gpu", 'device.driver == "gpu"')
+
+    def put(name: str, *devices: str, count: int = 1, **fields: Any) -> None:
+        spec = {
+            "driver": "gpu",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": count},
+            "devices": [{"name": device} for device in devices],
+            **fields,
+        }
+        scene.put("ResourceSlice", name, spec=spec)
+
+    return put
+
+
+def test_slices_that_were_left_behind(scene: Any, put_slice: PutSlice, ask: Any) -> None:
+    """What is wrong, and what to do about it."""
+    put_slice("a", "x", allNodes=True)
+    put_slice("b", "y", allNodes=True)
+    found = scene.explain(scene.claim(ask("r")))
+
+    assert found.reason is Reason.POOL_INCOMPLETE
+    assert found.message == (
+        f"request r: 2 devices published, 2 in class gpu, 2 in pools with too many slices (gpu/p: {TOO_MANY} on 2; "
+        "two publishers use one pool name, or slices were left behind: delete those that nobody updates)"
+    )
+
+
+def test_nodes_that_use_one_pool_name(scene: Any, put_slice: PutSlice, ask: Any) -> None:
+    """A node that sees as many slices as are announced uses its own; another says whose pool it is."""
+    put_slice("a", "x", nodeName="n1")
+    put_slice("b", "y", nodeName="n2")
+    put_slice("c", "z", count=2, nodeName="n3")
+    decided = scene.decide(scene.claim(ask("r")))
+    found = scene.explain(scene.claim(ask("r", 2)))
+
+    assert isinstance(decided, Allocated)
+    assert decided.node == "n1"
+    assert found.message == (
+        "request r: 3 devices published, 3 in class gpu, 1 in pools with too many slices "
+        "(gpu/p: too many slices of generation 1 (3 where 1 is announced) on 1; nodes n1, n2, n3 use one pool name: "
+        "the driver must give each its own), 2 left, at most 1 on one node (n1), 2 requested"
+    )
+
+
+def test_devices_of_one_name_are_in_use_together(scene: Any, put_slice: PutSlice, ask: Any) -> None:
+    """The pool is as the nodes see it, so what keeps the claim waiting is who uses the device."""
+    put_slice("a", "x", nodeName="n1")
+    put_slice("b", "x", nodeName="n2")
+    scene.use("first", ask("r"))
+    found = scene.explain(scene.claim(ask("r")))
+
+    assert found.reason is Reason.DEVICE_IN_USE
+    assert found.message == "request r: 2 devices published, 2 in class gpu, 2 in use by 1 claim (first)"
+
+
+def test_a_request_for_all_devices_of_a_node_that_sees_others(
+    scene: Any, put_slice: PutSlice, ask: Any
+) -> None:
+    """The pool is told with what is wrong, not as one that is being updated."""
+    put_slice("a", "x", nodeName="n1", count=2)
+    put_slice("b", "y", allNodes=True, count=1)
+    put_slice("c", "z", allNodes=True, count=1)
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}
+    found = scene.explain(scene.claim(request))
+
+    assert found.reason is Reason.POOL_INCOMPLETE
+    assert "being updated" not in found.message
+    assert "too many slices of generation 1 (3 where" in found.message
+    assert "delete those that nobody updates" in found.message
+
+
+def test_pools_with_slices_missing_and_with_too_many(scene: Any, put_slice: PutSlice, ask: Any) -> None:
+    """Both are told, each with what is wrong."""
+    put_slice("a", "x", allNodes=True)
+    put_slice("b", "y", allNodes=True)
+    pool = {"name": "q", "generation": 1, "resourceSliceCount": 2}
+    spec = {"driver": "gpu", "pool": pool, "allNodes": True, "devices": [{"name": "z"}]}
+    scene.put("ResourceSlice", "q", spec=spec)
+    found = scene.explain(scene.claim(ask("r")))
+
+    assert (
+        f"3 in pools with slices missing or too many (gpu/p: {TOO_MANY} on 2, "
+        "gpu/q: 1 of 2 slices of generation 1 on 1; two publishers use" in found.message
+    )
+
+
+def test_a_pool_with_too_many_slices_gets_no_more_devices(scene: Any, put_slice: PutSlice) -> None:
+    """So it is not what a request for all devices of another class waits for."""
+    put_slice("a", "x", allNodes=True)
+    put_slice("b", "y", allNodes=True)
+    scene.device_class("none", 'device.driver == "none"')
+    request = {"name": "r", "exactly": {"deviceClassName": "none", "allocationMode": "All"}}
+    found = scene.explain(scene.claim(request))
+
+    assert found.reason is Reason.CLASS_MATCHES_NO_DEVICE
+    assert found.message == ("request r: 2 devices published, 0 in class none (driver gpu != none on 2)")
+
+
+def test_counters_of_a_pool_that_a_node_uses_nevertheless(scene: Any, put_slice: PutSlice, ask: Any) -> None:
+    """What keeps devices away is told as the node sees it: each of two nodes has a pool of the same name."""
+    draw = [{"counterSet": "s", "counters": {"c": {"value": "1"}}}]
+    devices = [{"name": name, "consumesCounters": draw} for name in "xy"]
+    for node in ("n1", "n2"):
+        sets = {"name": "s", "counters": {"c": {"value": "1"}}}
+        put_slice(f"{node}-sets", nodeName=node, count=2, sharedCounters=[sets])
+        put_slice(f"{node}-devices", nodeName=node, count=2, devices=devices)
+    scene.use("first", ask("r"))
+    found = scene.explain(scene.claim(ask("r")))
+
+    assert found.message == (
+        "request r: 4 devices published, 4 in class gpu, 2 in use by 1 claim (first), 2 without enough left of their "
+        "counters (s/c 0 left < 1 on 2; in use by 1 claim: first)"
+    )
