@@ -14,6 +14,8 @@ from dra_operator.cluster.delivery import Delivery
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.writer import Writer
+from dra_operator.controller import passes
+from dra_operator.controller.fence import Fence
 from dra_operator.controller.intake import Intake
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
@@ -21,8 +23,10 @@ from dra_operator.controller.problems import Problems
 from dra_operator.controller.runtime import Runtime
 
 BREAKABLE = {
-    Defect.PASS: (Problems, "report_inventory"),
+    Defect.PASS: (Fence, "stands"),
     Defect.DECISION: (Allocator, "allocate"),
+    Defect.TIDYING: (passes, "tidy"),
+    Defect.REPORT: (Problems, "report_inventory"),
     Defect.INTAKE: (Intake, "take"),
     Defect.EFFECT: (Writer, "submit"),
     Defect.WRITE: (Delivery, "deliver"),

@@ -20,6 +20,8 @@ class Defect(Enum):
 
     PASS = "pass", "pass stopped by an error"
     DECISION = "decision", "claim stopped by an error"
+    TIDYING = "tidying", "claim left untidy by a defect"
+    REPORT = "report", "report stopped by an error"
     INTAKE = "intake", "change stopped by an error"
     EFFECT = "effect", "effect lost by a defect"
     WRITE = "write", "write stopped by a defect"

@@ -91,6 +91,11 @@ def overdue(lease: str, seconds: float, why: str) -> str:
     )
 
 
+def defect(error: Exception) -> str:
+    """Return what the Event of a claim says that met a defect of ours."""
+    return f"the operator has a defect: {type(error).__name__}: {error}"
+
+
 NOT_CONNECTED = "not connected yet"
 
 

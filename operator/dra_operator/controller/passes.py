@@ -24,6 +24,7 @@ from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite, WriteOutcome
 from dra_operator.controller import messages
+from dra_operator.controller.asides import Aside
 from dra_operator.controller.claims import ClaimBook, Key, PodUse, annotation, order
 from dra_operator.controller.desk import Desk, Effect, text
 from dra_operator.controller.fence import Fence
@@ -34,8 +35,8 @@ from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.problems import Problems
 from dra_operator.controller.putoff import PutOffs
-from dra_operator.controller.reports import Reports
-from dra_operator.controller.telling import Telling, Waiting
+from dra_operator.controller.reports import Notice, Reports
+from dra_operator.controller.telling import Telling, Waiting, one_line, subject_of
 from dra_operator.controller.tidying import keep_annotation, tidy
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
@@ -100,6 +101,10 @@ class Passes:
         self._intake = Intake(inventory, ledger, book)
         self._landing = Landing(self.desk)
         self._problems = Problems(self.desk, inventory, self._intake)
+        logger = metrics.defect_logger
+        self._asides = {name: Aside(name, clock, logger) for name in ("inventory", "collisions", "metrics")}
+        self._untidy: set[Key] = set()
+        """The claims that met a defect when they were tidied, and were told so."""
         self._todo: set[Key] = set()
         self._touched: set[Key] = set()
         self._unexplained: dict[Key, tuple[str, Decision]] = {}
@@ -127,13 +132,8 @@ class Passes:
             self._todo |= desk.book.waiting()
         self._todo |= over
         self._touched |= over
-        for key in self._touched:
-            tidy(desk, key)
-            if not desk.book.is_waiting(key):
-                self._problems.excuse(key)
-                self._allocator.forget(key)
-        self._touched.clear()
-        self._problems.report_inventory()
+        self._tidy_all()
+        self._asides["inventory"].do(self._problems.report_inventory)
         fenced = self.fence.stands(desk)
         self._flush(emit)
         until = started + BUDGET
@@ -142,12 +142,11 @@ class Passes:
         self._flush(emit)
         finished &= self._explain_all(emit, stopping, until)
         for key in desk.telling.unsettled():
-            keep_annotation(desk, key)
-        self._problems.report_collisions()
-        self._problems.measure()
+            self._keep_annotation(key)
+        self._asides["collisions"].do(self._problems.report_collisions)
         desk.pile.extend(desk.reports.due(desk.clock()))
         self._flush(emit)
-        self._measure(started)
+        self._asides["metrics"].do(partial(self._measure, started))
         return self._wake_at() if finished else started
 
     # --- taking in
@@ -191,6 +190,53 @@ class Passes:
             if not desk.book.is_waiting(key) and not desk.flights.allocating(key):
                 desk.ledger.withdraw(*key)
         return desk.ledger.version != used
+
+    # --- tidying up
+
+    def _tidy_all(self) -> None:
+        """Do what needs no decision for each claim that was heard of, each by itself."""
+        touched, self._touched = self._touched, set()
+        for key in touched:
+            try:
+                self._tidy(key)
+            except Exception as error:
+                self.desk.metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
+                self._leave_untidy(key, error)
+            self.progressed_at = self.desk.clock()
+
+    def _tidy(self, key: Key) -> None:
+        desk = self.desk
+        tidy(desk, key)
+        if not desk.book.is_waiting(key):
+            self._problems.excuse(key)
+            self._allocator.forget(key)
+        if key in self._untidy and not self._is_left(key):
+            self._untidy.discard(key)
+            desk.putoffs.forget(key)
+            desk.reports.clear(("untidy", key))
+
+    def _is_left(self, key: Key) -> bool:
+        """Return whether a claim that needs no decision is put off, so that nothing was done for it."""
+        claim = self.desk.book.get(key)
+        return claim is not None and not self.desk.book.is_waiting(key) and self.desk.is_put_off(claim)
+
+    def _leave_untidy(self, key: Key, error: Exception) -> None:
+        """Tell of a defect of ours, which costs the claim a wait and the others nothing."""
+        desk, claim = self.desk, self.desk.book.get(key)
+        if claim is not None:
+            self._untidy.add(key)
+            desk.putoffs.for_time(key, claim.metadata.uid, *BROKEN)
+            why = one_line(messages.defect(error))
+            notice = Notice(subject_of(claim), "Warning", messages.EVENT_INTERNAL, why)
+            desk.say(desk.reports.state(("untidy", key), notice, type(error).__name__, desk.clock()))
+
+    def _keep_annotation(self, key: Key) -> None:
+        """Bring the annotation of a claim up to date; a defect of ours leaves it until it is to change again."""
+        try:
+            keep_annotation(self.desk, key)
+        except Exception:
+            self.desk.metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
+            self.desk.telling.give_up(key)
 
     # --- deciding
 
@@ -253,8 +299,7 @@ class Passes:
             self._problems.excuse(key)
             desk.putoffs.for_time(key, claim.metadata.uid, *BROKEN)
             desk.metrics.defect_logger.exception(Defect.DECISION, claim=text(key), uid=claim.metadata.uid)
-            why = f"the operator has a defect: {type(error).__name__}: {error}"
-            self._waits(key, claim, Waiting(messages.EVENT_INTERNAL, None, why))
+            self._waits(key, claim, Waiting(messages.EVENT_INTERNAL, None, messages.defect(error)))
 
     def _decide(self, key: Key, claim: ResourceClaim) -> None:
         # What an answer that never came may have left assumed would count as used by somebody else.
@@ -330,11 +375,14 @@ class Passes:
             desk.telling.next_due(),
             desk.reports.next_due(),
             self.fence.next_due(),
-            self._problems.next_due(),
+            self._asides["inventory"].next_due(self._problems.next_due()),
+            self._asides["collisions"].next_due(),
+            self._asides["metrics"].next_due(),
         )
         return min((time for time in times if time is not None), default=None)
 
     def _measure(self, started: float) -> None:
+        self._problems.measure()
         desk, metrics = self.desk, self.desk.metrics
         metrics.pass_seconds.observe(desk.clock() - started)
         metrics.writes_in_flight.set(len(desk.flights))

@@ -106,7 +106,6 @@ class Problems:
         now, version = self._desk.clock(), self._inventory.version
         if version == self._inventory_version and (self._due is None or now < self._due):
             return
-        self._inventory_version = version
         problems = self._inventory.problems()
         self._time(problems, now)
         found, broken = set[Hashable](), set[tuple[str, str]]()
@@ -128,6 +127,7 @@ class Problems:
         metrics = self._desk.metrics
         for what, count in self._inventory.summary().items():
             metrics.objects.labels(what).set(count)
+        self._inventory_version = version
 
     def next_due(self) -> float | None:
         """Return when the next pool will have been incomplete for long, by the clock, or None if none is waited for."""
@@ -139,16 +139,16 @@ class Problems:
         What we have decided and nobody has stored yet is no collision: of two who are after one device at the same
         moment the API server may still refuse one.
         """
-        if self._desk.ledger.version == self._ledger_version:
+        version = self._desk.ledger.version
+        if version == self._ledger_version:
             return
-        self._ledger_version = self._desk.ledger.version
         desk, found, count = self._desk, set[Hashable](), 0
         for collision in desk.ledger.collisions():
             claims = [claim for key in collision.claims if (claim := desk.book.get(key)) is not None]
             stored = [claim for claim in claims if claim.status.allocation is not None]
             if len(stored) < len(collision.claims):
                 # The version of the ledger does not change when an assumption is confirmed.
-                self._ledger_version = -1
+                version = -1
             if len(stored) < 2:
                 continue
             count += 1
@@ -159,6 +159,7 @@ class Problems:
                 self._state(fact, subject_of(claim), messages.EVENT_COLLISION, message)
         self._clear(self._collisions - found)
         self._collisions = found
+        self._ledger_version = version
         desk.metrics.collisions.set(count)
 
     def measure(self) -> None:

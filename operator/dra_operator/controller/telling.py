@@ -127,6 +127,11 @@ class Telling:
         if told := self._told.get(key):
             told.settled = False
 
+    def give_up(self, key: Key) -> None:
+        """Take an annotation for right until its claim or its text changes, since it cannot be kept."""
+        if told := self._told.get(key):
+            told.settled, told.pending = True, False
+
     def unsettled(self) -> list[Key]:
         """Return those of `claims` whose annotation may not be right, in the same order."""
         return [key for key, told in self._told.items() if not told.settled]

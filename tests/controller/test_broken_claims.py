@@ -1,0 +1,129 @@
+"""What a pass does beside deciding may break, for one claim or for all, and every other claim goes on."""
+
+import pytest
+from passbench import FITS, notices, writes
+
+from cluster import claim
+from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite
+from dra_operator.controller import passes as module
+from dra_operator.controller.passes import Tick
+from dra_operator.controller.problems import Problems
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+
+
+def deleted(name):
+    """A claim that is being deleted and that the finalizer of an allocation holds."""
+    return claim(name, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[FINALIZER])
+
+
+@pytest.fixture
+def breaks(monkeypatch):
+    """Have one function of the pass fail for the claims named in this set."""
+    names = set()
+
+    def fail(function):
+        sound = getattr(module, function)
+
+        def call(desk, key):
+            if key[1] in names:
+                raise RuntimeError("a defect")
+            return sound(desk, key)
+
+        monkeypatch.setattr(module, function, call)
+        return names
+
+    return fail
+
+
+def count(bench, place):
+    """Return how many defects of a place were counted."""
+    return bench.passes.desk.metrics.errors.labels(place)._value.get()
+
+
+def test_a_claim_that_cannot_be_tidied_holds_up_nobody(bench, breaks):
+    """Other deleted claims go, and those that wait are allocated, in the same pass."""
+    breaks("tidy").add("bad")
+    bench.allocator.answers["new"] = FITS
+    done = bench.run(bench.delta(deleted("bad")), bench.delta(deleted("good")), bench.delta(claim("new")))
+
+    assert [write.name for write in writes(done, DeallocateWrite)] == ["good"]
+    assert [write.name for write in writes(done)] == ["new"]
+    assert count(bench, "tidying") == 1
+
+
+def test_a_claim_that_cannot_be_tidied_is_told_once_and_tried_again_later_each_time(bench, breaks, clock):
+    """Its Event says that the operator has a defect; one traceback a wait is enough."""
+    bad = breaks("tidy")
+    bad.add("bad")
+    told = notices(bench.run(bench.delta(deleted("bad"))))
+    waits = []
+    for _ in range(3):
+        waits.append(bench.wake_at - clock.now)
+        clock.now = bench.wake_at
+        told += notices(bench.run())
+    bad.clear()
+    clock.now = bench.wake_at
+
+    assert [write.name for write in writes(bench.run(), DeallocateWrite)] == ["bad"]
+    assert waits == [5, 10, 20]
+    assert told == ["InternalError"]
+    assert count(bench, "tidying") == 4
+
+
+def test_a_change_of_an_untidy_claim_does_not_end_its_wait_unheeded(bench, breaks, clock):
+    """A change that comes while it is put off is not taken for the attempt that is due."""
+    bad = breaks("tidy")
+    bad.add("bad")
+    bench.run(bench.delta(deleted("bad")))
+    bad.clear()
+    assert writes(bench.run(bench.delta(deleted("bad"))), DeallocateWrite) == []
+
+    clock.now = bench.wake_at
+    assert [write.name for write in writes(bench.run(), DeallocateWrite)] == ["bad"]
+
+
+def test_a_claim_that_was_untidy_is_decided_at_once_when_it_waits_again(bench, breaks):
+    """The wait is for what it was then."""
+    bad = breaks("tidy")
+    bad.add("bad")
+    bench.run(bench.delta(deleted("bad")))
+    bad.clear()
+    bench.allocator.answers["bad"] = FITS
+    again = claim("bad", uid="uid-made-anew")
+
+    assert [write.name for write in writes(bench.run(bench.delta(again)))] == ["bad"]
+
+
+def test_an_annotation_that_cannot_be_kept_holds_up_no_other(bench, breaks):
+    """The others are written, and this one is not tried in each pass."""
+    breaks("keep_annotation").add("bad")
+    done = bench.run(bench.delta(claim("bad")), bench.delta(claim("good")))
+    done += bench.run() + bench.run()
+
+    assert [write.name for write in writes(done, AnnotateWrite)] == ["good"]
+    assert count(bench, "tidying") == 1
+
+
+@pytest.mark.parametrize("report", ["report_inventory", "report_collisions", "measure"])
+def test_a_report_that_breaks_stops_no_decision(bench, clock, monkeypatch, report):
+    """Claims are allocated meanwhile; the report is made again after one second, two, four, and no pass runs before."""
+
+    def broken(_self):
+        raise RuntimeError("a defect")
+
+    sound = getattr(Problems, report)
+    monkeypatch.setattr(Problems, report, broken)
+    waits = []
+    for number in range(3):
+        bench.allocator.answers[f"claim-{number}"] = FITS
+        assert len(writes(bench.run(bench.delta(claim(f"claim-{number}"))))) == 1
+        bench.run(Tick())
+        waits.append(bench.wake_at - clock.now)
+        clock.now = bench.wake_at
+    assert waits == [1, 2, 4]
+    assert count(bench, "report") == 3
+
+    monkeypatch.setattr(Problems, report, sound)
+    bench.run()
+    assert bench.wake_at is None or bench.wake_at > clock.now
