@@ -2,7 +2,7 @@
 
 Equal, or different; or different for a reason that docs/differences.md lists; or undecided, because one side gave up
 at its budget; or it cannot be said, since upstream answers the same question now this way, now that way (Go's maps
-have no order).
+have no order). Where upstream's code crashes there is nothing to be equal to: that is a difference, listed or not.
 """
 
 import traceback
@@ -21,10 +21,13 @@ from dra_operator.allocator import Searching
 from dra_operator.api.quantity import canonical, parse_quantity
 from dra_operator.cel.cases import CaseError, differences
 from dra_operator.cel.cases import outcome as cel_outcome
+from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import limits
 from dra_operator.cel.library.quantities import parse_quantity as cel_quantity
 from dra_operator.cel.meter import COST_LIMIT, Meter
+from dra_operator.cel.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
+from dra_operator.cel.parser import parse
 from dra_operator.cel.program import Program
 from dra_operator.cli.compare import consumed_amounts, difference, is_equal
 from dra_operator.cli.replay import outcome
@@ -35,6 +38,7 @@ Ask = Callable[[Wire], Wire]
 
 _REPEATS = 8
 _QUANTITY = "kubernetes.Quantity:"
+_ANSWERS = {"compileError", "error", "match", "value"}
 _UNLIMITED = 1_000_000_000
 # What lifts a limit of ours that upstream has not, by the name of the difference; the cost limit itself stays.
 _LIMITS = {
@@ -159,6 +163,8 @@ def _without_steps(scenario: Wire) -> Wire:
 def judge_case(case: Wire, upstream: Wire, ask: Ask) -> Judgement:
     """Return the judgement of an expression that upstream has answered."""
     ours = _guarded(_evaluate, case)
+    if "panic" in upstream:
+        return _judge_panic(case, ours, upstream)
     if _cel_answers_agree(case, ours, upstream):
         return Judgement(Verdict.EQUAL, ours, upstream)
     if _cel_answers_agree(case, ours, _with_canonical_quantities(upstream)):
@@ -171,6 +177,56 @@ def judge_case(case: Wire, upstream: Wire, ask: Ask) -> Judgement:
         ask,
         lambda one, other: _cel_answers_agree(case, one, other),
     )
+
+
+def _judge_panic(case: Wire, ours: Wire, upstream: Wire) -> Judgement:
+    """Return the judgement of an expression at which upstream's code crashed, to which no answer of ours is equal."""
+    known = Judgement(Verdict.DIFFERENT, ours, upstream)
+    shapes = _PANICS.get(upstream["panic"])
+    if "crash" in ours or shapes is None or not _has(case, shapes):
+        return known
+    return replace(known, verdict=Verdict.EXPLAINED, why="compiler-crash")
+
+
+def _has(case: Wire, is_cause: Callable[[Expr], bool]) -> bool:
+    """True if a part of an expression is as `is_cause` says; one that we cannot read has no parts."""
+    environment = Environment(case.get("kubernetes", "1.37"), case.get("env", "stored"))
+    try:
+        waiting = [parse(case["expression"], environment)]
+    except CelError:
+        return False
+    while waiting:
+        part = waiting.pop()
+        if is_cause(part):
+            return True
+        waiting.extend(children(part))
+    return False
+
+
+def _is_optional(part: Expr) -> bool:
+    """True for a literal with an element, an entry or a field that is written with `?`."""
+    match part:
+        case ListExpr():
+            return bool(part.optional)
+        case MapExpr():
+            return any(entry.optional for entry in part.entries)
+        case Struct():
+            return any(field.optional for field in part.fields)
+        case _:
+            return False
+
+
+def _has_key_of_bytes(part: Expr) -> bool:
+    return isinstance(part, MapExpr) and any(
+        isinstance(entry.key, Literal) and isinstance(entry.key.value, bytes) for entry in part.entries
+    )
+
+
+_PANICS: Mapping[str, Callable[[Expr], bool]] = {
+    "runtime error: index out of range [0] with length 0": _is_optional,
+    "runtime error: hash of unhashable type types.Bytes": _has_key_of_bytes,
+}
+"""What the crashes of upstream's compiler say that docs/differences.md lists, and what an expression has then."""
 
 
 def _limit(case: Wire, ours: Wire, upstream: Wire) -> str:
@@ -325,6 +381,8 @@ def _cel_answers_agree(case: Wire, ours: Wire, upstream: Wire) -> bool:
     answered = _plain(upstream)
     if answered.get("errorKind") == "input" or "crash" in ours:
         return answered.get("errorKind") == ours.get("errorKind")
+    if not answered.keys() & _ANSWERS:
+        return False
     row = {"expected": answered}
     if "maxCost" in case and "maxCost" in answered:
         row["maxCost"] = answered["maxCost"]

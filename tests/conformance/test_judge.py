@@ -142,6 +142,43 @@ def test_a_limit_of_ours_is_named(expression: str, why: str) -> None:
     assert judge_case(case, {"match": True}, lambda _: {"match": True}).verdict is Verdict.DIFFERENT
 
 
+INDEX, HASH = (
+    "runtime error: index out of range [0] with length 0",
+    "runtime error: hash of unhashable type types.Bytes",
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "panic"),
+    [("[?dyn(1)]", INDEX), ("[1].exists(x, {?'a': dyn(x)} == {})", INDEX), ("{b'a': 1}", HASH)],
+)
+def test_a_crash_of_upstreams_compiler_is_excused_where_it_is_listed(expression: str, panic: str) -> None:
+    """The expression has what docs/differences.md says, and the crash is the one that it leads to."""
+    case = {"name": "c", "expression": expression}
+
+    found = judge_case(case, {"panic": panic}, lambda _: {})
+    assert (found.verdict, found.why) == (Verdict.EXPLAINED, "compiler-crash")
+    assert found.kind[1] == f"panic: {panic}"
+    other = HASH if panic == INDEX else INDEX
+    assert judge_case(case, {"panic": other}, lambda _: {}).verdict is Verdict.DIFFERENT
+
+
+@pytest.mark.parametrize("expression", ["1 + 1", "[1]", "{'b': 1}", "[?", "1 +", "{'a': b'x'}"])
+@pytest.mark.parametrize("panic", [INDEX, HASH, "nil map"])
+def test_any_other_crash_of_upstreams_is_a_difference(expression: str, panic: str) -> None:
+    """Whatever we answer, also an error: nobody has looked at that crash yet."""
+    case = {"name": "c", "expression": expression}
+
+    assert judge_case(case, {"panic": panic}, lambda _: {"panic": panic}).verdict is Verdict.DIFFERENT
+
+
+def test_an_answer_that_says_nothing_is_equal_to_none() -> None:
+    """What upstream's program might say that the judge has never heard of is no agreement."""
+    case = {"name": "c", "expression": "1 + 1"}
+
+    assert judge_case(case, {"news": 2}, lambda _: {"news": 2}).verdict is Verdict.DIFFERENT
+
+
 def test_two_causes_may_meet() -> None:
     """Slices that disagree on their number, of which the first by name has a device that upstream crashes on."""
     question = scenario(published("b", NO_STEP, count=9), published("a", NO_STEP, count=2))
