@@ -437,7 +437,11 @@ class Reflector:
             log.warning("watch interrupted", kind=self.served.kind.kind, why=trouble)
         self._interrupted = True
         self.trouble = trouble
-        await self._sleep(self._backoff.delay(self._failures, self._random, retry_after))
+        seconds = self._backoff.delay(self._failures, self._random, retry_after)
+        if retry_after is None:
+            await self._session.outage.pause(seconds, self._sleep)
+        else:
+            await self._sleep(seconds)
 
 
 def list_version(path: str, page: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ import structlog
 
 from dra_operator._version import __version__
 from dra_operator.cluster.access import Access
+from dra_operator.cluster.outage import Outage
 
 log = structlog.get_logger(__name__)
 
@@ -105,6 +106,8 @@ class ApiSession:
         answered: Answered = _nobody,
     ) -> None:
         self.access = access
+        self.outage = Outage()
+        """Whether the server has answered of late, as all requests have seen it."""
         self._answered = answered
         self._renewal = asyncio.Lock()
         self._renewals = 0
@@ -203,12 +206,16 @@ class ApiSession:
                     status = str(response.status)
                     self._answered(verb, resource, status, time.monotonic() - begun)
                     if response.status < 300:
+                        self.outage.answered()
                         yield response
                         return
+                    if response.status >= 500:
+                        self.outage.lost()
                     if response.status != 401 or attempt == 2:
                         raise _refusal(verb, resource, response, await response.read())
             finally:
                 if status == NO_ANSWER:
+                    self.outage.lost()
                     self._answered(verb, resource, status, time.monotonic() - begun)
             await self._renew(renewals)
 

@@ -1,0 +1,51 @@
+"""Outages: whoever waits for a server that was away goes on when it has answered somebody.
+
+After an outage of minutes each kind would wait out a pause of its own, of up to half a minute, while the Lease is
+renewed again already. What is allocated meanwhile is decided on what was known before. So the first good answer ends
+the pauses of all, but none before a tenth of its time is over: a server that answers one kind and never another would
+be asked for that one in a hot loop.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+SHARE: Final = 0.1
+"""The part of a pause that is taken in any case."""
+
+
+class Outage:
+    """What all requests to one server have seen of it. `clock` is monotonic, in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lost = False
+        self._back = asyncio.Event()
+
+    def lost(self) -> None:
+        """Note that a request got no answer, or that of a server in trouble."""
+        self._lost = True
+
+    def answered(self) -> None:
+        """Note that a request got a good answer."""
+        if self._lost:
+            self._lost = False
+            self._back.set()
+            self._back = asyncio.Event()
+
+    async def pause(self, seconds: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        """Wait for so long, or until the server is back."""
+        begun = self._clock()
+        pause = asyncio.ensure_future(sleep(seconds))
+        back = asyncio.ensure_future(self._back.wait())
+        try:
+            await asyncio.wait({pause, back}, return_when=asyncio.FIRST_COMPLETED)
+            if pause.done():
+                await pause
+                return
+        finally:
+            pause.cancel()
+            back.cancel()
+        if (left := begun + seconds * SHARE - self._clock()) > 0:
+            await sleep(left)
