@@ -51,6 +51,31 @@ def test_lines_of_libraries_look_the_same_and_say_whose_they_are(stream):
     assert (line["event"], line["logger"]) == ("started well", "kopf.reactor")
 
 
+RETRIED = "Request attempt #3 failed; will retry: GET https://10.0.0.1/api -> TimeoutError()"
+ENDED = "Request attempt #3 failed; escalating: GET https://10.0.0.1/api -> TimeoutError()"
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"),
+    [("info", [("error", ENDED)]), ("debug", [("debug", RETRIED), ("error", ENDED)])],
+)
+def test_kopf_is_kept_from_an_error_for_each_attempt_that_it_repeats(stream, level, shown):
+    """The operator says itself, once, that the API server is not available."""
+    logs.configure("json", level, stream)
+    for text in (RETRIED, ENDED):
+        logging.getLogger("kopf._cogs.clients.api").error(text)
+
+    assert [(line["level"], line["event"]) for line in lines(stream)] == shown
+
+
+def test_the_like_of_other_libraries_is_shown(stream):
+    """Only Kopf's repeated attempts are known to be told of elsewhere."""
+    logs.configure("json", "info", stream)
+    logging.getLogger("other").error(RETRIED)
+
+    assert [line["event"] for line in lines(stream)] == [RETRIED]
+
+
 @pytest.mark.parametrize("logger", ["kopf.objects", "kopf.activities", "kopf._core.engines.activities"])
 def test_kopf_is_kept_from_a_line_for_each_object_and_each_login(stream, logger):
     """Some of its loggers start at warnings."""

@@ -48,6 +48,10 @@ KOPF_SECONDS = 600.0
 """After how long Kopf logs in again, so that it never meets an expired token (docs/kopf.md, 1.6)."""
 
 
+_CREDENTIALS = frozenset({"token", "tokenFile", "username", "password", "exec", "auth-provider"})
+"""What of a user in a kubeconfig leads to an authorization."""
+
+
 class AccessError(Exception):
     """There is no way to an API server, or its credentials cannot be read; the text says what was tried."""
 
@@ -228,6 +232,7 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
     _check_context(paths, context or merged.config.value.get("current-context"), contexts)
     configuration = Configuration()
     try:
+        withheld = _withhold(merged.config, context)
         loader: Any = KubeConfigLoader(  # type: ignore[no-untyped-call]
             config_dict=merged.config,
             active_context=context,
@@ -255,7 +260,22 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
         expires=expiry.timestamp() if expiry is not None else None,
         files=not by_exec,
         explicit_proxy="proxy-url" in cluster,
+        withheld=withheld,
     )
+
+
+def _withhold(config: Any, context: str | None) -> bool:
+    """Take the user out of the context where the server is not asked by TLS; return whether that had credentials.
+
+    So they are not even read: no plugin runs, and none that fails keeps anybody from a server that asks for nothing.
+    Source: client-go, clientcmd: "only try to read the auth information if we are secure".
+    """
+    chosen = config["contexts"].get_with_name(context or config["current-context"]).value["context"]
+    cluster = config["clusters"].get_with_name(chosen["cluster"]).value["cluster"]
+    if str(cluster.get("server", "https:")).lower().startswith("https:"):
+        return False
+    user = _user(config.value.get("users") or [], chosen.pop("user", None))
+    return not user.keys().isdisjoint(_CREDENTIALS)
 
 
 def _check_context(paths: str, wanted: str | None, names: list[str]) -> None:
@@ -282,17 +302,15 @@ def _credentials(
     expires: float | None,
     files: bool,
     explicit_proxy: bool,
+    withheld: bool = False,
 ) -> Credentials:
     proxy = configuration.proxy
     if proxy and not explicit_proxy and _bypasses_proxy(configuration.host):
         proxy = None
-    authorization = _authorization(configuration.api_key.get("BearerToken"))
-    # Source: client-go, clientcmd: "only try to read the auth information if we are secure".
-    withheld = authorization is not None and not configuration.host.lower().startswith("https:")
     return Credentials(
         server=configuration.host,
         namespace=namespace,
-        authorization=None if withheld else authorization,
+        authorization=_authorization(configuration.api_key.get("BearerToken")),
         authority=configuration.ssl_ca_cert or None,
         certificate=configuration.cert_file or None,
         key=configuration.key_file or None,

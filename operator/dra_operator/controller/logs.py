@@ -2,7 +2,9 @@
 
 structlog renders; the standard library transports, so that the lines of Kopf, aiohttp and asyncio come out
 alike. Kopf's own `kopf.configure()` is not called, because it puts a handler of its own in front; and its
-loggers that have a line for each event of each object, or for each login, are kept to warnings.
+loggers that have a line for each event of each object, or for each login, are kept to warnings. While the API
+server is away at the start, Kopf has an error for each of its attempts; the operator says so itself, once, so
+these are lines of the level `debug`.
 """
 
 import logging
@@ -17,6 +19,10 @@ _QUIET = dict.fromkeys(
     ("kopf.objects", "kopf.activities", "kopf._core.engines.activities", "aiohttp.access", "kubernetes"),
     logging.WARNING,
 )
+
+
+_ATTEMPT = "Request attempt "
+"""How Kopf's lines begin about its requests."""
 
 
 def get_logger() -> Any:
@@ -39,6 +45,7 @@ def configure(form: str, level: str, stream: TextIO | None = None) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     handler = logging.StreamHandler(stream)
+    handler.addFilter(_without_attempts)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, _name_the_logger],
@@ -65,6 +72,16 @@ def configure(form: str, level: str, stream: TextIO | None = None) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
+
+
+def _without_attempts(record: logging.LogRecord) -> bool:
+    """Return whether a line is to be shown: an attempt of Kopf's that it will repeat is for who debugs."""
+    if not (record.name.startswith("kopf") and str(record.msg).startswith(_ATTEMPT)):
+        return True
+    if " will retry" not in record.getMessage():
+        return True
+    record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+    return logging.getLogger().isEnabledFor(logging.DEBUG)
 
 
 def _name_the_logger(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
