@@ -1,5 +1,7 @@
 """The Lease: who may write, from when on and for how long."""
 
+import copy
+
 import pytest
 
 from .leases import SECONDS, Clock, Contender, Store
@@ -175,6 +177,34 @@ def test_who_could_not_look_does_not_count_the_time(contender, store, clock):
     first.rest(3)
 
     assert first.lease.valid
+
+
+def test_one_that_is_older_than_it_was_ends_its_holder(contender, store):
+    """Etcd was restored from a backup: the holder writes nothing more, whatever it has seen since, and gives it up."""
+    first = contender("first")
+    first.rest(0.2)
+    backup = copy.deepcopy(store.body)
+    first.rest(10)
+    store.body = backup
+
+    first.rest(3)
+    assert (first.ended, first.lease.valid, first.lease.went_back) == (True, False, True)
+    assert store.body == backup
+    first.ended = False
+    first.end()
+    assert store.body["spec"]["holderIdentity"] is None
+
+
+def test_renewals_that_were_stored_without_an_answer_do_not_make_it_older(contender, store):
+    """The holder finds a newer one than it knows, and goes on."""
+    first = contender("first")
+    first.rest(0.2)
+    store.fault = "no answer"
+    first.rest(8)
+    store.fault = None
+
+    first.rest(3)
+    assert (first.ended, first.lease.valid, first.lease.went_back) == (False, True, False)
 
 
 def test_stop_during_a_renewal_gives_it_up(contender, store):

@@ -246,3 +246,15 @@ async def test_identity_is_that_of_the_host_where_none_is_given(cluster, start):
     host, _, part = lease(cluster).rpartition("_")
     assert host
     assert len(part) == 36
+
+
+async def test_operator_whose_lease_went_back_ends(cluster, start):
+    """Etcd was restored: what is known may not be stored any more. The next one takes the Lease at once."""
+    first = await (await start("first")).ready()
+    stored = cluster.server.get("Lease", "dra-operator", "default")
+    with capture_logs() as logs:
+        first.runtime._leading._lease._body["metadata"]["resourceVersion"] = "999999999"
+        await cluster.until(lambda: first.crashed, "the end")
+    assert [line["log_level"] for line in logs if line["event"] == "lease went back"] == ["critical"]
+    await first.runtime.close()
+    assert (stored["spec"]["holderIdentity"], lease(cluster)) == ("first", None)

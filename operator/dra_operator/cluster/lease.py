@@ -11,6 +11,11 @@ reason to end: whoever waits does not count the time in which it could not see a
 first to come back, and goes on. What was sent before and is stored later is what the next holder has a fence against
 (`controller.fence`).
 
+A Lease that is found in an older version than the one that was answered tells that etcd was restored from a backup:
+nobody else can take a write back. What is known of all other objects may be of a time that never was, also where no
+watch can tell, as the versions have caught up meanwhile. So the holder stops to write and ends, and begins anew with
+what is stored. As long as the API server is away for ten seconds, which a restore takes, nothing is written in between.
+
 An operator that is started anew under the same identity, as a container is in its pod, takes the Lease at once: the one
 before it is dead. Two that live under one identity tell themselves apart by the time at which they acquired it.
 Source: docs/kopf.md, 1.12; k8s.io/client-go/tools/leaderelection.
@@ -73,6 +78,8 @@ class Lease:
         """Seconds from one renewal, or one attempt to take it, to the next."""
         self.won = False
         """Whether it has become ours; once lost it does not again."""
+        self.went_back = False
+        """Whether it was found in an older version than it had: etcd was restored."""
         self.error: ApiError | ApiUnreachable | None = None
         """Why it could not be read or written the last time; None if it could."""
         self._session = session
@@ -125,7 +132,7 @@ class Lease:
         return self.won
 
     async def keep(self) -> None:
-        """Renew it until somebody else holds it, which is when this returns."""
+        """Renew it until somebody else holds it, or etcd was restored, which is when this returns."""
         begun, is_late = self._clock(), False
         while True:
             await self._sleep(max(0.0, begun + self.period - self._clock()))
@@ -139,7 +146,7 @@ class Lease:
                     log.warning("lease not renewed, writes wait", lease=self.name, why=str(error))
                 continue
             self.error = None
-            if not self.won:
+            if not self.won or self.went_back:
                 return
             if is_late:
                 is_late = False
@@ -207,6 +214,10 @@ class Lease:
             if found is None and self.valid:
                 await self._write(None, {**self._body["spec"], **terms})
             elif found is not None and self._is_ours(found):
+                if _is_older(found, self._body):
+                    # It stays ours until it is given up, so that whoever comes next need not wait for its end.
+                    self.went_back, self._permitted_until = True, 0.0
+                    return True
                 await self._write(found, terms)
             else:
                 self.holder = _holder(found or {})
@@ -263,6 +274,13 @@ class Lease:
 
 def _holder(lease: Body) -> str:
     return (lease.get("spec") or {}).get("holderIdentity") or ""
+
+
+def _is_older(found: Body, known: Body) -> bool:
+    try:
+        return int(found["metadata"]["resourceVersion"]) < int(known["metadata"]["resourceVersion"])
+    except ValueError:
+        return False
 
 
 def _micro_time(moment: datetime) -> str:

@@ -32,7 +32,7 @@ class Leading:
 
     def __init__(self, settings: Settings, access: Access) -> None:
         self.lost = False
-        """Whether another operator decides where this one did."""
+        """Whether this operator decides no more: another one does, or what it decided on is not stored any more."""
         self._settings = settings
         self._access = access
         self._elects = settings.leader_election == "lease"
@@ -73,6 +73,9 @@ class Leading:
             return
         await self._lease.keep()
         self.lost = True
+        if self._lease.went_back:
+            log.critical(messages.WENT_BACK, lease=self._lease.name, why=messages.RESTORED)
+            return
         log.critical(messages.LEASE_LOST, lease=self._lease.name, holder=self._lease.holder)
 
     async def give_up(self) -> None:

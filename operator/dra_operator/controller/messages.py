@@ -22,6 +22,7 @@ STOPPED = "stopped"
 LEADING = "leading"
 STANDING_BY = "standing by"
 LEASE_LOST = "lease lost"
+WENT_BACK = "lease went back"
 CONNECTED = "connected"
 API_UNAVAILABLE = "API server not available"
 NOT_SERVED = "kind not served"
@@ -96,6 +97,8 @@ def defect(error: Exception) -> str:
     return f"the operator has a defect: {type(error).__name__}: {error}"
 
 
+RESTORED = "an older version of it is stored than before: etcd was restored; what is known may not be stored any more"
+"""Why an operator ends whose Lease went back."""
 NOT_CONNECTED = "not connected yet"
 
 
