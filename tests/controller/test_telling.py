@@ -53,6 +53,36 @@ def test_another_reason_is_an_event_and_an_annotation_at_once(telling):
     assert telling.annotation_due(claim(IN_USE.message)) == NONE.message
 
 
+def test_an_annotation_that_is_refused_is_tried_again_later_each_time(telling, clock):
+    """Also with another reason: whoever takes no annotation hardly takes the next one."""
+    telling.waits(claim(), IN_USE)
+    waits = []
+    for waiting in (NONE, IN_USE) * 5:
+        telling.written(("team-a", "gpu"))
+        telling.refused(("team-a", "gpu"))
+        telling.waits(claim(), waiting)
+        assert telling.annotation_due(claim()) is None
+        waits.append(telling.next_due() - clock.now)
+        clock.now = telling.next_due()
+        assert telling.annotation_due(claim()) == waiting.message
+
+    assert waits == [20, 40, 80, 160, 320, 600, 600, 600, 600, 600]
+
+
+def test_an_annotation_that_was_taken_after_all_is_kept_as_any_other(telling, clock):
+    """The pause is that of the others again."""
+    telling.waits(claim(), IN_USE)
+    telling.written(("team-a", "gpu"))
+    telling.refused(("team-a", "gpu"))
+    assert telling.annotation_due(claim(IN_USE.message)) is None
+    telling.waits(claim(IN_USE.message), NONE)
+    telling.written(("team-a", "gpu"))
+    telling.waits(claim(NONE.message), Waiting("NoDevices", "gpu", "request gpu: 1 device published"))
+
+    assert telling.annotation_due(claim(NONE.message)) is None
+    assert telling.next_due() == clock.now + 10
+
+
 def test_a_reason_that_changes_again_soon_waits(telling, clock):
     """A reason that flaps has an Event each time, and an annotation every pause."""
     for waiting in (IN_USE, NONE):

@@ -172,6 +172,8 @@ class Landing:
         """Put a claim off whose write the API server refuses, also when asked twice."""
         desk = self._desk
         self._put_off(key, write, *REFUSAL)
+        if isinstance(write, AnnotateWrite):
+            desk.telling.refused(key)
         log.warning(messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=kind_of(write), why=message)
         claim = desk.book.get(key)
         if claim is None or not isinstance(write, AllocateWrite | FenceWrite):

@@ -18,6 +18,9 @@ from dra_operator.cluster.events import shorten
 from dra_operator.controller.claims import Key, annotation
 from dra_operator.controller.reports import Notice, Reports, Subject
 
+REFUSED = 600.0
+"""Longest pause, in seconds, of an annotation that the API server does not take."""
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -32,6 +35,8 @@ class Waiting:
 class _Told:
     """`urgent` while the annotation says nothing yet, or a reason that held for long and has just changed.
 
+    `refusals` is how often in a row the API server did not take it.
+
     `settled` if the annotation was found to be right, and neither claim nor text has changed since.
     """
 
@@ -40,6 +45,7 @@ class _Told:
     urgent: bool = True
     changed_at: float = float("-inf")
     written_at: float = float("-inf")
+    refusals: int = 0
     pending: bool = False
     settled: bool = False
 
@@ -49,7 +55,8 @@ class Telling:
 
     A claim's first annotation is due at once, and so is a change of its reason, unless the one before is less
     than `pause` seconds old. Every other annotation waits until the last of its claim is `pause` seconds old,
-    and for its turn: of these there are at most `rate` a second, those that were written longest ago first.
+    and for its turn: of these there are at most `rate` a second, those that were written longest ago first. One that is
+    refused waits twice as long each time.
     """
 
     def __init__(
@@ -99,9 +106,10 @@ class Telling:
         text = one_line(told.waiting.message)
         told.pending = annotation(claim) != text
         if not told.pending:
-            told.urgent, told.settled = False, True
+            told.urgent, told.settled, told.refusals = False, True, 0
             return None
-        return text if told.urgent or self._due_at(told) <= self._clock() else None
+        urgent = told.urgent and not told.refusals
+        return text if urgent or self._due_at(told) <= self._clock() else None
 
     def written(self, key: Key) -> None:
         """Note that an annotation was sent."""
@@ -112,6 +120,12 @@ class Telling:
             self._tokens, self._tokens_at = self._left() - 1, self._clock()
         told.urgent, told.pending, told.written_at = False, False, self._clock()
         self._told[key] = told
+
+    def refused(self, key: Key) -> None:
+        """Note that the API server did not take an annotation: it will hardly take the next one, whatever that says."""
+        if told := self._told.get(key):
+            told.refusals += 1
+            told.urgent = told.settled = False
 
     def next_due(self) -> float | None:
         """Return when an annotation that may not be written yet may be, by the clock; None if there is none."""
@@ -141,7 +155,8 @@ class Telling:
         now, left = self._clock(), self._left()
         # One wait for several turns: a pass for each would be ten a second.
         turn = now if left >= 1 else now + (self._rate - left) / self._rate
-        return max(told.written_at + self._pause, turn)
+        pause = min(self._pause * 2.0 ** min(told.refusals, 30), max(REFUSED, self._pause))
+        return max(told.written_at + pause, turn)
 
     def _left(self) -> float:
         """Return how many annotations may be written now."""
