@@ -122,6 +122,10 @@ class Access:
             credentials = self._source()
             if (server := credentials.server.rstrip("/")) != self.server:
                 raise AccessError(f"they are for another server now, {server}: start anew to use that one")
+            if _identifies(self._credentials) and not _identifies(credentials):
+                # A file that is being written may be empty for a moment. As nobody, each request would be refused with
+                # a 403, upon which credentials are not read again.
+                raise AccessError("there are none any more")
             if self.ssl is not None:
                 self._take_up(credentials)
             self._credentials = credentials
@@ -323,12 +327,17 @@ def _credentials(
     )
 
 
+def _identifies(credentials: Credentials) -> bool:
+    """Return whether credentials say who asks."""
+    return credentials.authorization is not None or credentials.certificate is not None
+
+
 def _authorization(header: str | None) -> str | None:
     """Return the header's value; a token read from a file may end with a newline, which HTTP forbids."""
     if not header:
         return None
     scheme, _, token = header.strip().partition(" ")
-    return f"{scheme.capitalize()} {token.strip()}"
+    return f"{scheme.capitalize()} {token.strip()}" if token else None
 
 
 def _bypasses_proxy(server: str) -> bool:
