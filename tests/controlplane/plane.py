@@ -161,6 +161,32 @@ class ControlPlane:
         finally:
             self._apiserver.send(signal.SIGCONT)
 
+    def back_up(self) -> Path:
+        """Return a copy of what etcd holds; it and the API server are started anew for it."""
+        self.stop_apiserver()
+        self._stop_etcd()
+        copy = self.directory / "backup"
+        shutil.copytree(self.directory / "etcd", copy)
+        self._start_etcd()
+        self.start_apiserver()
+        return copy
+
+    @contextmanager
+    def restored(self, backup: Path) -> Iterator[None]:
+        """Be without an API server inside the `with` block; the one that is started then has what a backup holds.
+
+        The versions of objects run backwards by it.
+        """
+        self.stop_apiserver()
+        self._stop_etcd()
+        shutil.rmtree(self.directory / "etcd")
+        shutil.copytree(backup, self.directory / "etcd")
+        try:
+            yield
+        finally:
+            self._start_etcd()
+            self.start_apiserver()
+
     def start_controllers(self) -> None:
         """Start kube-controller-manager and kube-scheduler; return when both answer."""
         files = self._certificates
@@ -334,6 +360,11 @@ class ControlPlane:
             "--log-level=warn",
         )
         etcd.wait_until(lambda: _answers(self._ports["etcd"].number, "/readyz"), seconds=30)
+
+    def _stop_etcd(self) -> None:
+        (etcd,) = (process for process in self._processes if process.name == "etcd")
+        etcd.stop(grace=5)
+        self._processes.remove(etcd)
 
     def _etcd_url(self, port: str) -> str:
         return f"http://127.0.0.1:{self._ports[port].number}"
