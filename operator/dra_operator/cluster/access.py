@@ -6,9 +6,9 @@ session and Kopf, so that they can never disagree. As kubectl does it, credentia
 listens on the way could use them.
 
 Credentials age: the kubelet replaces a service account's token before it expires, an exec plugin's token
-lives for minutes, client certificates are renewed in place. So credentials are read again when they are due
-and whenever the API server answers 401, and the one TLS context, which is shared by every connection, takes
-up new certificates as they come.
+lives for minutes, client certificates are renewed in place. So credentials are read again when they are due,
+whenever the API server answers 401, and soon after its certificate could not be trusted; and the one TLS context,
+which is shared by every connection, takes up new certificates as they come.
 """
 
 import contextlib
@@ -111,6 +111,11 @@ class Access:
     def due(self) -> bool:
         """Return whether the credentials should be read again before the next request."""
         return self._wall() >= self._due_at
+
+    def hasten(self) -> None:
+        """Have files read again in a moment: the certificate of the server is not to be trusted by those in use."""
+        if self._credentials.files:
+            self._due_at = min(self._due_at, self._wall() + RETRY_SECONDS)
 
     def reload(self) -> None:
         """Read the credentials again; may block.

@@ -213,6 +213,10 @@ class ApiSession:
                         self.outage.lost()
                     if response.status != 401 or attempt == 2:
                         raise _refusal(verb, resource, response, await response.read())
+            except aiohttp.ClientSSLError:
+                # An authority may have been replaced, on both sides, and here not been read yet.
+                self.access.hasten()
+                raise
             finally:
                 if status == NO_ANSWER:
                     self.outage.lost()
