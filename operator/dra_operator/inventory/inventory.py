@@ -13,7 +13,7 @@ from typing import Any
 from dra_operator.api.types import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceSlice
 from dra_operator.inventory.changes import Changes, Followers
 from dra_operator.inventory.columns import Columns
-from dra_operator.inventory.nodes import NodeRecord, read_node
+from dra_operator.inventory.nodes import NodeIndex, NodeRecord, read_node
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.problems import Inspector, Problem
 from dra_operator.inventory.slices import PoolKey, Slice, read_slice, same_content, with_taints
@@ -34,6 +34,7 @@ class Inventory:
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     rules: dict[str, DeviceTaintRule] = field(default_factory=dict)
+    node_index: NodeIndex = field(init=False)
     version: int = 0
     _namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _pool_of_slice: dict[str, PoolKey] = field(default_factory=dict)
@@ -42,6 +43,7 @@ class Inventory:
     _inspector: Inspector = field(init=False)
 
     def __post_init__(self) -> None:
+        self.node_index = NodeIndex(self.nodes)
         self._inspector = Inspector(self.pools, self.classes, self.subscribe())
 
     def problems(self) -> tuple[Problem, ...]:
@@ -93,7 +95,8 @@ class Inventory:
                 if self.classes.pop(name, None) is not None:
                     self._class_changed(name)
             case "Node":
-                if self.nodes.pop(name, None) is not None:
+                if (node := self.nodes.pop(name, None)) is not None:
+                    self.node_index.replace(node, None)
                     self._node_changed(name)
             case "DeviceTaintRule":
                 if (rule := self.rules.pop(name, None)) is not None:
@@ -165,8 +168,10 @@ class Inventory:
             changes.classes.add(name)
 
     def _put_node(self, node: NodeRecord) -> None:
-        if self.nodes.get(node.name) != node:
+        old = self.nodes.get(node.name)
+        if old != node:
             self.nodes[node.name] = node
+            self.node_index.replace(old, node)
             self._node_changed(node.name)
 
     def _node_changed(self, name: str) -> None:

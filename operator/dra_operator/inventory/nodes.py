@@ -6,12 +6,18 @@ where a kubelet has gone silent. An absent field means usable, so that objects m
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 
 from dra_operator.api.types import Node
 
 OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
 """The feature a node declares when its kubelet can skip node operations."""
+Trait = tuple[str | None, ...]
+"""What of a node is looked at: the keys of labels, None for its name."""
+Values = tuple[str | None, ...]
+"""What is found there; None for a label that a node has not."""
+_MOST_TRAITS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,41 @@ class NodeRecord:
     labels: Mapping[str, str]
     unusable: str | None
     skips_operations: bool
+
+    def values(self, trait: Trait) -> Values:
+        """Return what the node has there."""
+        return tuple([self.name if key is None else self.labels.get(key) for key in trait])
+
+
+@dataclass(slots=True)
+class NodeIndex:
+    """Nodes by what they have: by each trait that has been asked about, kept up to date from then on."""
+
+    nodes: Mapping[str, NodeRecord]
+    _tables: dict[Trait, dict[Values, set[str]]] = field(default_factory=dict)
+
+    def having(self, trait: Trait, values: Values) -> AbstractSet[str]:
+        """Return the names of the nodes that have these values there."""
+        table = self._tables.get(trait)
+        if table is None:
+            # Traits of selectors that are gone leave their tables behind.
+            if len(self._tables) == _MOST_TRAITS:
+                self._tables.clear()
+            table = self._tables[trait] = {}
+            for node in self.nodes.values():
+                table.setdefault(node.values(trait), set()).add(node.name)
+        return table.get(values, frozenset())
+
+    def replace(self, old: NodeRecord | None, new: NodeRecord | None) -> None:
+        """Take note that a node has changed, come (`old` is None) or gone (`new` is None)."""
+        for trait, table in self._tables.items():
+            if old is not None:
+                there = table[old.values(trait)]
+                there.discard(old.name)
+                if not there:
+                    del table[old.values(trait)]
+            if new is not None:
+                table.setdefault(new.values(trait), set()).add(new.name)
 
 
 def read_node(node: Node) -> NodeRecord:

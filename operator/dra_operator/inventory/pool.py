@@ -8,11 +8,14 @@ Source: docs/dra-semantics 2.2 and 2.3, which describe upstream's pool gathering
 """
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 
 from dra_operator.inventory.counters import CounterError, CounterLayout
 from dra_operator.inventory.features import Features
+from dra_operator.inventory.nodes import NodeIndex, NodeRecord
+from dra_operator.inventory.reach import Reach
 from dra_operator.inventory.slices import PoolKey, Slice
 
 _Counters = CounterLayout | CounterError | None
@@ -53,6 +56,7 @@ class Pool:
     _layouts: dict[frozenset[int], CounterLayout | CounterError] = field(default_factory=dict)
     _of_generation: dict[tuple[int, Features], _Counters] = field(default_factory=dict)
     _sorted: dict[int, tuple[Slice, ...]] | None = None
+    _shared_row: tuple[tuple[Slice, ...], Reach] | None = None
 
     def put(self, content: Slice) -> None:
         """Add a slice, or replace the one of that name."""
@@ -81,6 +85,17 @@ class Pool:
             self._sorted[old.generation] = tuple(
                 content if item is old else item for item in self._sorted[old.generation]
             )
+
+    def near(self, node: NodeRecord) -> Iterable[Slice]:
+        """Return the shared slices that can concern a node, sorted by name."""
+        if not self.shared:
+            return ()
+        row, reach = self._row()
+        return [row[position] for position in reach.near(node)]
+
+    def nodes_near(self, index: NodeIndex) -> AbstractSet[str] | None:
+        """Return the names of the nodes that a shared slice can concern, or None if that can be all."""
+        return self._row()[1].nodes(index)
 
     def generations(self) -> dict[int, tuple[Slice, ...]]:
         """Return the slices by generation, sorted by name."""
@@ -129,6 +144,12 @@ class Pool:
         generations = self.generations()
         return generations[max(generations)]
 
+    def _row(self) -> tuple[tuple[Slice, ...], Reach]:
+        if self._shared_row is None:
+            row = tuple(self.shared[name] for name in sorted(self.shared))
+            self._shared_row = row, Reach.joined(content.reach for content in row)
+        return self._shared_row
+
     def _store(self, content: Slice) -> None:
         self.slices[content.name] = content
         if content.nodes.node_name is None:
@@ -152,6 +173,7 @@ class Pool:
     def _forget(self) -> None:
         self.epoch = object()
         self._sorted = None
+        self._shared_row = None
         self._layouts.clear()
         self._of_generation.clear()
 

@@ -13,7 +13,8 @@ from dra_operator.api.types import NodeSelector
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.nodes import NodeRecord
 from dra_operator.inventory.pool import Pool
-from dra_operator.inventory.slices import NodeFields, Slice
+from dra_operator.inventory.reach import NodeFields
+from dra_operator.inventory.slices import Slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +86,20 @@ def look(pool: Pool, node: NodeRecord, features: Features, matcher: NodeMatcher)
     slices: list[Slice] = []
     devices: list[tuple[int, DeviceSight]] = []
     # Upstream lists the slices of the node first, then those without a node name.
-    for group in (pool.local.get(node.name), pool.shared):
-        for name in sorted(group) if group else ():
-            content = group[name]  # type: ignore[index]
-            if not is_known(content, features):
-                continue
-            try:
-                if content.nodes.is_set:
-                    if matcher.matches(content.nodes, node):
-                        slices.append(content)
-                elif content.per_device_nodes and (sight := _look_at_devices(content, node, matcher)):
+    local = pool.local.get(node.name)
+    own = [local[name] for name in sorted(local)] if local else ()
+    for content in (*own, *pool.near(node)):
+        if not is_known(content, features):
+            continue
+        try:
+            if content.nodes.is_set:
+                if matcher.matches(content.nodes, node):
                     slices.append(content)
-                    devices.append((content.serial, sight))
-            except NodeSelectorError as error:
-                raise NodeSelectorError(f"ResourceSlice {content.name}: {error}") from None
+            elif content.per_device_nodes and (sight := _look_at_devices(content, node, matcher)):
+                slices.append(content)
+                devices.append((content.serial, sight))
+        except NodeSelectorError as error:
+            raise NodeSelectorError(f"ResourceSlice {content.name}: {error}") from None
     return Sight(tuple(slices), tuple(devices)) if slices else None
 
 
@@ -117,9 +118,9 @@ def same_for_all_nodes(slices: Sequence[Slice]) -> bool:
 def _look_at_devices(content: Slice, node: NodeRecord, matcher: NodeMatcher) -> DeviceSight | None:
     visible = 0
     errors: list[tuple[int, str]] = []
-    for index, trait in enumerate(content.traits):
+    for index in content.reach.near(node):
         try:
-            if matcher.matches(trait.nodes, node):
+            if matcher.matches(content.traits[index].nodes, node):
                 visible |= 1 << index
         except NodeSelectorError as error:
             if not visible:

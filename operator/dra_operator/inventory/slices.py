@@ -12,27 +12,15 @@ from typing import Any, Final, TypeVar
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import parse_semver
-from dra_operator.api.types import CounterSet, Device, DeviceTaint, NodeSelector, ResourceSlice
+from dra_operator.api.types import CounterSet, Device, DeviceTaint, ResourceSlice
 from dra_operator.inventory import bits
 from dra_operator.inventory.columns import AttributeColumn, CapacityColumn, Columns, Schema
+from dra_operator.inventory.reach import NOWHERE, NodeFields, Reach
 
 _T = TypeVar("_T")
 PoolKey = tuple[str, str]
 """Driver and pool name: what identifies a pool."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFields:
-    """Where a slice, or a device with its own selection, can be used: the first field that is set decides."""
-
-    node_name: str | None = None
-    all_nodes: bool = False
-    selector: NodeSelector | None = None
-
-    @property
-    def is_set(self) -> bool:
-        """True if any of the fields is set."""
-        return self.node_name is not None or self.all_nodes or self.selector is not None
+_UNSET: Final = NodeFields()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +37,7 @@ class Traits:
     """What a device has besides attributes and capacity. Most devices have none of it and share one record."""
 
     consumes: tuple[Consumption, ...] = ()
-    nodes: NodeFields = NodeFields()
+    nodes: NodeFields = _UNSET
     taints: tuple[DeviceTaint, ...] = ()
     binds_to_node: bool = False
     binding_conditions: tuple[str, ...] = ()
@@ -72,6 +60,8 @@ class Slice:
     numbers of all columns, in the order of the schema.
     `taints` holds the taints in force, a tuple a device: the published ones and those of rules; it is empty if no
     device has any. `given_whole`: who asks for no amount is given all that a device has, which is never an error.
+    `reach` is that of the slice's node fields, or with per-device selection that of each device; a slice of one node
+    needs none.
     Sets of bits: `every` device, `shareable`, `tainted`, `counted` (consumes counters), `binding` (has binding
     conditions), `unreadable` (an attribute has no value that CEL knows: each selector fails on the device).
     """
@@ -83,6 +73,7 @@ class Slice:
     generation: int
     slice_count: int
     nodes: NodeFields
+    reach: Reach
     per_device_nodes: bool
     skip_node_operations: tuple[str, ...]
     counter_sets: tuple[CounterSet, ...]
@@ -151,7 +142,7 @@ class Slice:
         )
 
 
-_CONTENT = tuple(item.name for item in fields(Slice) if item.name != "serial")
+_CONTENT = tuple(item.name for item in fields(Slice) if item.name not in ("serial", "reach"))
 
 
 def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
@@ -170,6 +161,7 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
     }
     shareable = bits.of([trait.shareable for trait in traits])
     unreadable = bits.of([_are_unreadable(device.attributes) for device in devices])
+    nodes = NodeFields(spec.node_name or None, bool(spec.all_nodes), spec.node_selector)
     return Slice(
         serial=next(_serials),
         name=wire.metadata.name,
@@ -177,7 +169,8 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         pool=spec.pool.name,
         generation=spec.pool.generation,
         slice_count=spec.pool.resource_slice_count,
-        nodes=NodeFields(spec.node_name or None, bool(spec.all_nodes), spec.node_selector),
+        nodes=nodes,
+        reach=_reach(nodes, traits if spec.per_device_node_selection else ()),
         per_device_nodes=bool(spec.per_device_node_selection),
         skip_node_operations=spec.skip_node_operations,
         counter_sets=spec.shared_counters,
@@ -215,6 +208,13 @@ def with_taints(content: Slice, taints: tuple[tuple[DeviceTaint, ...], ...]) -> 
 def same_content(old: Slice, new: Slice) -> bool:
     """True if two slices say the same; columns and records are shared, so this is cheap."""
     return all(getattr(old, name) == getattr(new, name) for name in _CONTENT)
+
+
+def _reach(nodes: NodeFields, traits: Sequence[Traits]) -> Reach:
+    if nodes.node_name is not None:
+        # Its node has it by name.
+        return NOWHERE
+    return Reach.of((nodes,) if nodes.is_set else (trait.nodes for trait in traits))
 
 
 def _by_name(tables: Sequence[Mapping[str, _T]]) -> Iterator[tuple[str, tuple[_T | None, ...]]]:

@@ -11,6 +11,7 @@ Source: docs/dra-semantics 2.2 to 2.4; docs/engine sections 2 to 4.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate, count
 
@@ -196,28 +197,35 @@ class Views:
 
     def _work(
         self, pools: Mapping[PoolKey, set[str] | None], nodes: set[str]
-    ) -> dict[PoolKey, set[str] | None]:
+    ) -> dict[PoolKey, AbstractSet[str] | None]:
         """Return, for each pool to look at, the nodes that have to, or None for all that may."""
-        work: dict[PoolKey, set[str] | None] = dict(pools)
+        work: dict[PoolKey, AbstractSet[str] | None] = dict(pools)
         for name in nodes:
             self._matcher.forget(name)
         for key, pool in self.inventory.pools.items() if nodes else ():
             if work.get(key, nodes) is None:
                 continue
-            concerned = nodes if pool.shared else {name for name in pool.local if name in nodes}
+            near = self._near(key, pool)
+            concerned = nodes if near is None else nodes & near
             if concerned:
                 work[key] = concerned | (work.get(key) or set())
         return work
 
+    def _near(self, key: PoolKey, pool: Pool) -> AbstractSet[str] | None:
+        """Return the nodes that see a pool or could, or None if that can be all nodes."""
+        reached = pool.nodes_near(self.inventory.node_index) if pool.shared else frozenset()
+        return None if reached is None else reached | pool.local.keys() | self._watchers.get(key, frozenset())
+
     def _look_at(
-        self, key: PoolKey, targets: set[str] | None, moved: set[str], added: dict[int, PoolView]
+        self, key: PoolKey, targets: AbstractSet[str] | None, moved: set[str], added: dict[int, PoolView]
     ) -> None:
         pool = self.inventory.pools.get(key)
         watchers = self._watchers.setdefault(key, set())
         if pool is None:
             targets = set(watchers)
         elif targets is None:
-            targets = watchers | (self.index.keys() if pool.shared else pool.local.keys())
+            near = self._near(key, pool)
+            targets = self.index.keys() if near is None else near
         # Where all shared slices are for all nodes, the nodes without a slice of their own see the same.
         alike: list[_Seen] | None = [] if pool and same_for_all_nodes(tuple(pool.shared.values())) else None
         for name in targets:
