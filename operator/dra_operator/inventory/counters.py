@@ -43,7 +43,7 @@ class CounterLayout:
     sets: int
     has_groups: bool
     is_plain: bool
-    _of_device: Mapping[tuple[int, int], Draw]
+    _of_device: Mapping[tuple[str, int], Draw]
 
     @classmethod
     def of(cls, slices: Sequence[Slice]) -> "CounterLayout":
@@ -65,12 +65,12 @@ class CounterLayout:
         positions = {name: position for position, name in enumerate(names)}
         draws: dict[str, tuple[Draw, ...]] = {}
         joining: list[tuple[int, str, Draw]] = []
-        of_device: dict[tuple[int, int], Draw] = {}
+        of_device: dict[tuple[str, int], Draw] = {}
         for content in slices:
             for index in bits.each(content.counted):
                 device = content.names[index]
                 draw = _draw(device, content.traits[index].consumes, sets, positions)
-                of_device[content.serial, index] = draw
+                of_device[content.name, index] = draw
                 draws[device] = (*draws.get(device, ()), draw)
                 joining.append((content.serial, device, draw))
         has_groups = any(content.has_groups for content in slices)
@@ -88,7 +88,7 @@ class CounterLayout:
 
     def draw(self, content: Slice, index: int) -> Draw:
         """Return what a device of one of the pool's slices takes; it must be one that consumes counters."""
-        return self._of_device[content.serial, index]
+        return self._of_device[content.name, index]
 
 
 def _draw(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dra_operator.api.types import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceSlice
+from dra_operator.inventory import bits
 from dra_operator.inventory.changes import Changes, Followers
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, read_node
@@ -130,7 +131,7 @@ class Inventory:
         if old is not None and same_content(old, content):
             return
         self.version += 1
-        if old is not None and node is not None and _alike_elsewhere(old, content):
+        if old is not None and node is not None and _alike_elsewhere(pool, old, content):
             pool.replace_alike(content)
             for changes in self._followers.all():
                 nodes = changes.pools.setdefault(pool.key, set())
@@ -209,12 +210,22 @@ class Inventory:
         return [self.rules[name] for name in sorted(self.rules)]
 
 
-def _alike_elsewhere(old: Slice, new: Slice) -> bool:
-    """True if no node but the slice's own can notice the change."""
+def _alike_elsewhere(pool: Pool, old: Slice, new: Slice) -> bool:
+    """True if no node but the slice's own can notice the change of a slice of the pool."""
     return (
         old.nodes == new.nodes
         and old.generation == new.generation
         and old.slice_count == new.slice_count
-        and not (old.counted or new.counted or old.counter_sets or new.counter_sets)
+        and old.counter_sets == new.counter_sets
         and old.has_groups == new.has_groups
+        and old.counted == new.counted
+        and (not old.counted or (_consume_alike(old, new) and not pool.has_groups))
+    )
+
+
+def _consume_alike(old: Slice, new: Slice) -> bool:
+    """True if the same devices take the same from counters, which all nodes that see the pool share."""
+    return all(
+        old.names[index] == new.names[index] and old.traits[index].consumes == new.traits[index].consumes
+        for index in bits.each(old.counted)
     )

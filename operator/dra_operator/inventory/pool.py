@@ -53,10 +53,17 @@ class Pool:
     local: dict[str, dict[str, Slice]] = field(default_factory=dict)
     shared: dict[str, Slice] = field(default_factory=dict)
     epoch: object = field(default_factory=object)
-    _layouts: dict[frozenset[int], CounterLayout | CounterError] = field(default_factory=dict)
+    _layouts: dict[frozenset[str], CounterLayout | CounterError] = field(default_factory=dict)
     _of_generation: dict[tuple[int, Features], _Counters] = field(default_factory=dict)
     _sorted: dict[int, tuple[Slice, ...]] | None = None
+    _replaced: bool = False
+    _grouped: set[str] = field(default_factory=set)
     _shared_row: tuple[tuple[Slice, ...], Reach] | None = None
+
+    @property
+    def has_groups(self) -> bool:
+        """True if any device names compatibility groups: counters then depend on which slices a node sees."""
+        return bool(self._grouped)
 
     def put(self, content: Slice) -> None:
         """Add a slice, or replace the one of that name."""
@@ -68,6 +75,7 @@ class Pool:
     def remove(self, name: str) -> None:
         """Remove a slice."""
         old = self.slices.pop(name)
+        self._grouped.discard(name)
         if old.nodes.node_name is None:
             del self.shared[name]
         else:
@@ -79,12 +87,8 @@ class Pool:
 
     def replace_alike(self, content: Slice) -> None:
         """Replace a slice by one that is alike in everything another node's view could depend on."""
-        old = self.slices[content.name]
         self._store(content)
-        if self._sorted is not None:
-            self._sorted[old.generation] = tuple(
-                content if item is old else item for item in self._sorted[old.generation]
-            )
+        self._replaced = True
 
     def near(self, node: NodeRecord) -> Iterable[Slice]:
         """Return the shared slices that can concern a node, sorted by name."""
@@ -105,6 +109,11 @@ class Pool:
                 content = self.slices[name]
                 grouped.setdefault(content.generation, []).append(content)
             self._sorted = {generation: tuple(group) for generation, group in grouped.items()}
+        elif self._replaced:
+            # Thousands of slices may be replaced before somebody asks.
+            for generation, group in self._sorted.items():
+                self._sorted[generation] = tuple([self.slices[item.name] for item in group])
+        self._replaced = False
         return self._sorted
 
     def judge(self, relevant: Sequence[Slice], features: Features) -> Judgement:
@@ -152,6 +161,8 @@ class Pool:
 
     def _store(self, content: Slice) -> None:
         self.slices[content.name] = content
+        if content.has_groups:
+            self._grouped.add(content.name)
         if content.nodes.node_name is None:
             self.shared[content.name] = content
         else:
@@ -161,7 +172,8 @@ class Pool:
         concerned = [item for item in everything if item.counted or item.counter_sets]
         if not concerned or not features.partitionable_devices:
             return None
-        key = frozenset(item.serial for item in concerned)
+        # By name, so that a slice that was replaced by one with the same counters keeps its layout.
+        key = frozenset(item.name for item in concerned)
         if (found := self._layouts.get(key)) is None:
             try:
                 found = CounterLayout.of(concerned)
