@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dra_operator.api.lengths import find_too_long
 from dra_operator.api.types import (
     DeviceClaim,
     DeviceConfiguration,
@@ -35,6 +36,7 @@ _EFFECTS = ("", "None", "NoSchedule", "NoExecute")
 
 _NOT_A_LABEL = "is no name of a request: use lower case letters, digits and -, at most 63 of them"
 _TWICE = "is the name of two requests: give each a name of its own"
+_NAMED_TWICE = "is named twice: once is enough"
 _NO_REQUEST = "names no request: the claim has {names}"
 _NOT_QUALIFIED = "is not fully qualified: write domain/name, such as gpu.example.com/model"
 _NO_COUNT = "is not greater than zero: ask for at least one device, or leave the request out"
@@ -67,12 +69,18 @@ class Refusal:
 
 
 def find_refusals(obj: object) -> Iterator[Refusal]:
-    """Yield what the API server refuses of a claim or a template that has the API's defaults; nothing of others.
+    """Yield what the API server refuses of an object that has the API's defaults.
 
     A claim that is allocated was taken by an API server, and holds its devices whatever it looks like. So was an object
     with a uid: that server may be newer, and know more operators; and `snapshot --redact` leaves out parameters.
+    Of classes and slices only lengths are looked at.
     """
-    if isinstance(obj, ResourceClaim) and obj.status.allocation is None:
+    if isinstance(obj, ResourceClaim) and obj.status.allocation is not None:
+        return
+    metadata = getattr(obj, "metadata", None)
+    if metadata is not None and not metadata.uid:
+        yield from (Refusal(*found) for found in find_too_long(obj))
+    if isinstance(obj, ResourceClaim):
         devices, path = obj.spec.devices, "spec.devices"
     elif isinstance(obj, ResourceClaimTemplate):
         devices, path = obj.spec.spec.devices, "spec.spec.devices"
@@ -170,6 +178,8 @@ def _references(names: Sequence[str], devices: DeviceClaim, path: str) -> Iterat
     for index, name in enumerate(names):
         if name not in known:
             yield Refusal(f"{path}[{index}]", name, _NO_REQUEST.format(names=", ".join(known) or "none"))
+        elif name in names[:index]:
+            yield Refusal(f"{path}[{index}]", name, _NAMED_TWICE)
 
 
 def _attributes(constraint: DeviceConstraint, path: str) -> Iterator[Refusal]:
