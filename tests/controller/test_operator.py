@@ -183,18 +183,6 @@ async def test_a_pool_that_stays_incomplete_gets_an_event_although_nothing_else_
     assert cluster.events("whole-1", "ResourceSlice") == []
 
 
-async def test_a_device_that_two_claims_hold_is_told_on_both(cluster, operator, gpu):
-    """The API server does not stop two allocators; the operator notices."""
-    cluster.put(claim("one"), claim("two", labels={"dra-operator.io/allocate": "false"}))
-    await cluster.allocated("one")
-    status = {"allocation": allocation()}
-    cluster.change("ResourceClaim", "two", lambda body: body.update(status=status), "default")
-
-    for name in ("one", "two"):
-        await cluster.until(lambda name=name: "DeviceAllocatedTwice" in cluster.reasons(name))
-    assert b"dra_operator_device_collisions 1.0" in operator.runtime.metrics.text()
-
-
 async def test_metrics_count_what_happened(cluster, operator, gpu):
     """Decisions, writes and waiting claims are there for graphs and alerts."""
     cluster.put(claim("first"), claim("second"))

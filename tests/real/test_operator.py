@@ -295,8 +295,8 @@ class TestOutage:
 class TestCollision:
     """Two allocators on one driver's devices."""
 
-    def test_both_claims_are_warned(self, fleet, operator):
-        """A device that another allocator gave away a second time is told on both claims and in the metrics."""
+    def test_a_claim_that_nobody_uses_gives_way(self, fleet, operator):
+        """What another allocator gave away a second time is told on both claims; ours gets another device."""
         fleet.create_claim("ours", DRIVER)
         ours = fleet.wait_allocated("ours")
         fleet.create_claim("theirs", DRIVER, labels={"dra-operator.io/allocate": "false"})
@@ -307,4 +307,12 @@ class TestCollision:
 
         assert "theirs" in fleet.wait_event("ours", "DeviceAllocatedTwice")["message"]
         assert "ours" in fleet.wait_event("theirs", "DeviceAllocatedTwice")["message"]
-        assert "dra_operator_device_collisions 1.0" in operator.http("/metrics")[1]
+        fleet.client.wait_for(
+            f"{fleet.claims}/ours",
+            lambda claim: allocation(claim) and devices(claim) != devices(ours),
+            seconds=10,
+            what="another device",
+        )
+        assert devices(fleet.claim("theirs")) == devices(ours)
+        metric = "dra_operator_device_collisions 0.0"
+        operator.wait_until(lambda: metric in operator.http("/metrics")[1], seconds=10)

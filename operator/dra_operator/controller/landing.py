@@ -19,6 +19,7 @@ from dra_operator.cluster.writes import (
     Forbidden,
     Gone,
     Refused,
+    ReleaseWrite,
     Unknown,
     Unsent,
     Write,
@@ -83,6 +84,8 @@ class Landing:
         if isinstance(write, DeallocateWrite):
             desk.metrics.deallocations.inc()
             log.info(messages.DEALLOCATED, claim=text(key), uid=write.uid)
+        elif isinstance(write, ReleaseWrite):
+            log.warning(messages.RELEASED, claim=text(key), uid=write.uid)
         elif isinstance(write, AllocateWrite):
             # The new state took the place of the assumption when it was taken in. If the allocation has been
             # cleared again since, or the claim made anew, the assumption must not outlive it, and the claim is

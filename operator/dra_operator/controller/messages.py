@@ -33,6 +33,7 @@ FORBIDDEN = "forbidden"
 ALLOCATED = "allocated"
 PENDING = "pending"
 DEALLOCATED = "deallocated"
+RELEASED = "allocation taken back"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
 FENCING = "earlier writes may be under way"
@@ -67,16 +68,24 @@ def allocated(allocation: AllocationResult, node: str) -> str:
     return f"allocated {chosen} on node {node}" if node else f"allocated {chosen}"
 
 
-def collision(device: tuple[str, str, str], owners: Sequence[tuple[str, str]]) -> str:
+def collision(
+    device: tuple[str, str, str],
+    owners: Sequence[tuple[str, str]],
+    yielding: Sequence[tuple[str, str]] = (),
+) -> str:
     """Return the sentence of the Events of claims that hold the same device.
 
-    `device` is driver, pool and device; `owners` are namespaces and names of claims.
+    `device` is driver, pool and device; `owners` are namespaces and names of claims, `yielding` of those that give it
+    back.
     """
-    claims = " and ".join(f"{namespace}/{name}" for namespace, name in owners)
-    return (
-        f"device {'/'.join(device)} is allocated to {claims}; two allocators serve this driver; "
-        "delete one of the claims, and let one allocator alone serve the driver"
-    )
+    what = f"device {'/'.join(device)} is allocated to {_all(owners)}; two allocators serve this driver"
+    if yielding:
+        return f"{what}; nobody uses {_all(yielding)} yet, so that is allocated anew"
+    return f"{what}; delete one of the claims, and let one allocator alone serve the driver"
+
+
+def _all(claims: Sequence[tuple[str, str]]) -> str:
+    return " and ".join(f"{namespace}/{name}" for namespace, name in claims)
 
 
 def standing_by(lease: str, holder: str) -> str:

@@ -17,6 +17,7 @@ from dra_operator.controller.intake import Changes, Intake, Unreadable
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.telling import one_line, subject_of
+from dra_operator.controller.yielding import release, yielding
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.problems import Problem
 from dra_operator.inventory.slices import PoolKey
@@ -134,7 +135,7 @@ class Problems:
         return self._due
 
     def report_collisions(self) -> None:
-        """Look for devices that two claims hold, if what is used has changed.
+        """Look for devices that two claims hold, if what is used has changed, and have those yield that can.
 
         What we have decided and nobody has stored yet is no collision: of two who are after one device at the same
         moment the API server may still refuse one.
@@ -152,7 +153,13 @@ class Problems:
             if len(stored) < 2:
                 continue
             count += 1
-            message = messages.collision(collision.device, [claim_key(claim) for claim in stored])
+            giving = yielding(desk, stored)
+            for claim in giving:
+                release(desk, claim)
+                # Until it is done, whatever becomes of the write.
+                version = -1
+            keys = [claim_key(claim) for claim in giving]
+            message = messages.collision(collision.device, [claim_key(claim) for claim in stored], keys)
             for claim in stored:
                 fact = ("collision", collision.device, claim_key(claim))
                 found.add(fact)

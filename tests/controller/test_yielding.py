@@ -1,0 +1,123 @@
+"""Of two claims that hold one device, one that nobody uses gives way."""
+
+import pytest
+from passbench import notices, writes
+
+from cluster import CLASS, allocation, claim, node, resource_slice
+from dra_operator.cluster.writes import Refused, ReleaseWrite
+
+USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
+OPTED_OUT = {"dra-operator.io/allocate": "false"}
+
+
+def holder(bench, name, at="2026-01-01T00:00:00Z", used=None, **metadata):
+    """A claim that has gpu-0 since then."""
+    return bench.delta(
+        claim(name, **metadata), allocation=allocation() | {"allocationTimestamp": at}, reservedFor=used
+    )
+
+
+def giving(effects):
+    """The claims whose allocation is taken back."""
+    return [write.name for write in writes(effects, ReleaseWrite)]
+
+
+def test_the_claim_of_a_pod_keeps_the_device(bench):
+    """Whichever came first: the pod is about to run."""
+    bench.run(holder(bench, "ours"))
+    effects = bench.run(holder(bench, "theirs", "2026-01-02T00:00:00Z", used=USER))
+
+    assert giving(effects) == ["ours"]
+    assert notices(effects) == ["DeviceAllocatedTwice"] * 2
+
+
+def test_of_two_that_nobody_uses_the_first_keeps_the_device(bench):
+    """By the time of the allocation."""
+    assert giving(bench.run(holder(bench, "a", "2026-01-02T00:00:00Z"), holder(bench, "b"))) == ["a"]
+
+
+def test_of_three_one_keeps_the_device(bench):
+    """And of two that came at once the one that is older, or first by name."""
+    assert sorted(giving(bench.run(*(holder(bench, name) for name in "cab")))) == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({"used": USER}, {"used": USER}),
+        ({"labels": OPTED_OUT}, {"used": USER}),
+        (
+            {},
+            {
+                "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "finalizers": ["resource.kubernetes.io/delete-protection"],
+            },
+        ),
+    ],
+    ids=["both in use", "opted out", "about to be given back"],
+)
+def test_nothing_is_taken_that_must_stay_or_need_not_go(bench, ours, theirs):
+    """What is in use is never cleared, and what the operator was told to leave alone is left alone."""
+    assert giving(bench.run(holder(bench, "ours", **ours), holder(bench, "theirs", **theirs))) == []
+
+
+def test_what_was_refused_is_tried_again_later(bench, clock):
+    """Also if nothing else happens meanwhile."""
+    (write,) = writes(bench.run(holder(bench, "ours"), holder(bench, "theirs", used=USER)), ReleaseWrite)
+    assert giving(bench.run(Refused(write, "no"))) == []
+
+    clock.now = bench.wake_at
+    assert giving(bench.run()) == ["ours"]
+
+
+async def test_a_device_that_two_claims_hold_is_told_on_both(cluster, operator, gpu):
+    """The API server does not stop two allocators; the operator notices. What pods use it leaves as it is."""
+    cluster.put(claim("one"), claim("two", labels={"dra-operator.io/allocate": "false"}))
+    await cluster.allocated("one")
+    cluster.change("ResourceClaim", "one", lambda body: body["status"].update(reservedFor=USER), "default")
+    status = {"allocation": allocation()}
+    cluster.change("ResourceClaim", "two", lambda body: body.update(status=status), "default")
+
+    for name in ("one", "two"):
+        await cluster.until(lambda name=name: "DeviceAllocatedTwice" in cluster.reasons(name))
+    (told,) = (event for event in cluster.events("one") if event["reason"] == "DeviceAllocatedTwice")
+    assert "delete one of the claims" in told["message"]
+    assert b"dra_operator_device_collisions 1.0" in operator.runtime.metrics.text()
+    await operator.settled()
+    assert cluster.devices("one") == cluster.devices("two") == ["gpu-0"]
+
+
+async def test_a_claim_that_nobody_uses_gives_way_to_that_of_a_pod(cluster, operator):
+    """Another allocator gave its device away at the same moment: it gets another one, and both claims were told why."""
+    cluster.put(node(), CLASS, resource_slice("gpu-0", "gpu-1"), claim("ours"))
+    assert await cluster.allocated("ours") == ["gpu-0"]
+    cluster.put(claim("theirs") | {"status": {"allocation": allocation(), "reservedFor": USER}})
+
+    await cluster.until(lambda: cluster.devices("ours") == ["gpu-1"], "another device")
+    assert cluster.devices("theirs") == ["gpu-0"]
+    for name in ("ours", "theirs"):
+        await cluster.until(lambda name=name: "DeviceAllocatedTwice" in cluster.reasons(name))
+    metric = b"dra_operator_device_collisions 0.0"
+    await cluster.until(lambda: metric in operator.runtime.metrics.text(), "the end of the collision")
+
+
+async def test_a_claim_that_gave_way_waits_where_there_is_no_other_device(cluster, operator, gpu):
+    """It says so like any other."""
+    cluster.put(claim("ours"))
+    await cluster.allocated("ours")
+    cluster.put(claim("theirs") | {"status": {"allocation": allocation(), "reservedFor": USER}})
+
+    assert "in use" in await cluster.waits("ours")
+    assert cluster.devices("ours") == []
+
+
+async def test_a_claim_that_is_used_from_now_on_does_not_give_way(cluster, operator):
+    """Whoever began to use it was faster than our write, which comes to nothing."""
+    cluster.put(node(), CLASS, resource_slice("gpu-0", "gpu-1"), claim("ours"))
+    await cluster.allocated("ours")
+    cluster.server.faults.refuse(verb="patch", times=1)
+    cluster.put(claim("theirs") | {"status": {"allocation": allocation(), "reservedFor": USER}})
+    cluster.change("ResourceClaim", "ours", lambda body: body["status"].update(reservedFor=USER), "default")
+
+    await cluster.until(lambda: "DeviceAllocatedTwice" in cluster.reasons("ours"))
+    await cluster.stays(lambda: cluster.devices("ours") == ["gpu-0"])
