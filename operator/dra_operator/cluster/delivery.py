@@ -56,6 +56,11 @@ one that gets nothing but errors is repeated."""
 PARAMS: Mapping[str, str] = {"fieldManager": FIELD_MANAGER}
 
 
+UNPATCHABLE: Final = (
+    "spec: field is immutable, although nothing of it was to be changed: opaque parameters that were sent with spaces "
+    "between them, or with <, > or &, make the API server refuse each patch of a claim; create it again with "
+    "parameters in compact JSON, as kubectl sends them"
+)
 _DEMAND: Final = re.compile(r'requires resource="(?P<resource>[^"]+)", verb="(?P<verb>[^"]+)" permission')
 
 
@@ -241,10 +246,22 @@ def _verdict(write: Write, error: ApiError, *, invalid: bool) -> Gone | Forbidde
     if error.status == 422 and (missing := _missing_permission(error)):
         return Forbidden(write, missing)
     if error.status == 422 and invalid:
-        return Refused(write, error.message or str(error))
+        return Refused(write, _in_words(error))
     if error.status in (401, 408, 409, 422, 429) or error.status >= 500:
         return None
     return Refused(write, str(error))
+
+
+def _in_words(error: ApiError) -> str:
+    """Return what a refusal says, or what it means where that is long and does not say it.
+
+    No patch of ours touches the spec. But whatever is patched, the API server writes opaque parameters anew: spaces go,
+    and `<`, `>` and `&` are escaped. Where they were stored otherwise it finds the spec changed, and shows it whole.
+    Source: k8s.io/apiserver, jsonPatcher; encoding/json compacts each RawMessage.
+    """
+    if "spec: Invalid value" in error.message and error.message.rstrip().endswith("field is immutable"):
+        return UNPATCHABLE
+    return error.message or str(error)
 
 
 def _missing_permission(error: ApiError) -> ApiError | None:
