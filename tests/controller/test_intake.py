@@ -200,7 +200,7 @@ def test_a_cleared_allocation_frees_devices(desk):
     desk.take(claim(allocated=True))
 
     assert desk.take(claim()).wide
-    assert desk.ledger.owners("d", "p", "gpu-0") == ()
+    assert desk.ledger.holders(("d", "p"), ["gpu-0"]) == set()
 
 
 def test_a_deleted_claim_frees_devices(desk):
@@ -301,5 +301,5 @@ def test_a_claim_that_cannot_be_understood_keeps_its_devices(desk, broken):
     changes = desk.take(broken)
 
     assert len(changes.unreadable) == 1
-    assert desk.ledger.owners("d", "p", "gpu-0") == (KEY,)
+    assert desk.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
     assert not desk.book.waiting()

@@ -26,7 +26,7 @@ def test_a_written_allocation_is_announced(bench, write):
     effects = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
 
     assert notices(effects) == ["Allocated"]
-    assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_write_that_did_not_happen_gives_its_device_back(bench, write, outcome
     bench.run(bench.delta(claim("other")))
     bench.run(outcome(write))
 
-    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
     assert bench.allocator.asked.count("other") == 2
 
 
@@ -95,7 +95,7 @@ def test_a_write_that_was_in_vain_is_logged_with_what_was_in_the_way(bench, writ
 def test_an_unknown_outcome_keeps_its_device(bench, write, clock, outcome):
     """Until somebody knows better the device counts as taken; then the claim is decided anew."""
     bench.run(outcome(write))
-    assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
 
     clock.now += 121
     bench.run()
@@ -279,11 +279,11 @@ def test_an_unknown_outcome_for_a_claim_that_a_pod_took_ends_with_its_wait(bench
     """The device is not held for ever for a claim that is never decided again; whoever waits is tried."""
     bench.run(Unknown(write), bench.delta(claim("other")))
     bench.run(PodUse("default", "pod", frozenset({"claim"})))
-    assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
     clock.now += 121
     bench.run()
 
-    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
     assert bench.allocator.asked.count("other") == 2
 
 
@@ -303,7 +303,7 @@ def test_an_allocation_decided_while_an_annotation_is_on_its_way_is_held(bench):
     (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
     bench.allocator.answers = {"claim": FITS}
     assert writes(bench.run(Tick())) == []
-    assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
 
     annotated = claim(annotations={"dra-operator.io/pending": annotate.text})
     (held,) = writes(bench.run(bench.delta(annotated), Written(annotate, {})))
@@ -328,7 +328,7 @@ def test_a_held_allocation_does_not_go_out_to_a_claim_that_is_not_ours_any_more(
     annotated = claim(annotations={"dra-operator.io/pending": annotate.text}, **metadata)
 
     assert writes(bench.run(bench.delta(annotated), Written(annotate, {}))) == []
-    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
     assert bench.allocator.asked.count("other") == 2
 
 
@@ -339,7 +339,7 @@ def test_a_held_allocation_is_given_up_with_the_annotation(bench):
     bench.run(Tick())
     bench.run(Gone(annotate))
 
-    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
 
 
 def test_the_event_of_a_claim_that_waits_is_refreshed(bench, clock):

@@ -82,7 +82,7 @@ def test_explanations_do_not_outlast_a_pass(bench, steps, clock):
 
 def test_a_decision_counts_at_once(bench, write):
     """The device is assumed taken before the write is answered, and the claim is not decided again."""
-    assert bench.ledger.owners("d", "p", "gpu-0") == (KEY,)
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
 
     bench.run(Tick())
     assert bench.allocator.asked == ["claim"]
@@ -207,7 +207,7 @@ def test_what_another_writer_did_not_take_is_free_for_others(bench, write):
     theirs = {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "p", "device": "gpu-1"}]}}
     bench.run(bench.delta(claim(), allocation=theirs))
 
-    assert bench.ledger.owners("d", "p", "gpu-0") == ()
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
     assert bench.allocator.asked.count("other") == 2
 
 

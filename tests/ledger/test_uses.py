@@ -13,7 +13,7 @@ def test_an_allocated_claim_holds_its_devices(ledger: Ledger, holding: Any) -> N
     ledger.put(holding("a", "1", "2"))
 
     assert "1" in ledger.held(POOL)
-    assert ledger.owners("gpu", "pool", "2") == (("team", "a"),)
+    assert ledger.holders(POOL, ["2"]) == {("team", "a")}
 
 
 def test_a_deallocated_claim_holds_nothing(ledger: Ledger, holding: Any) -> None:
@@ -22,7 +22,7 @@ def test_a_deallocated_claim_holds_nothing(ledger: Ledger, holding: Any) -> None
     ledger.put(holding("a"))
 
     assert "1" not in ledger.held(POOL)
-    assert ledger.owners("gpu", "pool", "1") == ()
+    assert ledger.holders(POOL, ["1"]) == set()
 
 
 def test_admin_access_holds_nothing(ledger: Ledger, holding: Any) -> None:
@@ -30,6 +30,7 @@ def test_admin_access_holds_nothing(ledger: Ledger, holding: Any) -> None:
     ledger.put(holding("a", {"device": "1", "adminAccess": True}))
 
     assert not ledger.held(POOL)
+    assert ledger.version == 0
 
 
 def test_shares_add_up(ledger: Ledger, holding: Any) -> None:
@@ -84,7 +85,7 @@ def test_a_confirmed_assumption_is_no_change(ledger: Ledger, holding: Any) -> No
 
     assert touched.pools == {}
     assert ledger.version == version
-    assert ledger.owners("gpu", "pool", "1") == (("team", "a"),)
+    assert ledger.holders(POOL, ["1"]) == {("team", "a")}
 
 
 def test_a_claim_that_is_gone_takes_its_assumption_with_it(ledger: Ledger, holding: Any) -> None:
@@ -92,6 +93,17 @@ def test_a_claim_that_is_gone_takes_its_assumption_with_it(ledger: Ledger, holdi
     ledger.assume("team", "a", holding("a", "1").status.allocation)
     ledger.remove("team", "a")
 
+    assert not ledger.held(POOL)
+
+
+def test_a_device_listed_twice_comes_back_once_its_claim_goes(ledger: Ledger, holding: Any) -> None:
+    """It is held by one claim, so it is no collision, and nothing of it stays behind."""
+    ledger.put(holding("a", "1", "1"))
+    collisions, held = ledger.collisions(), ledger.holders(POOL, ["1"])
+    ledger.remove("team", "a")
+
+    assert collisions == ()
+    assert held == {("team", "a")}
     assert not ledger.held(POOL)
 
 

@@ -6,16 +6,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.ledger.view_index import ViewIndex
+from dra_operator.inventory import bits
+from dra_operator.ledger.view_index import OnlyView, ViewIndex
 
 NAMES = "abcd"
 
 
 class View:
-    """A view that has nothing but its slices."""
+    """A view that has nothing but its slices, and where their devices are."""
 
     def __init__(self, *slices: Any) -> None:
         self.slices = slices
+        names = [name for content in slices for name in content.names]
+        self.positions = {name: position for position, name in enumerate(names)}
 
 
 @st.composite
@@ -52,11 +55,21 @@ def test_it_knows_the_views_that_are_there(everything: list[Any], data: st.DataO
             present.append(view)
             index.enter(view)
 
-    found = {id(view): sorted(names) for view, names in index.of(NAMES)}
-    expected = {
-        id(view): sorted(name for content in view.slices for name in content.names) for view in present
-    }
-    assert found == {view: names for view, names in expected.items() if names}
+    expected = {view: bits.first(len(view.positions)) for view in present if view.positions}
+    assert dict(index.of(NAMES)) == expected
+    assert sorted(
+        (name, id(view), position.bit_length() - 1) for name, view, position in index.each(NAMES)
+    ) == sorted((name, id(view), view.positions[name]) for view in present for name in view.positions)
+
+
+def test_an_only_view_tells_where_its_devices_are() -> None:
+    """Those it does not have are left out, of all together and of each."""
+    view: Any = View(SimpleNamespace(serial=1, names=("a", "b", "c")))
+    only = OnlyView(view)
+
+    assert list(only.of(["c", "x", "a"])) == [(view, 0b101)]
+    assert list(only.of(["x"])) == []
+    assert list(only.each(["c", "x", "a"])) == [("c", view, 0b100), ("a", view, 0b001)]
 
 
 def test_a_view_that_is_not_there_may_leave() -> None:

@@ -9,18 +9,14 @@ Source: docs/engine sections 3 to 5.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Final
 
 from dra_operator.inventory import PoolKey, PoolView, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
 from dra_operator.ledger.uses import Ledger, Touched
-from dra_operator.ledger.view_index import ViewIndex
+from dra_operator.ledger.view_index import OnlyView, ViewIndex
 
-_NO_VIEWS: Final[Mapping[object, PoolView]] = MappingProxyType({})
 _LOG_LENGTH = 4096
-_VIEWS_WORTH_AN_INDEX = 2
 
 
 @dataclass(slots=True)
@@ -76,7 +72,7 @@ class Availability:
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
     _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
     _nodes: dict[CounterLayout, tuple[int, int]] = field(default_factory=dict)
-    _by_device: dict[PoolKey, ViewIndex] = field(default_factory=dict)
+    _by_device: dict[PoolKey, OnlyView | ViewIndex] = field(default_factory=dict)
     _touched: Touched = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,7 +82,7 @@ class Availability:
         """Take in what changed in inventory and ledger; return the change of the views, or None."""
         changes = self.views.refresh()
         touched = self._touched.pools
-        opened = closed = 0
+        closed = 0
         if changes is not None:
             self._take_views(changes)
             closed = bits.first(len(self.views.order)) if changes.renumbered else changes.nodes
@@ -94,10 +90,8 @@ class Availability:
             return None
         if touched:
             self._touched.pools = {}
-            opened, closed_by_use = self._touch(touched)
-            closed |= closed_by_use
+            closed |= self._touch(touched)
         # A view can look open until the last of its devices is up to date, so what may be closed is counted last.
-        self.nonempty |= opened
         if closed:
             self._count_free(closed)
         return changes
@@ -141,10 +135,10 @@ class Availability:
 
     def _take_indexes(self, changes: ViewChanges) -> None:
         for view in changes.removed:
-            if (index := self._by_device.get(view.key)) is not None:
+            if isinstance(index := self._by_device.get(view.key), ViewIndex):
                 index.leave(view)
         for view in changes.added:
-            if (index := self._by_device.get(view.key)) is not None:
+            if isinstance(index := self._by_device.get(view.key), ViewIndex):
                 index.enter(view)
         for key in {view.key for view in (*changes.removed, *changes.added)}:
             views = self.views.of_pool.get(key, {}).values()
@@ -153,63 +147,76 @@ class Availability:
                 self._layouts[key] = tuple(layouts)
             else:
                 self._layouts.pop(key, None)
-            if len(views) < _VIEWS_WORTH_AN_INDEX:
+            if not views:
                 self._by_device.pop(key, None)
-            elif key not in self._by_device:
+            elif len(views) == 1:
+                self._by_device[key] = OnlyView(next(iter(views)))
+            elif not isinstance(self._by_device.get(key), ViewIndex):
                 index = self._by_device[key] = ViewIndex()
                 for view in views:
                     index.enter(view)
 
-    def _touch(self, touched: Mapping[PoolKey, Mapping[str, bool]]) -> tuple[int, int]:
-        """Bring devices up to date; return the nodes of views that gained, and of those that lost their last one."""
-        opened = closed = helped = 0
+    def _touch(self, touched: Mapping[PoolKey, Mapping[str, bool]]) -> int:
+        """Bring devices up to date; return the nodes of views that have lost their last free one."""
+        closed = helped = 0
         for pool, devices in touched.items():
-            held, shared = self.ledger.held(pool), self.ledger.shared(pool)
-            index = self._by_device.get(pool)
-            # Without an index the pool has one view or none.
-            seen = self.views.of_pool.get(pool, _NO_VIEWS).values()
-            for view, names in [(view, devices) for view in seen] if index is None else index.of(devices):
-                known = view.positions
-                here = taken = charged = 0
-                for device in names:
-                    if (position := known.get(device)) is None:
-                        continue
-                    bit = 1 << position
-                    here |= bit
-                    if device in held:
-                        taken |= bit
-                    if device in shared and shared[device].amounts:
-                        charged |= bit
-                    if devices[device]:
-                        helped |= view.nodes
-                view.free = (view.free | here) & ~taken
-                view.charged = view.charged & ~here | charged
-                for key, (asked, roomy) in view.roomy.items():
-                    view.roomy[key] = (asked & ~here, roomy & ~here)
-                if view.free:
-                    opened |= view.nodes
-                else:
-                    closed |= view.nodes
+            if (views := self._by_device.get(pool)) is None:
+                continue
+            if self.ledger.shared(pool) or True in devices.values():
+                closed_here, helped_here = self._touch_each(pool, devices, views)
+                closed |= closed_here
+                helped |= helped_here
+            else:
+                # A claim has taken each of them for itself alone, and has it still.
+                for view, here in views.of(devices):
+                    view.free &= ~here
+                    if not view.free:
+                        closed |= view.nodes
             if pool in self._layouts:
-                for device, came_back in devices.items():
-                    used = device in held or device in shared
-                    helped |= self._touch_counters(pool, device, used=used, came_back=came_back)
+                helped |= self._touch_counters(pool, devices)
         if helped:
             self.log.append(helped)
-        return opened, closed
+        return closed
 
-    def _touch_counters(self, pool: PoolKey, device: str, *, used: bool, came_back: bool) -> int:
+    def _touch_each(
+        self, pool: PoolKey, devices: Mapping[str, bool], views: OnlyView | ViewIndex
+    ) -> tuple[int, int]:
+        """Bring devices up to date however they are used; return the nodes that lost the last one, and those helped."""
+        held, shared = self.ledger.held(pool), self.ledger.shared(pool)
+        opened = closed = helped = 0
+        for device, view, bit in views.each(devices):
+            if device not in held:
+                view.free |= bit
+                opened |= view.nodes
+            else:
+                view.free &= ~bit
+                if not view.free:
+                    closed |= view.nodes
+            if device in shared and shared[device].amounts:
+                view.charged |= bit
+            elif view.charged:
+                view.charged &= ~bit
+            for key, (asked, roomy) in view.roomy.items():
+                view.roomy[key] = (asked & ~bit, roomy & ~bit)
+            if devices[device]:
+                helped |= view.nodes
+        self.nonempty |= opened
+        return closed, helped
+
+    def _touch_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:
         """Bring the counters up to date; return the nodes that this may help.
 
         What came back helps. So does taking: the first share of a device has paid its counters, and a device in place
         can change which compatibility groups are admitted, or take less than nothing.
         """
+        held, shared = self.ledger.held(pool), self.ledger.shared(pool)
         helped = 0
         for layout in self._layouts[pool]:
-            if device in layout.draws:
-                self._counters[layout].mark(device, used=used)
-                every, sharing = self._reached(pool, layout)
-                helped |= every if came_back or not layout.is_plain else sharing
+            state = self._counters[layout]
+            every, sharing = self._reached(pool, layout)
+            for device in layout.draws.keys() & devices.keys():
+                state.mark(device, used=device in held or device in shared)
+                helped |= every if devices[device] or not layout.is_plain else sharing
         return helped
 
     def _reached(self, pool: PoolKey, layout: CounterLayout) -> tuple[int, int]:

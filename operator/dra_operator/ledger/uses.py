@@ -1,18 +1,19 @@
 """Uses: which claim holds which device, how, and how much of it.
 
-One claim is one entry: what its status says, or, until the API server has confirmed it, what we decided ourselves (an
-assumption). Devices are identified by driver, pool and name, whether a slice publishes them or not. Admin access never
-counts: it takes nothing away from anybody.
+One claim is one entry: the results in its status, or, until the API server has confirmed them, those we decided
+ourselves (an assumption). Devices are identified by driver, pool and name, whether a slice publishes them or not. Admin
+access never counts: it takes nothing away from anybody.
 Source: docs/dra-semantics 4.1.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 from weakref import ref
 
-from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from dra_operator.inventory import PoolKey, bits
 
 DeviceKey = tuple[str, str, str]
@@ -20,16 +21,10 @@ DeviceKey = tuple[str, str, str]
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
 _NO_AMOUNTS: Final[Mapping[str, int]] = MappingProxyType({})
-
-
-_Share = tuple[PoolKey, str, tuple[tuple[str, int], ...]]
-"""A shared device by pool and name, and the nano-units consumed by capacity name."""
-_Uses = tuple[tuple[tuple[PoolKey, tuple[str, ...]], ...], tuple[_Share, ...]]
-"""What a claim holds: by pool the devices that it has for itself alone, and its shares.
-
-One is made for each claim, so it is a plain tuple.
-"""
-_NO_USES: Final[_Uses] = ((), ())
+_Results = tuple[DeviceRequestAllocationResult, ...]
+_Touches = Mapping[PoolKey, Mapping[str, bool]]
+"""Devices by pool; true if something came back."""
+_NOTHING: Final[_Touches] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +53,14 @@ class Touched:
 
     pools: dict[PoolKey, dict[str, bool]] = field(default_factory=dict)
 
-    def add(self, uses: _Uses, *, came_back: bool) -> None:
+    def add(self, touches: _Touches) -> None:
         """Take note of devices."""
-        whole, shares = uses
-        for pool, devices in whole:
-            self._add(pool, dict.fromkeys(devices, came_back))
-        for pool, device, _ in shares:
-            self._add(pool, {device: came_back})
-
-    def _add(self, pool: PoolKey, devices: dict[str, bool]) -> None:
-        if (known := self.pools.get(pool)) is None:
-            self.pools[pool] = devices
-            return
-        for device, came_back in devices.items():
-            known[device] = came_back or known.get(device, False)
+        for pool, devices in touches.items():
+            if (known := self.pools.get(pool)) is None:
+                self.pools[pool] = dict(devices)
+                continue
+            for device, came_back in devices.items():
+                known[device] = came_back or known.get(device, False)
 
 
 @dataclass(slots=True)
@@ -83,9 +72,11 @@ class Ledger:
 
     shares: bool = True
     version: int = 0
-    _written: dict[ClaimKey, _Uses] = field(default_factory=dict)
-    _assumed: dict[ClaimKey, _Uses] = field(default_factory=dict)
-    _held: dict[PoolKey, dict[str, tuple[ClaimKey, ...]]] = field(default_factory=dict)
+    _written: dict[ClaimKey, _Results] = field(default_factory=dict)
+    _assumed: dict[ClaimKey, _Results] = field(default_factory=dict)
+    _held: defaultdict[PoolKey, dict[str, tuple[ClaimKey, ...]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     _shared: dict[PoolKey, dict[str, Shares]] = field(default_factory=dict)
     _contested: set[DeviceKey] = field(default_factory=set)
     """The devices with more than one exclusive use; nearly always none."""
@@ -104,32 +95,29 @@ class Ledger:
         key = (claim.metadata.namespace, claim.metadata.name)
         allocation = claim.status.allocation
         if allocation is None:
-            self._replace(self._written, key, _NO_USES)
+            self._replace(self._written, key, ())
             return
-        uses = self._uses(allocation)
-        if uses == self._assumed.get(key) and key not in self._written:
+        results, assumed = allocation.devices.results, self._assumed.get(key)
+        if assumed and key not in self._written and self._uses(results) == self._uses(assumed):
             # The API server confirms our decision: nothing is taken and nothing comes back.
-            self._written[key] = self._assumed.pop(key)
+            del self._assumed[key]
+            self._written[key] = results
             return
-        self._replace(self._written, key, uses)
-        self._replace(self._assumed, key, _NO_USES)
+        self._replace(self._written, key, results)
+        self._replace(self._assumed, key, ())
 
     def remove(self, namespace: str, name: str) -> None:
         """Forget a claim that is gone, and what we assumed for it."""
-        self._replace(self._written, (namespace, name), _NO_USES)
-        self._replace(self._assumed, (namespace, name), _NO_USES)
+        self._replace(self._written, (namespace, name), ())
+        self._replace(self._assumed, (namespace, name), ())
 
     def assume(self, namespace: str, name: str, allocation: AllocationResult) -> None:
         """Count a decision that the API server has not confirmed yet."""
-        self._replace(self._assumed, (namespace, name), self._uses(allocation))
+        self._replace(self._assumed, (namespace, name), allocation.devices.results)
 
     def withdraw(self, namespace: str, name: str) -> None:
         """Drop an assumption: the decision will not be written."""
-        self._replace(self._assumed, (namespace, name), _NO_USES)
-
-    def owners(self, driver: str, pool: str, device: str) -> tuple[ClaimKey, ...]:
-        """Return the claims that hold a device or a share of it, sorted."""
-        return tuple(sorted(self.holders((driver, pool), (device,))))
+        self._replace(self._assumed, (namespace, name), ())
 
     def holders(self, pool: PoolKey, devices: Iterable[str]) -> set[ClaimKey]:
         """Return the claims that hold some devices of a pool, or shares of them."""
@@ -173,80 +161,92 @@ class Ledger:
         shares = self.shared(pool).get(device)
         return _NO_AMOUNTS if shares is None else shares.amounts
 
-    def _uses(self, allocation: AllocationResult) -> _Uses:
-        whole: dict[PoolKey, list[str]] = {}
-        shares: list[_Share] = []
-        for result in allocation.devices.results:
-            if result.admin_access:
-                continue
-            pool = (result.driver, result.pool)
-            if result.share_id and self.shares:
-                amounts = [(name, amount.nano) for name, amount in result.consumed_capacity.items()]
-                shares.append((pool, result.device, tuple(amounts)))
-            elif pool in whole:
-                whole[pool].append(result.device)
-            else:
-                whole[pool] = [result.device]
-        return tuple([(pool, tuple(devices)) for pool, devices in whole.items()]), tuple(shares)
+    def _uses(self, results: _Results) -> list[tuple[object, ...]]:
+        """Return what results take away from others, to be compared."""
+        return [
+            (
+                result.driver,
+                result.pool,
+                result.device,
+                _amounts(result) if result.share_id and self.shares else None,
+            )
+            for result in results
+            if not result.admin_access
+        ]
 
-    def _replace(self, table: dict[ClaimKey, _Uses], claim: ClaimKey, uses: _Uses) -> None:
-        old = table.pop(claim, _NO_USES)
-        if uses != _NO_USES:
-            table[claim] = uses
-        if old == uses:
+    def _replace(self, table: dict[ClaimKey, _Results], claim: ClaimKey, results: _Results) -> None:
+        old = table.pop(claim, ())
+        if results:
+            table[claim] = results
+        if old and results and self._uses(old) == self._uses(results):
+            return
+        taken = self._take(claim, results) if results else _NOTHING
+        returned = self._give_back(claim, old) if old else _NOTHING
+        if not taken and not returned:
             return
         self.version += 1
-        self._take(claim, uses)
-        if old is not _NO_USES:
-            self._give_back(claim, old)
         for subscriber in self._subscribers:
             if (touched := subscriber()) is not None:
-                touched.add(uses, came_back=False)
-                if old is not _NO_USES:
-                    touched.add(old, came_back=True)
+                if taken:
+                    touched.add(taken)
+                if returned:
+                    touched.add(returned)
 
-    def _take(self, claim: ClaimKey, uses: _Uses) -> None:
-        whole, shares = uses
+    def _take(self, claim: ClaimKey, results: _Results) -> _Touches:
+        touches: defaultdict[PoolKey, dict[str, bool]] = defaultdict(dict)
         alone = (claim,)
-        for pool, devices in whole:
-            if (held := self._held.get(pool)) is None:
-                held = self._held[pool] = {}
-            for device in devices:
-                if device in held:
-                    held[device] += alone
-                    self._contested.add((*pool, device))
-                else:
-                    held[device] = alone
-        for pool, device, amounts in shares:
-            shared = self._shared.setdefault(pool, {})
-            if (sharing := shared.get(device)) is None:
-                sharing = shared[device] = Shares()
-            sharing.claims.append(claim)
-            for name, amount in amounts:
-                sharing.amounts[name] = sharing.amounts.get(name, 0) + amount
-
-    def _give_back(self, claim: ClaimKey, uses: _Uses) -> None:
-        whole, shares = uses
-        for pool, devices in whole:
+        for result in results:
+            if result.admin_access:
+                continue
+            pool, device = (result.driver, result.pool), result.device
+            touches[pool][device] = False
+            if result.share_id and self.shares:
+                shares = self._shared.setdefault(pool, {}).setdefault(device, Shares())
+                shares.claims.append(claim)
+                for name, amount in result.consumed_capacity.items():
+                    shares.amounts[name] = shares.amounts.get(name, 0) + amount.nano
+                continue
             held = self._held[pool]
-            for device in devices:
-                holders = held[device]
-                if len(holders) == 1:
-                    del held[device]
-                    continue
+            if device in held:
+                held[device] += alone
+                self._contested.add((*pool, device))
+            else:
+                held[device] = alone
+        return touches
+
+    def _give_back(self, claim: ClaimKey, results: _Results) -> _Touches:
+        touches: defaultdict[PoolKey, dict[str, bool]] = defaultdict(dict)
+        for result in results:
+            if result.admin_access:
+                continue
+            pool, device = (result.driver, result.pool), result.device
+            touches[pool][device] = True
+            if result.share_id and self.shares:
+                self._unshare(claim, result)
+                continue
+            held = self._held[pool]
+            holders = held.pop(device)
+            if len(holders) > 1:
                 position = holders.index(claim)
                 held[device] = holders[:position] + holders[position + 1 :]
                 if len(holders) == 2:
                     self._contested.discard((*pool, device))
-            if not held:
+            elif not held:
                 del self._held[pool]
-        for pool, device, amounts in shares:
-            shared = self._shared[pool]
-            sharing = shared[device]
-            sharing.claims.remove(claim)
-            for name, amount in amounts:
-                sharing.amounts[name] -= amount
-            if not sharing.claims:
-                del shared[device]
-                if not shared:
-                    del self._shared[pool]
+        return touches
+
+    def _unshare(self, claim: ClaimKey, result: DeviceRequestAllocationResult) -> None:
+        pool, device = (result.driver, result.pool), result.device
+        shared = self._shared[pool]
+        shares = shared[device]
+        shares.claims.remove(claim)
+        for name, amount in result.consumed_capacity.items():
+            shares.amounts[name] -= amount.nano
+        if not shares.claims:
+            del shared[device]
+            if not shared:
+                del self._shared[pool]
+
+
+def _amounts(result: DeviceRequestAllocationResult) -> dict[str, int]:
+    return {name: amount.nano for name, amount in result.consumed_capacity.items()}

@@ -1,14 +1,36 @@
-"""Which views of a pool have a device.
+"""Which views of a pool have a device, and where.
 
 Most pools have one view, and it is that one. A pool of many slices has a view a node: whoever takes a device has to
 find the few views that show it without asking thousands. Views are kept by slice and slices by device, so that a slice
 that a hundred nodes see is entered once. It is kept up to date as views come and go, so no claim has to wait for it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dra_operator.inventory import PoolView, Slice
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyView:
+    """The only view of a pool, which needs no index."""
+
+    view: PoolView
+
+    def of(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
+        """Return the view with the set of those of some devices that it has, or nothing if it has none of them."""
+        view, here = self.view, 0
+        for position in map(view.positions.get, devices):
+            if position is not None:
+                here |= 1 << position
+        return ((view, here),) if here else ()
+
+    def each(self, devices: Iterable[str]) -> Iterator[tuple[str, PoolView, int]]:
+        """Yield the view with each of some devices that it has, by name and as a set."""
+        known = self.view.positions
+        for device in devices:
+            if (position := known.get(device)) is not None:
+                yield device, self.view, 1 << position
 
 
 @dataclass(slots=True)
@@ -42,17 +64,21 @@ class ViewIndex:
                 del self._views[content.serial]
                 self._drop_names(content)
 
-    def of(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, Sequence[str]]]:
-        """Return the views that have any of some devices, and which."""
-        found: dict[PoolView, list[str]] = {}
+    def of(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
+        """Return the views that have any of some devices, each with the set of those."""
+        found: dict[PoolView, int] = {}
         for device in devices:
             for serial in self._slices.get(device, ()):
                 for view in self._views[serial]:
-                    if (names := found.get(view)) is None:
-                        found[view] = [device]
-                    else:
-                        names.append(device)
+                    found[view] = found.get(view, 0) | 1 << view.positions[device]
         return found.items()
+
+    def each(self, devices: Iterable[str]) -> Iterator[tuple[str, PoolView, int]]:
+        """Yield the views that have any of some devices, with each of those by name and as a set."""
+        for device in devices:
+            for serial in self._slices.get(device, ()):
+                for view in self._views[serial]:
+                    yield device, view, 1 << view.positions[device]
 
     def _enter_names(self, content: Slice) -> None:
         entry = (content.serial,)
