@@ -124,3 +124,16 @@ def test_another_request_that_ends_with_an_error_is_told(scene: Any, ask: Any) -
 
     assert found.reason is Reason.SELECTOR_MATCHES_NO_DEVICE
     assert found.message.endswith("; request two by itself ends with an error (SelectorFailed)")
+
+
+def test_a_class_that_comes_to_devices_of_another_driver(scene: Any, ask: Any) -> None:
+    """It had better ask for the driver first, which keeps all others away."""
+    scene.nodes("n")
+    scene.slice("n", {"name": "d", "attributes": {"size": {"int": 1}}})
+    scene.device_class("h100", 'device.attributes["gpu.acme.com"].model == "H100"')
+    found = scene.explain(scene.claim({"name": "r", "exactly": {"deviceClassName": "h100"}}))
+
+    assert found.reason is Reason.SELECTOR_FAILED
+    assert found.message.endswith(
+        'if only devices of that driver are meant, begin with device.driver == "gpu.acme.com" &&'
+    )

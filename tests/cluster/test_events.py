@@ -460,12 +460,14 @@ async def test_name_is_short_enough(script, recording):
     [
         ("short", "short"),
         ("x" * 1024, "x" * 1024),
-        ("x" * 1025, "x" * 1021 + "..."),
+        ("x" * 1025, "x" * 1020 + "..."),
         ("\u20ac" * 400, "\u20ac" * 340 + "..."),
+        (f"{'x' * 1000} {'y' * 100}", f"{'x' * 1000} ..."),
+        (f"{'x' * 900}, {'y ' * 100}", f"{'x' * 900} ..."),
     ],
-    ids=["short", "just fits", "one too many", "cut between characters"],
+    ids=["short", "just fits", "one too many", "between characters", "behind a word", "behind an item"],
 )
 def test_messages_fit(message, expected):
-    """A message is cut to 1,024 bytes, never inside a character."""
+    """A message is cut to 1,024 bytes: behind an item, behind a word, never inside a character."""
     assert shorten(message) == expected
     assert len(shorten(message).encode()) <= 1024

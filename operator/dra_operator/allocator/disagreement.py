@@ -55,7 +55,7 @@ def tell_disagreement(
         f"{request.name} has {_listed(found, with_types=several)}"
         for request, found in zip(requests, values, strict=True)
     ]
-    return f"no value of it is on devices of each: {', '.join(texts)}"
+    return f"no value of it is on devices of each: {', '.join(shortened(texts))}"
 
 
 def most_that_agree(

@@ -18,6 +18,7 @@ from dra_operator.allocator.failures import Whereabouts, failing, in_class, in_r
 from dra_operator.allocator.hints import Hints, derived_names
 from dra_operator.allocator.holders import tell_holders
 from dra_operator.allocator.obstacles import TITLES, USES
+from dra_operator.allocator.phrases import constraint_name, devices, first_few, rivals, tell_left_of_all
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.published import Published
 from dra_operator.allocator.reasons import Reason
@@ -36,6 +37,7 @@ from dra_operator.allocator.surplus import advise_first, in_pools
 from dra_operator.allocator.tainted import tell_rules, tell_tolerations
 from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker, tell_old
 from dra_operator.allocator.values_left import listed
+from dra_operator.api.shortened import shortened
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey
 
@@ -46,6 +48,7 @@ _MAX_KNOWN = 4096
 _MAX_TALLIED = 65_536
 """How many details and claims the tallies have together that are kept."""
 _EVEN = " even if none were in use"
+_MOST_OTHERS = 3
 
 _LASTING = frozenset((Reason.NO_DEVICES, Reason.CLASS_MATCHES_NO_DEVICE, Reason.SELECTOR_MATCHES_NO_DEVICE))
 
@@ -139,7 +142,7 @@ class Explainer:
         if len(nodes) < 2 or self.fits((part,), budget) is not None:
             raise next(iter(failing.values()))
         found = self._explain_together(part, nodes, budget)
-        aside = ", ".join(f"{name} ({error.reason})" for name, error in failing.items())
+        aside = ", ".join(shortened([f"{name} ({error.reason})" for name, error in failing.items()]))
         return replace(found, message=f"leaving aside {aside}, {found.message}")
 
     def _find_invalid(self, plan: ClaimPlan) -> Explanation | None:
@@ -186,7 +189,7 @@ class Explainer:
             for alternative, (_, text) in zip(request.alternatives, told, strict=True)
         ]
         # The first alternative is what the user wants most; its reason stands for all.
-        return Explanation(told[0][0], f"request {request.name}: {'; '.join(texts)}{never}", request.name)
+        return Explanation(told[0][0], f"request {request.name}: {first_few(texts)}{never}", request.name)
 
     def _tally(self, item: Alternative, budget: Budget) -> Tally:
         """Return the tally of an alternative, the same for all claims of any namespace while nothing changes."""
@@ -223,6 +226,8 @@ class Explainer:
                 texts.append(f"; request {other.name} by itself ends with an error ({error.reason})")
             except AbortedError:
                 continue
+        if (more := len(texts) - _MOST_OTHERS) > 0:
+            texts[_MOST_OTHERS:] = [f"; {more} more do not fit either"]
         return "".join(texts)
 
     def _explain_together(self, plan: ClaimPlan, nodes: Mapping[str, str], budget: Budget) -> Explanation:
@@ -234,7 +239,7 @@ class Explainer:
         except FatalError:
             # Of a device that the claim itself never comes to: it may be the constraints, or not.
             node = None
-            bound = f" with {_constraint_name(plan, 0 if len(plan.constraints) == 1 else None)}"
+            bound = f" with {constraint_name(plan, 0 if len(plan.constraints) == 1 else None)}"
         if node is not None:
             number = self._find_constraint(plan, budget)
             name = self._name_constraints(plan, number, budget)
@@ -242,7 +247,7 @@ class Explainer:
             if number is not None:
                 text += self._tell_between(plan, number, budget)
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
-        places = ", ".join(f"{name} on {where}" for name, where in nodes.items())
+        places = ", ".join(shortened([f"{name} on {where}" for name, where in nodes.items()]))
         text = f"each request fits alone ({places}), but no node has room for all of them{bound}"
         whole = free
         if len(plan.requests) > 2:
@@ -283,9 +288,9 @@ class Explainer:
 
     def _name_constraints(self, plan: ClaimPlan, number: int | None, budget: Budget) -> str:
         """Return the constraint that is in the way, and those beside which it is."""
-        name = _constraint_name(plan, number)
+        name = constraint_name(plan, number)
         others = () if number is None else companions(plan, number, self._fit(budget))
-        return " beside ".join([name, *(_constraint_name(plan, other) for other in others)])
+        return " beside ".join([name, *(constraint_name(plan, other) for other in others)])
 
     def _tell_constraint(self, whole: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
         """Return what keeps a request from devices that are free: a constraint, and who lacks its attribute."""
@@ -371,7 +376,7 @@ class Explainer:
         request_selectors = alternative.key.content.request_selectors
         if not tally.published:
             return Reason.NO_DEVICES, "no devices are published"
-        text = f"{_devices(tally.published)} published, {tally.in_class} in class {class_name}"
+        text = f"{devices(tally.published)} published, {tally.in_class} in class {class_name}"
         if not tally.in_class or tally.class_details.failure:
             text += tally.class_details.detail()
         if not tally.in_class:
@@ -402,7 +407,7 @@ class Explainer:
         """Return why what is left is too little, and what it is, where `last` is the last obstacle, if there is one."""
         count = plan.requests[0].alternatives[0].count
         if count is None:
-            return _tell_left_of_all(tally, last)
+            return tell_left_of_all(tally, last)
         text = together = ""
         # Whoever waits for those in use may wait in vain.
         vain = not USES.isdisjoint(tally.obstacles) and 0 < tally.most_if_free < count
@@ -414,7 +419,7 @@ class Explainer:
                 most, node = most_that_fit(plan, self._fit(budget))
             if most is not None and most < tally.most_on_a_node:
                 node = ""
-                together = f", but only {most} of them together{f' {_rivals(tally)}' if tally.rivals else ''}"
+                together = f", but only {most} of them together{f' {rivals(tally)}' if tally.rivals else ''}"
             where = f" ({node})" if node else ""
             text = f", {tally.left} left, at most {tally.most_on_a_node} on one node{where}"
             text += f"{_EVEN if even else ''}{together}"
@@ -442,31 +447,6 @@ class Explainer:
 
 
 _ORDER = list(TITLES)
-
-
-def _rivals(tally: Tally) -> str:
-    """Return why devices that are left are not left together."""
-    return f"as they draw on the same counters{' or have no group in common' if tally.grouped else ''}"
-
-
-def _tell_left_of_all(tally: Tally, last: Reason | None) -> tuple[Reason, str]:
-    """Return why a request for all devices does not get what is left, and what it is."""
-    if last is not None:
-        return last, f", {tally.left} left, all requested" if tally.left else ""
-    together = f"but not all of a node together, {_rivals(tally)}"
-    rest = together if tally.rivals else "but not all of them on one node"
-    return Reason.NOT_ENOUGH_DEVICES, f", {tally.left} left, {rest}"
-
-
-def _devices(count: int) -> str:
-    return f"{count} device{'s' if count != 1 else ''}"
-
-
-def _constraint_name(plan: ClaimPlan, number: int | None) -> str:
-    """Return a constraint by number, kind and attribute; None stands for all of them."""
-    if number is None:
-        return f"its {len(plan.constraints)} constraints"
-    return f"constraint #{number} ({plan.constraints[number].rule})"
 
 
 def _names(plan: ClaimPlan) -> object:

@@ -13,10 +13,11 @@ from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.selectors import SelectorAnswers
 from dra_operator.cel import prepare_device
-from dra_operator.cel.diagnostics import describe
+from dra_operator.cel.diagnostics import ADVICE, describe
 from dra_operator.inventory import Slice
 
 _PART_OF_TEXT: Final = re.compile(r"[\"']\s+in\s+device\.attributes\[")
+_DOMAIN: Final = re.compile(r"device\.(?:attributes|capacity)\[[\"']([^\"']+)[\"']\]")
 _WRONG_TYPES: Final = ("no such overload", "CEL result of type ")
 
 
@@ -65,6 +66,8 @@ def failing(answers: SelectorAnswers, number: int, content: Slice, index: int) -
     device = prepare_device(content.driver, content.device(index))
     error = answers.failure(content, index)
     text = describe(answers.expression, error, device)
+    if ADVICE in text and (foreign := _foreign_domain(answers.expression, content, index)):
+        text += f'; if only devices of that driver are meant, begin with device.driver == "{foreign}" &&'
     if error.message.startswith(_WRONG_TYPES) and answers.program is not None:
         # Which operator or function has it is not known any more; what it was given is.
         types = types_of(answers.program.reads, content, index)
@@ -74,3 +77,17 @@ def failing(answers: SelectorAnswers, number: int, content: Slice, index: int) -
         elif "is string " in types and _PART_OF_TEXT.search(answers.expression):
             text += "; in asks of a list; write text.contains(part)"
     return f"selector #{number} fails on device {content.path(index)}: {text}"
+
+
+def _foreign_domain(expression: str, content: Slice, index: int) -> str:
+    """Return the domain that an expression reads without asking for the driver, if the device has nothing in it."""
+    domains = set(_DOMAIN.findall(expression))
+    if len(domains) != 1 or "device.driver" in expression:
+        return ""
+    (domain,) = domains
+    device = content.device(index)
+    own = {
+        name.partition("/")[0] if "/" in name else content.driver
+        for name in (*device.attributes, *device.capacity)
+    }
+    return "" if domain in {*own, content.driver} else domain

@@ -51,13 +51,14 @@ class Obstacle:
         return Refused(self.reason, self.count, tuple(details), tuple(details.values()), self.failure)
 
     def detail(self, more: str = "") -> str:
-        """Return the most frequent details, and a clause that goes on with them, or nothing.
+        """Return the most frequent details, other drivers' last, and a clause that goes on with them, or nothing.
 
         What the others have in common is how many devices they are on, so that the numbers add up.
         """
         if not self.details:
             return ""
-        ranked = sorted(self.details.items(), key=lambda item: (-item[1], item[0]))
+        # Devices of other drivers were hardly meant: a class tells more by those that it names the driver of.
+        ranked = sorted(self.details.items(), key=lambda item: (_is_of_another(item[0]), -item[1], item[0]))
         texts = [f"{text} on {count}" for text, count in ranked[:_MAX_DETAILS]]
         if len(ranked) > _MAX_DETAILS:
             texts.append(f"others on {sum([count for _, count in ranked[_MAX_DETAILS:]])}")
@@ -317,6 +318,10 @@ class TallyMaker:
                     sets[:] = map(or_, sets, users)
             devices &= ~refused
         return devices, freed
+
+
+def _is_of_another(detail: str) -> bool:
+    return detail.startswith("driver ") and " != " in detail
 
 
 def tell_old(tally: Tally) -> str:

@@ -17,8 +17,8 @@ from dra_operator.api.shortened import shortened
 
 
 def listed(requests: Sequence[RequestPlan]) -> str:
-    """Return the names of some requests, of at least two."""
-    *most, last = [request.name for request in requests]
+    """Return the names of some requests, of at least two; of many the first ones and how many there are besides."""
+    *most, last = shortened([request.name for request in requests])
     return f"{', '.join(most)} and {last}"
 
 
@@ -63,7 +63,7 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
             f"for {request.name} with {_listed(those, with_types=several)}"
             for request, those in zip(requests, left, strict=True)
         ]
-        return f"enough left {', '.join(texts)}"
+        return f"enough left {', '.join(shortened(texts))}"
     have = max([group.bit_count() for group in groups])
     return f"at most {have} with the same value of it left {wanted}" if have < least else ""
 

@@ -5,17 +5,37 @@ obeys some characters.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 _MOST = 3
 _LONGEST_VALUE = 80
+_CUT = " ..."
+_ITEMS = re.compile(r"[,;] ")
+_WORDS = re.compile(r"\s")
 
 
 def shortened(texts: Sequence[str]) -> list[str]:
     """Return the first of some texts, and behind them how many more there are, if there are more."""
     more = [f"{len(texts) - _MOST} more"] if len(texts) > _MOST else []
     return [*texts[:_MOST], *more]
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text cut to so many bytes of UTF-8: behind an item of a list, or at least behind a word.
+
+    A word that alone is too long is cut between characters.
+    """
+    encoded = text.encode()
+    if len(encoded) <= most:
+        return text
+    kept = encoded[: most - len(_CUT)].decode(errors="ignore")
+    for separator, least in ((_ITEMS, len(kept) * 3 // 4), (_WORDS, 1)):
+        ends = [found.start() for found in separator.finditer(kept) if found.start() >= least]
+        if ends:
+            return f"{kept[: ends[-1]]}{_CUT}"
+    return f"{kept}{_CUT.strip()}"
 
 
 def shown(value: Any) -> str:

@@ -25,6 +25,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import structlog
 
 from dra_operator.api.kinds import EVENT, KINDS
+from dra_operator.api.shortened import cut
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.discovery import Served
@@ -370,11 +371,8 @@ class EventRecorder:
 
 
 def shorten(message: str) -> str:
-    """Return a message that the API server takes: at most MESSAGE_BYTES bytes of UTF-8, cut between characters."""
-    encoded = message.encode()
-    if len(encoded) <= MESSAGE_BYTES:
-        return message
-    return encoded[: MESSAGE_BYTES - 3].decode(errors="ignore") + "..."
+    """Return a message that the API server takes: at most MESSAGE_BYTES bytes of UTF-8, cut behind an item."""
+    return cut(message, MESSAGE_BYTES)
 
 
 def _event_name(regarding: Regarding, reason: str, message: str) -> str:
