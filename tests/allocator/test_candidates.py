@@ -1,6 +1,7 @@
 """Which devices of a view a key admits, and which of them somebody had to ask about."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -17,7 +18,7 @@ class Watched:
     """A selector that remembers which devices it was asked about."""
 
     def __init__(self, program: Selector, asked: list[Any]) -> None:
-        self.reads = program.reads
+        self.reads, self.may_take_long = program.reads, program.may_take_long
         self.match = lambda device: asked.append(seen(device)) or program.match(device)
 
 
@@ -34,9 +35,8 @@ def asked(scene: Any) -> Iterator[list[Any]]:
 
     def watched(expression: str) -> SelectorAnswers:
         found = get(expression)
-        if isinstance(found.program, Selector):
-            found.program = Watched(found.program, devices)
-        return found
+        program: Any = found.program and Watched(found.program, devices)
+        return replace(found, program=program)
 
     with patch.object(type(scene.allocator.candidates.selectors), "get", lambda _, text: watched(text)):
         yield devices
@@ -137,18 +137,29 @@ def test_a_key_remembers_few_taints_however_many_there_are(scene: Any, ask: Any)
 def test_answers_are_kept_where_they_can_serve_again(
     scene: Any, ask: Any, uuid: str, others: int, kept: int
 ) -> None:
-    """Where slices are alike, or several claims ask: else to keep an answer takes longer than to ask again."""
+    """Where slices are alike, or several keys ask: else to keep an answer takes longer than to ask again."""
     names = [f"n{number:02d}" for number in range(40)]
     scene.nodes(*names)
     for name in names:
         scene.slice(f"s-{name}", *gpus(uuid.format(name)), nodeName=name)
-    expression = f'{UUID} != "none"'
-    scene.device_class("chosen", expression)
+    expression = f'{UUID} == "none"'
     for number in range(1 + others):
-        claim = scene.claim(ask("r", 1, f'{UUID} == "other {number}"', deviceClassName="chosen"))
-        assert scene.picks(claim) is None
+        tolerations = [{"key": f"{number}", "operator": "Exists"}]
+        assert scene.picks(scene.claim(ask("r", 1, expression, tolerations=tolerations))) is None
 
-    assert len(scene.allocator.candidates.selectors.get(expression)._by_columns) == kept
+    (selection,) = scene.allocator.candidates.selectors._together.values()
+    assert len(selection._by_columns) == kept
+
+
+def test_what_asks_for_the_driver_alone_is_asked_once(scene: Any, ask: Any, asked: list[Any]) -> None:
+    """It says the same of all devices of a driver, whatever they are; the selectors behind it are asked about each."""
+    scene.device_class("gpu", 'device.driver == "gpu.example.com"')
+    scene.nodes("n1", "n2")
+    scene.slice("s1", *gpus("a", "b"), nodeName="n1")
+    scene.slice("s2", *gpus("c"), nodeName="n2")
+
+    assert scene.picks(scene.claim(ask("r", 1, f'{UUID} == "other"'))) is None
+    assert asked == [None, "a", "b", "c"]
 
 
 def test_an_attempt_that_ran_out_of_time_goes_on_where_it_ended(ticking: Any, ask: Any) -> None:

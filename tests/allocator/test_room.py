@@ -107,8 +107,9 @@ def kept(scene: Any) -> tuple[int, int]:
     allocator = scene.allocator
     keys = {id(key.answers): key.answers for key in allocator.candidates._keys.values()}
     keys |= allocator.candidates._room._kept
-    known = allocator.candidates.selectors._known.values()
-    return sum(map(len, keys.values())), sum(len(item._by_columns) for item in known)
+    cache = allocator.candidates.selectors
+    selections = [*cache._together.values(), *(item.selection for item in cache._known.values())]
+    return sum(map(len, keys.values())), sum(len(item._by_columns) for item in selections)
 
 
 def test_claims_with_selectors_of_their_own_do_not_make_answers_grow(
@@ -157,8 +158,8 @@ def test_a_selector_that_is_dropped_leaves_its_room(unlike: Any, own: Callable[.
     unlike.decide(own(0))
     taken = cache._room._taken
     cache.maximum = 2
-    cache.get("true")
-    cache.get("false")
+    cache.together(("true",))
+    cache.together(("false",))
 
     assert taken == 8
     assert cache._room._taken == 0

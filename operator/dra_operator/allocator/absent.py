@@ -97,7 +97,7 @@ def selected_devices(
     """Return the devices of a slice that belong to the class of an alternative, and that its selectors select."""
     found = 0
     for item in alternatives:
-        found |= candidates.select(item.key, content, budget)[0]
+        found |= candidates.select(item.key, content, budget)
     return found
 
 

@@ -36,7 +36,7 @@ from dra_operator.allocator.result import build_result
 from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.allocator.state import NodeState
 from dra_operator.allocator.tally import TallyMaker
-from dra_operator.allocator.walk import Problems
+from dra_operator.allocator.walk import Problems, Sieve, can_sieve
 from dra_operator.allocator.window import WindowSearch, is_countable
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED_137, Environment
@@ -47,6 +47,7 @@ from dra_operator.ledger import Availability, ClaimKey, Ledger
 _Way = Callable[[Sequence[ClaimPlan], NodeView, Budget], Answer]
 _MAX_PLANS = 8192
 _FAILURES_BEFORE_PROSPECTS = 16
+_FAILURES_BEFORE_SIEVE = 4
 
 
 class AdminAccess(Enum):
@@ -86,9 +87,9 @@ class Allocator:
     availability: Availability = field(init=False)
     candidates: Candidates = field(init=False)
     _planner: Planner = field(init=False)
-    _quick: QuickSearch = field(init=False)
-    _window: WindowSearch = field(init=False)
+    _fast: Sequence[_Way] = field(init=False)
     _problems: Problems = field(init=False)
+    _sieve: Sieve = field(init=False)
     _class_changes: Changes = field(init=False)
     _planned: dict[ClaimKey, ClaimPlan] = field(default_factory=dict)
     _explainer: Explainer | None = None
@@ -101,9 +102,9 @@ class Allocator:
         self.candidates = Candidates(self.features, SelectorCache(self.environment))
         self._planner = Planner(self.inventory.classes, self.candidates)
         eligibility = Eligibility(self.availability, self.candidates)
-        self._quick = QuickSearch(eligibility)
-        self._window = WindowSearch(eligibility)
+        self._fast = (QuickSearch(eligibility).search, WindowSearch(eligibility).search)
         self._problems = Problems(self.availability)
+        self._sieve = Sieve(self.availability, self.candidates)
 
     def allocate(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
@@ -230,8 +231,8 @@ class Allocator:
             return ()
         if is_quick(plans):
             # What the quick search can be asked is countable.
-            return (self._quick.search, self._window.search)
-        return (self._window.search,) if is_countable(plans) else ()
+            return self._fast
+        return self._fast[1:] if is_countable(plans) else ()
 
     def _check_admin_access(self, plan: ClaimPlan) -> None:
         if self.admin_access is AdminAccess.ANY_NAMESPACE:
@@ -264,13 +265,13 @@ class Allocator:
         views = availability.views
         problem = self._problems.get(tuple([plan.signature for plan in plans]))
         wanted = allowed & problem.maybe
-        needs_free, evaluates_used = False, False
         for plan in plans:
-            needs_free = needs_free or plan.needs_free
-            evaluates_used = evaluates_used or plan.evaluates_used
-        if needs_free and not evaluates_used:
+            if not plan.needs_free:
+                break
+        else:
             wanted &= availability.nonempty
         ways = self._ways(plans)
+        failures, sieve_at, pause = 0, _FAILURES_BEFORE_SIEVE, 1
         while wanted:
             position = (wanted & -wanted).bit_length() - 1
             node = views.order[position]
@@ -282,4 +283,10 @@ class Allocator:
             failed = 1 << position if view.skips_operations else view.nodes
             wanted &= ~failed
             problem.maybe &= ~failed
+            failures += 1
+            if failures == sieve_at and ways and can_sieve(plans):
+                left = self._sieve.pass_over(plans[0].requests[0].alternatives, problem, wanted, budget)
+                # The longer it was good for nothing, the longer it rests.
+                pause = 1 if left != wanted else 2 * pause
+                sieve_at, wanted = failures + pause, left
         return None

@@ -5,7 +5,7 @@ they are the same on every machine. The clock comes from outside and is looked a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dra_operator.allocator.decision import AbortedError
 
@@ -26,18 +26,17 @@ class Limits:
     tries: int | None = 1000
 
 
-@dataclass(slots=True)
 class Budget:
     """What is left of the limits of one attempt."""
 
-    limits: Limits
-    clock: Callable[[], float]
-    steps: int = 0
-    _deadline: float | None = field(init=False)
-    _evaluations: int = 0
+    __slots__ = ("_deadline", "_evaluations", "clock", "limits", "steps")
 
-    def __post_init__(self) -> None:
-        self._deadline = None if self.limits.seconds is None else self.clock() + self.limits.seconds
+    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+        self.limits = limits
+        self.clock = clock
+        self.steps = 0
+        self._evaluations = 0
+        self._deadline = None if limits.seconds is None else clock() + limits.seconds
 
     def step(self) -> None:
         """Count a step. Raises AbortedError if the steps or the time are used up."""

@@ -18,7 +18,7 @@ from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.failures import in_class, in_request, selector_failure
 from dra_operator.allocator.room import Room
-from dra_operator.allocator.selectors import SelectorAnswers, SelectorCache
+from dra_operator.allocator.selectors import Selection, SelectorCache
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import DeviceTaint, DeviceToleration
@@ -76,8 +76,8 @@ class _Amounts:
 class CandidateKey:
     """A key and its answers by serial number of the view. Its own number is never given to another.
 
-    `selectors` are those of the expressions, from when they are first asked; `tolerated` tells what is known of taints
-    by key, value and effect.
+    `selection` is by all expressions, from when they are first asked; `tolerated` tells what is known of taints by key,
+    value and effect.
     """
 
     serial: int
@@ -85,7 +85,7 @@ class CandidateKey:
     expressions: tuple[str, ...]
     requests: Mapping[str, Quantity]
     answers: dict[int, Answers] = field(default_factory=dict)
-    selectors: tuple[SelectorAnswers, ...] | None = None
+    selection: Selection | None = None
     tolerated: dict[tuple[str, str, str], bool] = field(default_factory=dict)
 
 
@@ -127,13 +127,50 @@ class Candidates:
         A selector that nobody else has, on values that no two devices have, is evaluated for each device; most are in
         use and need no answer. Raises AbortedError if the time is used up.
         """
-        before = key.answers.get(view.serial)
-        if before is not None and not needed & before.unknown:
-            return before
-        found = self._compute(key, view, needed, budget)
-        if before is None:
+        found = key.answers.get(view.serial)
+        if found is None or needed & found.unknown:
+            found = self.find(key, view, budget, needed)
+        return found
+
+    def find(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int) -> Answers:
+        """Find the answers of a key about a view, where they are not known: at least those about the needed devices."""
+        selectable = mask = errors = unknown = 0
+        selection = key.selection or self._selection(key)
+        for offset, content in view.placed:
+            devices = content.every
+            if content.binding:
+                devices = self._without_binding(content)
+            wanted = devices & needed >> offset
+            if not wanted:
+                unknown |= devices << offset
+                continue
+            known, selected, failed = selection.answer(content, wanted, budget)
+            if failed:
+                errors |= (devices & failed) << offset
+            unknown |= (devices & ~known) << offset
+            selected &= devices
+            if not selected:
+                continue
+            visible = selected & (view.visible >> offset)
+            if view.selector_errors:
+                for index in bits.each(selected & ~visible):
+                    if offset + index in view.selector_errors:
+                        errors |= 1 << (offset + index)
+            fit, impossible = self._fit(key, content, visible)
+            errors |= impossible << offset
+            if content.tainted:
+                untold = fit & content.tainted & ~(needed >> offset)
+                unknown |= untold << offset
+                fit ^= untold
+                mask |= self.tolerated(key, content, fit) << offset
+            else:
+                mask |= fit << offset
+            selectable |= fit << offset
+        if view.serial not in key.answers:
             self._room.take(key.answers)
-        key.answers[view.serial] = found
+        found = key.answers[view.serial] = (
+            Answers(selectable, mask, errors, unknown) if selectable or errors else _no_devices(unknown)
+        )
         return found
 
     def consumed(self, key: CandidateKey, content: Slice, index: int) -> Consumed | CapacityError | None:
@@ -206,58 +243,21 @@ class Candidates:
         except CapacityError as error:
             return error
 
-    def _compute(self, key: CandidateKey, view: PoolView, needed: int, budget: Budget) -> Answers:
-        selectable = mask = errors = unknown = 0
-        for offset, content in view.placed:
-            selected, failed, unasked = self.select(key, content, budget, needed >> offset)
-            if failed:
-                errors |= failed << offset
-            if unasked:
-                unknown |= unasked << offset
-            if not selected:
-                continue
-            visible = selected & (view.visible >> offset)
-            if view.selector_errors:
-                for index in bits.each(selected & ~visible):
-                    if offset + index in view.selector_errors:
-                        errors |= 1 << (offset + index)
-            fit, impossible = self._fit(key, content, visible)
-            errors |= impossible << offset
-            if content.tainted:
-                untold = fit & content.tainted & ~(needed >> offset)
-                unknown |= untold << offset
-                fit ^= untold
-                mask |= self.tolerated(key, content, fit) << offset
-            else:
-                mask |= fit << offset
-            selectable |= fit << offset
-        return Answers(selectable, mask, errors, unknown) if selectable or errors else _no_devices(unknown)
+    def select(self, key: CandidateKey, content: Slice, budget: Budget) -> int:
+        """Return the devices of a slice that all selectors select."""
+        devices = self._without_binding(content)
+        selection = key.selection or self._selection(key)
+        return devices & selection.answer(content, devices, budget)[1]
 
-    def select(
-        self, key: CandidateKey, content: Slice, budget: Budget, needed: int = -1
-    ) -> tuple[int, int, int]:
-        """Return the devices of a slice that all selectors select, those on which one fails, and those not asked about.
+    def _without_binding(self, content: Slice) -> int:
+        """Return the devices of a slice but those with binding conditions that are switched off."""
+        if self.features.device_binding_and_status:
+            return content.every
+        return content.every & ~content.binding
 
-        The needed ones are asked about; of others it is told what is known.
-        """
-        selected = content.every
-        if content.binding and not self.features.device_binding_and_status:
-            selected &= ~content.binding
-        failed = unknown = 0
-        if key.selectors is None:
-            key.selectors = tuple([self.selectors.get(expression) for expression in key.expressions])
-            for selector in key.selectors:
-                selector.keys += 1
-        for selector in key.selectors:
-            answer = selector.answer(content, selected & needed, budget)
-            if answer.failed:
-                failed |= selected & answer.failed
-            if unasked := selected & ~answer.known:
-                unknown |= unasked
-            selected &= answer.selected
-            if not selected:
-                break
-        return selected, failed, unknown
+    def _selection(self, key: CandidateKey) -> Selection:
+        found = key.selection = self.selectors.together(key.expressions)
+        return found
 
     def _fit(self, key: CandidateKey, content: Slice, devices: int) -> tuple[int, int]:
         if not self.features.consumable_capacity or (content.given_whole and not key.requests):

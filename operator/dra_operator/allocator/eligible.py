@@ -44,7 +44,7 @@ class Eligibility:
         key = asked.key
         answers = key.answers.get(pool.serial)
         if answers is None or usable & answers.unknown:
-            answers = self.candidates.ask(key, pool, budget, usable)
+            answers = self.candidates.find(key, pool, budget, usable)
         if answers.errors & usable:
             return UNSURE
         wanted = answers.mask & usable

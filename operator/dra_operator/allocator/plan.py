@@ -76,9 +76,10 @@ class ClaimPlan:
     """A claim, ready to be searched for.
 
     `signature` is equal for claims that are the same search problem. `evaluates_used` says that devices in use are
-    looked at too, and `needs_free` that no node without a free device can serve it. `countable` says that no constraint
-    applies to a request for all devices, and that the numbers stay within what a claim can have whichever alternatives
-    are chosen; `derives` that a constraint asks for a derived attribute.
+    looked at too, and `needs_free` that no node without a free device can serve it, or end it with an error.
+    `countable` says that no constraint applies to a request for all devices, and that the numbers stay within what a
+    claim can have whichever alternatives are chosen; `derives` that a constraint asks for a derived attribute; `quick`
+    that the quick search can be asked.
     """
 
     claim: ResourceClaim
@@ -89,6 +90,7 @@ class ClaimPlan:
     needs_free: bool
     countable: bool
     derives: bool
+    quick: bool
 
     @property
     def key(self) -> tuple[str, str]:
@@ -136,6 +138,7 @@ def _claim_plan(
         asked += (request.prioritized,)
         needs_free = needs_free or takes
         most += largest
+    countable = countable and most <= MAX_DEVICES
     return ClaimPlan(
         claim,
         requests,
@@ -143,9 +146,14 @@ def _claim_plan(
         # All of it is texts and numbers in tuples: a record among them would be hashed by a call.
         (asked, constraints),
         evaluates_used,
-        needs_free,
-        countable and most <= MAX_DEVICES,
+        needs_free and not evaluates_used,
+        countable,
         derives,
+        # A request for all devices may end the attempt before any alternative is tried.
+        countable
+        and not derives
+        and len(requests) == 1
+        and (not evaluates_used or len(requests[0].alternatives) == 1),
     )
 
 
@@ -331,4 +339,5 @@ def _plan_for(claim: ResourceClaim, plan: ClaimPlan) -> ClaimPlan:
         plan.needs_free,
         plan.countable,
         plan.derives,
+        plan.quick,
     )

@@ -60,16 +60,9 @@ class QuickSearch:
         count = alternative.count
         if count is None:
             return self._all(alternative, view, budget)
-        attributes: tuple[str, ...] = ()
-        matching = True
-        for number in alternative.constraints:
-            constraint = plan.constraints[number]
-            attributes += (constraint.attribute,)
-            matching = matching and constraint.matching
-        if attributes and count > 1:
-            if matching or len(attributes) == 1:
-                return self._related(alternative, count, attributes, view, budget, matching=matching)
-            return UNSURE
+        constrained = alternative.constraints
+        if constrained and count > 1:
+            return self._related(plan, alternative, count, view, budget)
         eligibility = self.eligibility
         found: list[tuple[PoolView, int]] = []
         for start, pool in view.row:
@@ -78,7 +71,8 @@ class QuickSearch:
                 return UNSURE
             if not wanted:
                 continue
-            if attributes:
+            if constrained:
+                attributes, _ = _rules(plan, alternative)
                 groups = eligibility.groups.of(view, attributes)
                 if groups.odd >> start & wanted:
                     return UNSURE
@@ -122,16 +116,9 @@ class QuickSearch:
         return None if refused or not found else found
 
     def _related(
-        self,
-        alternative: Alternative,
-        count: int,
-        attributes: tuple[str, ...],
-        view: NodeView,
-        budget: Budget,
-        *,
-        matching: bool,
+        self, plan: ClaimPlan, alternative: Alternative, count: int, view: NodeView, budget: Budget
     ) -> list[tuple[PoolView, int]] | Unsure | None:
-        """Return the devices where all have to match in these attributes, or all to differ in the only one."""
+        """Return the devices where all have to match in some attributes, or all to differ in one."""
         wanted = 0
         for start, pool in view.row:
             candidates = self.eligibility.candidates_of(alternative, pool, budget)
@@ -142,6 +129,9 @@ class QuickSearch:
             wanted |= candidates << start
         if wanted.bit_count() < count:
             return None
+        attributes, matching = _rules(plan, alternative)
+        if not matching and len(attributes) > 1:
+            return UNSURE
         groups = self.eligibility.groups.of(view, attributes)
         if groups.odd & wanted:
             return UNSURE
@@ -151,13 +141,18 @@ class QuickSearch:
 
 def is_quick(plans: Sequence[ClaimPlan]) -> bool:
     """True if the quick search can be asked about some claims."""
-    if len(plans) != 1:
-        return False
-    plan = plans[0]
-    if not plan.countable or plan.derives or len(plan.requests) != 1:
-        return False
-    # A request for all devices may end the attempt before any alternative is tried.
-    return not plan.evaluates_used or len(plan.requests[0].alternatives) == 1
+    return len(plans) == 1 and plans[0].quick
+
+
+def _rules(plan: ClaimPlan, alternative: Alternative) -> tuple[tuple[str, ...], bool]:
+    """Return the attributes of the constraints on an alternative, and whether all of them are to match."""
+    attributes: tuple[str, ...] = ()
+    matching = True
+    for number in alternative.constraints:
+        constraint = plan.constraints[number]
+        attributes += (constraint.attribute,)
+        matching = matching and constraint.matching
+    return attributes, matching
 
 
 def _first_alike(groups: Groups, wanted: int, count: int) -> int:

@@ -1,102 +1,215 @@
 """Selectors, asked once for each thing they can tell apart.
 
-A selector's answer is kept by the values that it reads (`reads`): over a cluster of equal
-nodes a selector is evaluated a handful of times, and a slice is answered for as a whole when its columns are known.
+What the selectors of a class and a request say together is one answer, kept by the values that they read (`reads`):
+over a cluster of equal nodes they are evaluated a handful of times, and a slice is answered for as a whole when its
+columns are known. One by one they are asked by who has to tell which of them it was.
 An error is an answer too; it is raised by whoever reaches the device, not here.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, TypeAlias
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.kinds import Kind, Kinds
+from dra_operator.allocator.kinds import Kinds
 from dra_operator.allocator.reads import Reads
 from dra_operator.allocator.room import Room
-from dra_operator.cel import CelError, Environment, Selector, compile_selector, prepare_device
-from dra_operator.cel.errors import kept
-from dra_operator.inventory import Slice, bits
+from dra_operator.cel import (
+    CelError,
+    Environment,
+    PreparedDevice,
+    Selector,
+    compile_selector,
+    prepare_device,
+)
+from dra_operator.cel.errors import compile_error, kept
+from dra_operator.cel.values import legal_text
+from dra_operator.inventory import PoolView, Slice, bits
 
 _MAX_ANSWERS = 262_144
 _KEPT_AT_FIRST = 16
-"""If no two of so many slices are alike in what a selector reads, the next ones are not either."""
+"""If no two of so many slices are alike in what selectors read, the next ones are not either."""
+_MAX_TOLD = 1024
+_Match: TypeAlias = Callable[[PreparedDevice], bool]
+Answer: TypeAlias = tuple[int, int, int]
+"""Of the devices of a slice those known, those selected, and those on which a selector fails."""
+_NOTHING: Final[Answer] = (0, 0, 0)
+_DRIVER: Final = frozenset(("driver",))
+
+
+class _Verdict(Enum):
+    """What selectors that ask for nothing but the driver say of one."""
+
+    ADMITTED = "admitted"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+_ADMITTED: Final = _Verdict.ADMITTED
 
 
 @dataclass(slots=True)
-class SliceAnswer:
-    """Answers for the devices of a slice: those known, those selected, those on which the selector fails.
+class Selection:
+    """Selectors asked one after the other, and what they say about slices: the first that is false or fails is the end.
 
-    `told` counts the errors of a set of devices, for those who asked. Of devices that cannot be read it depends on what
-    is not read, so it holds for one slice.
+    The first of them, `of_driver`, ask for nothing but the driver, as those of most classes do: what they say holds for
+    all devices of a driver, and is kept in `drivers`. The others are asked about each kind of device.
+
+    `room` is for the answers of all selections together. It `keeps` them where several candidate keys have it, where
+    slices are alike in what is read, and where an answer may take long: then an attempt that ran out of time goes on
+    from there. A UUID no two slices have in common, and to keep an answer takes longer than most evaluations: once that
+    is found out, slices are `unlike`.
     """
 
-    known: int = 0
-    selected: int = 0
-    failed: int = 0
-    told: tuple[object, Counter[str]] | None = None
+    of_driver: tuple[_Match, ...]
+    matches: tuple[_Match, ...]
+    reads: Reads
+    kinds: Kinds
+    room: Room
+    drivers: dict[str, _Verdict]
+    keeps: bool
+    unlike: bool = False
+    _by_columns: dict[object, Answer] = field(default_factory=dict)
+
+    @property
+    def is_alone(self) -> bool:
+        """True if nobody will look for what it says: it is not kept."""
+        return self.unlike and not self.keeps
+
+    def answer(self, content: Slice, wanted: int, budget: Budget) -> Answer:
+        """Return what is known of a slice, the wanted devices among it.
+
+        Raises AbortedError if the time is used up; what was computed is kept.
+        """
+        verdict = self.drivers.get(content.driver) or self._ask_of_driver(content.driver)
+        if verdict is not _ADMITTED:
+            return (content.every, 0, content.unreadable if verdict is _Verdict.REFUSED else content.every)
+        key = self.reads.key(content)
+        found = self._by_columns.get(key)
+        if found is None:
+            found = _NOTHING
+        else:
+            self.keeps = True
+        known, selected, failed = found
+        missing = wanted & ~known
+        if not missing:
+            return found
+        matches = self.matches
+        kinds = self.kinds.of(self.reads, content, key, missing)
+        if content.unreadable and (matches or self.of_driver):
+            # Each fails on a broken device. Raised again and again, its error would keep the frames of all.
+            broken = missing & content.unreadable
+            known, failed, missing = known | broken, failed | broken, missing ^ broken
+        evaluated = 0
+        for device, those in kinds:
+            if not those & missing:
+                continue
+            known |= those
+            try:
+                for match in matches:
+                    evaluated += 1
+                    if not match(device):
+                        break
+                else:
+                    selected |= those
+            except CelError:
+                failed |= those
+        found = (known, selected, failed)
+        if self.keeps or len(self._by_columns) < _KEPT_AT_FIRST:
+            self._keep(key, found)
+        else:
+            self.unlike = True
+        budget.evaluated(evaluated)
+        return found
+
+    def refuses(self, view: PoolView, wanted: int, budget: Budget) -> bool:
+        """True if the selectors say no to each of some devices of a view, without an error.
+
+        What it takes to keep answers, and to find them, is left out. Raises AbortedError if the time is used up.
+        """
+        driver, _ = view.key
+        if (self.drivers.get(driver) or self._ask_of_driver(driver)) is not _ADMITTED:
+            return False
+        kinds = self.kinds.of_view(self.reads, view, wanted)
+        if kinds is None:
+            return False
+        matches = self.matches
+        evaluated = 0
+        try:
+            for device, those in kinds:
+                if not those & wanted:
+                    continue
+                for match in matches:
+                    evaluated += 1
+                    if not match(device):
+                        break
+                else:
+                    return False
+        except CelError:
+            return False
+        budget.evaluated(evaluated)
+        return True
+
+    def forget(self) -> None:
+        """Let go of all answers: the selectors are not in use any more."""
+        self.room.leave(self._by_columns)
+
+    def _ask_of_driver(self, driver: str) -> _Verdict:
+        device = PreparedDevice(legal_text(driver), False, {}, {}, None)
+        found = _Verdict.ADMITTED
+        try:
+            for match in self.of_driver:
+                if not match(device):
+                    found = _Verdict.REFUSED
+                    break
+        except CelError:
+            found = _Verdict.FAILED
+        self.drivers[driver] = found
+        return found
+
+    def _keep(self, key: object, answer: Answer) -> None:
+        """Keep an answer for slices that look the same to the selectors."""
+        if key not in self._by_columns:
+            self.room.take(self._by_columns)
+        self._by_columns[key] = answer
 
 
-_FAILS = SliceAnswer(known=-1, failed=-1)
-"""What is known of any slice where the selector does not compile."""
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SelectorAnswers:
-    """One expression and what it says about slices. `error` tells why it does not compile.
-
-    `room` is for the answers of all expressions together, `keys` counts the candidate keys that have this one. Answers
-    are kept where several have it, as those of a class, where slices are alike in what is read, and where an answer may
-    take long: then an attempt that ran out of time goes on from there. A UUID no two slices have in common, and to keep
-    an answer takes longer than most evaluations.
-    """
+    """One expression, and what it says by itself. `error` tells why it does not compile."""
 
     expression: str
     program: Selector | None
     error: CelError | None
-    reads: Reads
-    kinds: Kinds
-    room: Room
-    keys: int = 0
-    _by_columns: dict[object, SliceAnswer] = field(default_factory=dict)
-    _keeps: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._keeps = self.program is not None and self.program.may_take_long
+    selection: Selection
+    _told: dict[object, Counter[str]] = field(default_factory=dict)
 
     def ask(self, content: Slice, wanted: int, budget: Budget) -> tuple[int, int]:
         """Return which of the wanted devices of a slice are selected, and on which the selector fails.
 
         Raises AbortedError if the time is used up; what was computed is kept.
         """
-        answer = self.answer(content, wanted & content.every, budget)
-        return answer.selected & wanted, answer.failed & wanted
-
-    def answer(self, content: Slice, wanted: int, budget: Budget) -> SliceAnswer:
-        """Return what is known of a slice, the wanted devices among it. Raises AbortedError as `ask` does."""
-        if self.program is None:
-            return _FAILS
-        key = self.reads.key(content)
-        answer = self._by_columns.get(key)
-        if answer is None:
-            answer = self._enter(key)
-        else:
-            self._keeps = True
-        if missing := wanted & ~answer.known:
-            kinds = self.kinds.of(self.reads, content, key, missing)
-            _evaluate(self.program, kinds, missing, content.schema.unreadable, answer, budget)
-        return answer
+        _, selected, failed = self.selection.answer(content, wanted & content.every, budget)
+        return selected & wanted, failed & wanted
 
     def errors(self, content: Slice, failed: int) -> Counter[str]:
         """Return the errors of the devices on which the selector fails, each with their number."""
         if self.program is None:
             return Counter({str(self.error): failed.bit_count()})
-        key = self.reads.key(content)
-        answer = self._by_columns.get(key) or self._enter(key)
-        asked = (failed, content.serial if failed & content.unreadable else None)
-        if answer.told is None or answer.told[0] != asked:
-            texts = Counter(str(self.failure(content, index)) for index in bits.each(failed))
-            answer.told = (asked, texts)
-        return answer.told[1]
+        # Of devices that cannot be read it depends on what is not read.
+        key = (
+            self.selection.reads.key(content),
+            failed,
+            content.serial if failed & content.unreadable else None,
+        )
+        if (found := self._told.get(key)) is None:
+            if len(self._told) >= _MAX_TOLD:
+                self._told.clear()
+            texts = Counter([str(self.failure(content, index)) for index in bits.each(failed)])
+            found = self._told[key] = texts
+        return found
 
     def failure(self, content: Slice, index: int) -> CelError:
         """Return the error of a device on which the selector fails."""
@@ -108,18 +221,6 @@ class SelectorAnswers:
         except CelError as error:
             return error
         raise AssertionError("the selector does not fail on this device")
-
-    def forget(self) -> None:
-        """Let go of all answers: the expression is not in use any more."""
-        self.room.leave(self._by_columns)
-
-    def _enter(self, key: object) -> SliceAnswer:
-        """Return a place for what will be known about slices that look the same to the selector."""
-        answer = SliceAnswer()
-        if self._keeps or self.keys > 1 or len(self._by_columns) < _KEPT_AT_FIRST:
-            self.room.take(self._by_columns)
-            self._by_columns[key] = answer
-        return answer
 
 
 @dataclass(slots=True)
@@ -134,7 +235,9 @@ class SelectorCache:
     kinds: Kinds = field(default_factory=Kinds)
     _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
     _known: dict[str, SelectorAnswers] = field(default_factory=dict)
+    _together: dict[tuple[str, ...], Selection] = field(default_factory=dict)
     _reads: dict[frozenset[str] | None, Reads] = field(default_factory=dict)
+    _drivers: dict[tuple[_Match, ...], dict[str, _Verdict]] = field(default_factory=dict)
 
     def get(self, expression: str) -> SelectorAnswers:
         """Return the answers of an expression."""
@@ -142,16 +245,28 @@ class SelectorCache:
         if found is None:
             if len(self._known) >= self.maximum:
                 for old in list(self._known)[: self.maximum // 2]:
-                    self._known.pop(old).forget()
+                    self._known.pop(old).selection.forget()
+            program = error = None
             try:
                 program = compile_selector(expression, self.environment)
-            except CelError as error:
-                reads = Reads(whole=True)
-                found = SelectorAnswers(expression, None, kept(error), reads, self.kinds, self._room)
-            else:
-                reads = self.reads_of(program.reads)
-                found = SelectorAnswers(expression, program, None, reads, self.kinds, self._room)
-            self._known[expression] = found
+            except CelError as failure:
+                error = kept(failure)
+            found = self._known[expression] = SelectorAnswers(
+                expression, program, error, self._selection([program])
+            )
+        return found
+
+    def together(self, expressions: tuple[str, ...]) -> Selection:
+        """Return what all of some expressions select, for one more candidate key."""
+        found = self._together.get(expressions)
+        if found is not None:
+            found.keeps = True
+        else:
+            if len(self._together) >= self.maximum:
+                for old in list(self._together)[: self.maximum // 2]:
+                    self._together.pop(old).forget()
+            programs = [self.get(expression).program for expression in expressions]
+            found = self._together[expressions] = self._selection(programs)
         return found
 
     def reads_of(self, names: frozenset[str] | None) -> Reads:
@@ -163,31 +278,29 @@ class SelectorCache:
             found = self._reads[names] = Reads.of(names)
         return found
 
+    def _selection(self, programs: Sequence[Selector | None]) -> Selection:
+        of_driver: tuple[_Match, ...] = ()
+        matches: tuple[_Match, ...] = ()
+        names: frozenset[str] | None = frozenset()
+        keeps = False
+        for program in programs:
+            if program is None:
+                matches += (_fail,)
+                break
+            if program.reads == _DRIVER and not matches and not program.may_take_long:
+                of_driver += (program.match,)
+                continue
+            matches += (program.match,)
+            names = None if names is None or program.reads is None else names | program.reads
+            keeps = keeps or program.may_take_long
+        if len(self._drivers) >= self.maximum:
+            self._drivers.clear()
+        drivers = self._drivers.setdefault(of_driver, {})
+        reads = self.reads_of(names)
+        return Selection(of_driver, matches, reads, self.kinds, self._room, drivers, keeps)
 
-def _evaluate(  # noqa: PLR0917 - one caller
-    program: Selector,
-    kinds: Sequence[Kind],
-    missing: int,
-    unreadable: int,
-    answer: SliceAnswer,
-    budget: Budget,
-) -> None:
-    """Add the answers about the missing devices of a slice; those of one kind have the same."""
-    # Each selector fails on a broken device. Raised again and again, its error would keep the frames of all.
-    if broken := missing & unreadable:
-        answer.failed |= broken
-        answer.known |= broken
-        missing ^= broken
-    match = program.match
-    evaluated = 0
-    for device, those in kinds:
-        if not those & missing:
-            continue
-        evaluated += 1
-        try:
-            if match(device):
-                answer.selected |= those
-        except CelError:
-            answer.failed |= those
-        answer.known |= those
-    budget.evaluated(evaluated)
+
+def _fail(device: PreparedDevice) -> bool:
+    """Stand for an expression that does not compile."""
+    del device
+    raise compile_error("")

@@ -1,0 +1,97 @@
+"""Nodes that are passed over without a search, and that nothing is decided otherwise for it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Allocated, Failed, Searching, Unsatisfied
+
+UUID = 'device.attributes["gpu.example.com"].uuid'
+NODES = 40
+
+
+@pytest.fixture
+def unlike(scene: Any) -> Callable[..., Any]:
+    """Nodes with two devices each, the second of them in use; no two devices of all have a value in common."""
+
+    def build(**devices: dict[str, Any]) -> Any:
+        names = [f"n{number:02d}" for number in range(NODES)]
+        scene.nodes(*names)
+        for name in names:
+            pair = [{"name": x, "attributes": {"uuid": {"string": f"{name}-{x}"}}} for x in ("free", "used")]
+            scene.slice(
+                name, *[{**item, **devices.get(f"{name}_{item['name']}", {})} for item in pair], nodeName=name
+            )
+            scene.hold(f"holder-{name}", "used", name)
+        return scene
+
+    return build
+
+
+def kept(scene: Any, claim: Any) -> list[str]:
+    """Return the pools of which an answer is kept after a decision on a claim."""
+    scene.decide(claim)
+    (key,) = scene.allocator.candidates._keys.values()
+    known = key.answers.keys()
+    return [
+        key[1]
+        for key, views in scene.allocator.availability.views.of_pool.items()
+        if any(view.serial in known for view in views.values())
+    ]
+
+
+def test_of_nodes_that_are_passed_over_no_answer_is_kept(unlike: Any, ask: Any) -> None:
+    """To keep what nobody will ask for takes longer than to find it out."""
+    scene = unlike()
+
+    assert 0 < len(kept(scene, scene.claim(ask("r", 1, f'{UUID} == "none"')))) < NODES / 2
+
+
+def test_a_late_node_that_fits_is_found(unlike: Any, ask: Any) -> None:
+    """The first one, as if each had been searched."""
+    scene = unlike()
+    decision = scene.decide(scene.claim(ask("r", 1, f'{UUID} >= "n33"')))
+
+    assert isinstance(decision, Allocated)
+    assert decision.node == "n33"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("device", ["n30_free", "n30_used"])
+@pytest.mark.parametrize(
+    "attributes",
+    [{"other": {"string": "x"}}, {"uuid": {"string": "x"}, "v": {"version": "one"}}],
+    ids=["missing", "unreadable"],
+)
+def test_an_error_is_met_where_a_search_would_meet_it(
+    unlike: Any, ask: Any, attributes: Any, device: str, count: int
+) -> None:
+    """On a device that could be had, and on no other; whichever search is asked."""
+    scene = unlike(**{device: {"attributes": attributes}})
+    claim = scene.claim(ask("r", count, f'{UUID} == "none"'))
+    found = scene.decide(claim)
+    scene.allocator.searching = Searching.PLAIN
+    scene.allocator._problems.clear()
+
+    assert isinstance(found, Failed if device == "n30_free" else Unsatisfied)
+    assert scene.decide(claim) == found
+
+
+def test_a_device_that_comes_back_is_seen(unlike: Any, ask: Any) -> None:
+    """Also on a node that was passed over, of which nothing was kept."""
+    scene = unlike()
+    claim = scene.claim(ask("r", 1, f'{UUID} == "n37-used"'))
+    before = scene.decide(claim)
+    scene.ledger.remove("team", "holder-n37")
+
+    assert before == Unsatisfied()
+    assert scene.picks(claim) == ["r=used"]
+
+
+def test_a_second_request_for_all_devices_ends_the_attempt(unlike: Any, ask: Any) -> None:
+    """It looks at all devices before the first request is searched for, also where that one has none."""
+    scene = unlike(n30_used={"attributes": {}})
+    first, every = ask("r", 1, f'{UUID} == "none"'), ask("s", 1, f'{UUID} != ""', allocationMode="All")
+
+    assert isinstance(scene.decide(scene.claim(first, every)), Failed)
