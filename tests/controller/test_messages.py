@@ -12,6 +12,7 @@ from dra_operator.api.types import (
     DeviceRequestAllocationResult,
     NodeSelector,
 )
+from dra_operator.cluster.events import shorten
 from dra_operator.controller import messages
 
 _EVENT_REASONS = [value for name, value in vars(messages).items() if name.startswith("EVENT_")]
@@ -65,4 +66,21 @@ def test_an_event_names_device_request_and_node():
 
     said = messages.allocated(allocation, "node-1")
 
-    assert said == "allocated gpu.example.com/node-1/gpu-0 for gpu on node node-1"
+    assert said == "allocated on node node-1: gpu.example.com/node-1/gpu-0 for gpu"
+
+
+def test_an_event_of_many_devices_keeps_the_node():
+    """What is cut is the end of a list, not the place, and a device that all nodes see is on no one of them."""
+    results = tuple(
+        DeviceRequestAllocationResult("gpu", "gpu.example.com", "node-1", f"gpu-{number}")
+        for number in range(64)
+    )
+    here = AllocationResult(DeviceAllocationResult(results), NodeSelector())
+    anywhere = AllocationResult(DeviceAllocationResult(results), None)
+
+    assert shorten(messages.allocated(here, "node-1")).startswith(
+        "allocated on node node-1: gpu.example.com/"
+    )
+    assert shorten(messages.allocated(anywhere, "")).startswith(
+        "allocated, usable on every node: gpu.example.com/"
+    )

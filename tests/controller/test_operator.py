@@ -20,7 +20,7 @@ async def test_a_claim_gets_a_device(cluster, operator, gpu):
     await cluster.until(lambda: cluster.events("claim"))
     (event,) = cluster.events("claim")
     assert (event["type"], event["reason"]) == ("Normal", "Allocated")
-    assert event["message"] == "allocated gpu.example.com/pool-1/gpu-0 for gpu on node node-1"
+    assert event["message"] == "allocated on node node-1: gpu.example.com/pool-1/gpu-0 for gpu"
 
 
 async def test_a_claim_that_does_not_fit_says_why(cluster, operator, gpu):

@@ -61,11 +61,11 @@ def devices(allocation: AllocationResult) -> str:
 
 
 def allocated(allocation: AllocationResult, node: str) -> str:
-    """Return the sentence of the Event of an allocated claim."""
+    """Return the sentence of the Event of an allocated claim: where, and then what, of which many may be cut."""
     chosen = devices(allocation) or "no device"
     if allocation.node_selector is None:
-        return f"allocated {chosen}; usable on every node"
-    return f"allocated {chosen} on node {node}" if node else f"allocated {chosen}"
+        return f"allocated, usable on every node: {chosen}"
+    return f"allocated on node {node}: {chosen}" if node else f"allocated {chosen}"
 
 
 def collision(
