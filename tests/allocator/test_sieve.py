@@ -95,3 +95,21 @@ def test_a_second_request_for_all_devices_ends_the_attempt(unlike: Any, ask: Any
     first, every = ask("r", 1, f'{UUID} == "none"'), ask("s", 1, f'{UUID} != ""', allocationMode="All")
 
     assert isinstance(scene.decide(scene.claim(first, every)), Failed)
+
+
+def test_views_that_are_gone_leave_little_behind(unlike: Any, ask: Any) -> None:
+    """A taint that comes and goes makes a new view of a slice each time; what its kinds were is forgotten."""
+    scene = unlike()
+    kinds = scene.allocator.candidates.selectors.kinds
+    kinds.maximum = 1_000
+    for turn in range(40):
+        for name in [f"n{number:02d}" for number in range(NODES)]:
+            taints = [{"key": "k", "effect": "None"}] if turn % 2 else []
+            pair = [
+                {"name": x, "attributes": {"uuid": {"string": f"{name}-{x}"}}, "taints": taints}
+                for x in ("free", "used")
+            ]
+            scene.slice(name, *pair, nodeName=name)
+        scene.decide(scene.claim(ask("r", 1, f'{UUID} == "none-{turn}"')))
+
+    assert len(kinds._of_views) < 300

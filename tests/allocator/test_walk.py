@@ -202,3 +202,11 @@ def test_taking_a_device_can_help_where_groups_contradict(scene: Any, ask: Any) 
 
     assert before == Unsatisfied()
     assert scene.picks(claim) == ["r=third"]
+
+
+def test_no_claims_fit_where_nothing_is_free(three_nodes: Any, ask: Any) -> None:
+    """The claims of a pod may all be allocated already: the first node does."""
+    for number in range(3):
+        three_nodes.use(f"other-{number}", ask())
+
+    assert three_nodes.allocator.allocate(()) == Allocated("n1", ())

@@ -265,10 +265,7 @@ class Allocator:
         views = availability.views
         problem = self._problems.get(tuple([plan.signature for plan in plans]))
         wanted = allowed & problem.maybe
-        for plan in plans:
-            if not plan.needs_free:
-                break
-        else:
+        if plans and all(plan.needs_free for plan in plans):
             wanted &= availability.nonempty
         ways = self._ways(plans)
         failures, sieve_at, pause = 0, _FAILURES_BEFORE_SIEVE, 1

@@ -64,16 +64,17 @@ class Kinds:
                 found = self._of_slice(reads, content, reads.key(content), wanted)
             else:
                 found = self._join(reads, view, wanted, found or SliceKinds())
+            if (reads, view.serial) not in self._of_views:
+                # Views that are gone leave theirs behind, also where slices stay as they were.
+                self._make_room()
+                self._size += _SIZE_OF_KIND
             self._of_views[reads, view.serial] = found
         return found.kinds
 
     def _of_slice(self, reads: Reads, content: Slice, key: object, wanted: int) -> SliceKinds:
         found = self._known.get((reads, key))
         if found is None:
-            if self._size > self.maximum:
-                self._known.clear()
-                self._of_views.clear()
-                self._size = 0
+            self._make_room()
             found = self._known[reads, key] = SliceKinds()
         if missing := wanted & ~found.ready:
             kinds = _kinds(reads, content, missing)
@@ -82,6 +83,12 @@ class Kinds:
                 found.ready |= those
                 self._size += _SIZE_OF_KIND + len(device.attributes) + len(device.capacity)
         return found
+
+    def _make_room(self) -> None:
+        if self._size > self.maximum:
+            self._known.clear()
+            self._of_views.clear()
+            self._size = 0
 
     def _join(self, reads: Reads, view: PoolView, wanted: int, found: SliceKinds) -> SliceKinds:
         missing = wanted & ~found.ready
