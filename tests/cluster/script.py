@@ -11,6 +11,7 @@ from aiohttp import web
 from dra_operator.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM
 from dra_operator.cluster.access import Credentials
 from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.protobuf import PROTOBUF
 
 CLAIMS = Served(RESOURCE_CLAIM, "v1")
 CLASSES = Served(DEVICE_CLASS, "v1")
@@ -51,7 +52,7 @@ class Script:
                 request.method,
                 request.path,
                 dict(request.query),
-                orjson.loads(raw) if raw else None,
+                raw if request.content_type == PROTOBUF else orjson.loads(raw) if raw else None,
                 dict(request.headers),
             )
         )

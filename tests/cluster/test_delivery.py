@@ -81,17 +81,6 @@ class TestOutcomes:
         assert outcome.message == "status.allocation: Invalid value"
         assert len(patches(script)) == 2
 
-    async def test_a_claim_that_takes_no_patch_is_told_in_words(self, script, desk):
-        """The server shows the whole spec, and its reason behind that, where no Event has room for it."""
-        shown = f'ResourceClaim "c" is invalid: spec: Invalid value: {{{"x" * 9000}}}: field is immutable'
-        same = ok(claim(5, finalizers=[FINALIZER]))
-        script.then(status(422, shown, "Invalid"), same, status(422, shown, "Invalid"), same)
-
-        outcome = await desk().result(allocate())
-
-        assert outcome.message.startswith("spec: field is immutable, although")
-        assert "opaque parameters" in outcome.message
-
     async def test_passing_422_is_forgiven(self, script, desk):
         """A 422 that does not come twice does no harm."""
         script.then(status(422), UNCHANGED, DONE)

@@ -67,6 +67,43 @@ async def test_namespace_that_ends_is_told_from_other_refusals(script, session, 
     assert refused.value.is_namespace_gone is gone
 
 
+@pytest.mark.parametrize(
+    ("details", "fields"),
+    [
+        ({"causes": [{"field": "spec", "message": "Invalid value: {}: field is immutable"}]}, {"spec"}),
+        ({"causes": [{"field": "spec", "message": "Invalid value: {}: must not be"}]}, set()),
+        ({"causes": ["spec", None]}, set()),
+        ({"causes": 1}, set()),
+        ([], set()),
+    ],
+    ids=["immutable", "other cause", "texts", "number", "list"],
+)
+async def test_fields_that_must_not_change_are_named(script, session, details, fields):
+    """A refusal says which fields it would have changed, and may not."""
+    script.then(status(422, "no", "Invalid", details=details))
+
+    with pytest.raises(ApiError) as refused:
+        await session.request("PATCH", CLAIM, body={})
+
+    assert refused.value.immutable == fields
+
+
+async def test_bytes_are_read_and_sent_as_they_are(script, session):
+    """An object in another encoding than JSON is nobody's business here; the answer to a write is JSON."""
+    content = b"k8s\0\xff { }"
+    script.then(lambda _: web.Response(body=content, content_type="application/x"), ok({"kind": "A"}))
+
+    assert await session.read(CLAIM, accept="application/vnd.kubernetes.protobuf") == content
+    answer = await session.request(
+        "PUT", CLAIM, body=content, content_type="application/vnd.kubernetes.protobuf"
+    )
+
+    read, sent = script.asked
+    assert read.headers["Accept"] == "application/vnd.kubernetes.protobuf"
+    assert (sent.body, sent.headers["Accept"]) == (content, "application/json")
+    assert answer == {"kind": "A"}
+
+
 async def test_answer_is_decoded(script, session):
     """The body of a good answer comes back decoded."""
     script.then(ok({"kind": "ResourceClaim"}))

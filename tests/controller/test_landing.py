@@ -1,5 +1,7 @@
 """What the answers to writes lead to."""
 
+from dataclasses import replace
+
 import pytest
 from passbench import FITS, KEY, notices, writes
 from structlog.testing import capture_logs
@@ -156,6 +158,18 @@ def test_a_fence_says_nothing_of_the_right_to_allocate(bench, write):
 
     bench.passes.desk.rights.grant(write)
     assert bench.passes.desk.rights.texts() == ()
+
+
+def test_the_right_to_update_is_shown_by_the_claims_that_need_it(bench, write):
+    """Other claims are patched: that they were written says nothing of it."""
+    error = ApiError(403, "Forbidden", "no", verb="update", resource="resourceclaims")
+    bench.run(Forbidden(write, error))
+    rights = bench.passes.desk.rights
+    rights.grant(replace(write, name="another"))
+    assert rights.texts() == ("not permitted to update resourceclaims: no",)
+
+    rights.grant(write)
+    assert rights.texts() == ()
 
 
 def denied(resource):

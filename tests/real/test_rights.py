@@ -145,6 +145,36 @@ class TestRights:
         fleet.wait_allocated("waits", seconds=60)
         operator.wait_ready()
 
+    def test_missing_update_is_named(self, less, fleet, start_operator):
+        """It is needed for claims with spaces in their parameters; others are allocated without."""
+        verbs = ["get", "list", "watch", "patch"]
+        operator = start_operator(kubeconfig=less("resourceclaims", keep=verbs))
+        operator.wait_ready()
+        create_loose(fleet, "loose")
+        fleet.create_claim("works", DRIVER)
+
+        event = fleet.wait_event("loose", "Forbidden", seconds=20)
+        fleet.wait_allocated("works")
+
+        assert "not permitted to update resourceclaims" in event["message"]
+        assert "update resourceclaims" in unready(operator)
+        assert allocation(fleet.claim("loose")) is None
+
+        self.grant(fleet)
+        fleet.wait_allocated("loose", seconds=60)
+        operator.wait_ready()
+        # Nobody else could take its finalizer off.
+        fleet.delete_claim("loose")
+        fleet.wait_gone("loose")
+
+
+def create_loose(fleet, name):
+    """Create a claim with spaces in its opaque parameters, which this client puts between names and values."""
+    request = {"name": "devices", "exactly": {"deviceClassName": DRIVER}}
+    config = {"opaque": {"driver": DRIVER, "parameters": {"a": 1}}}
+    spec = {"devices": {"requests": [request], "config": [config]}}
+    fleet.client.create(fleet.claims, {"metadata": {"name": name}, "spec": spec})
+
 
 def unready(operator):
     """Return what /readyz says, empty while it cannot be asked."""
@@ -169,6 +199,11 @@ class TestFootprint:
         fleet.wait_pending("waits")
         fleet.delete_claim("works")
         fleet.wait_gone("works")
+        # One that takes no patch is updated.
+        create_loose(fleet, "loose")
+        fleet.wait_allocated("loose")
+        fleet.delete_claim("loose")
+        fleet.wait_gone("loose")
         # Writes whose answers are lost are read back.
         for number in range(DEVICES):
             fleet.create_claim(f"claim-{number:02}", DRIVER)

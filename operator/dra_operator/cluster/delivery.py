@@ -14,6 +14,10 @@ repeated like any other: either one of them succeeds or the claim changes, which
 over.
 
 Even a plain 409 is read back before it counts as lost, since a proxy may have repeated a request of ours.
+
+Some claims take no patch of their metadata, because of how their opaque parameters are written. Those get the same
+change, under the same preconditions, as an update in protobuf (`cluster.protobuf`), and it is the update's answer
+that counts.
 """
 
 import math
@@ -27,6 +31,7 @@ import structlog
 
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.protobuf import PROTOBUF, MalformedError, identity_of, patched
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writes import (
     Allocation,
@@ -57,9 +62,9 @@ PARAMS: Mapping[str, str] = {"fieldManager": FIELD_MANAGER}
 
 
 UNPATCHABLE: Final = (
-    "spec: field is immutable, although nothing of it was to be changed: opaque parameters that were sent with spaces "
-    "between them, or with <, > or &, make the API server refuse each patch of a claim; create it again with "
-    "parameters in compact JSON, as kubectl sends them"
+    "spec: field is immutable, although nothing of it was to be changed: where a webhook changes a claim, the API "
+    "server writes its opaque parameters anew, without spaces between them and with <, > and & escaped; create the "
+    "claim again with parameters in compact JSON, as kubectl sends them, or leave claims out of the webhook"
 )
 _DEMAND: Final = re.compile(r'requires resource="(?P<resource>[^"]+)", verb="(?P<verb>[^"]+)" permission')
 
@@ -167,6 +172,27 @@ class Delivery:
             return await self.session.request(
                 "PATCH", path, params=PARAMS, body=patch, content_type=MERGE_PATCH, timeout=self.timeout
             )
+        except ApiUnreachable as error:
+            return error
+        except ApiError as error:
+            if step.subresource or "spec" not in error.immutable:
+                return error
+        return await self._update(write, step, version)
+
+    async def _update(self, write: Write, step: Step, version: str) -> Body | ApiError | ApiUnreachable:
+        """Do what a patch of metadata does to a claim that takes none: see `cluster.protobuf`."""
+        path = self.served.path(write.namespace, write.name)
+        try:
+            current = await self.session.read(path, accept=PROTOBUF, timeout=self.timeout)
+            if identity_of(current) != (write.uid, version):
+                return ApiError(409, "Conflict", "it has changed", verb="get", resource="resourceclaims")
+            body = patched(current, step.patch()["metadata"])
+            await self.permit()
+            return await self.session.request(
+                "PUT", path, params=PARAMS, body=body, content_type=PROTOBUF, timeout=self.timeout
+            )
+        except MalformedError as error:
+            return ApiError(200, "Malformed", str(error), verb="get", resource="resourceclaims")
         except (ApiError, ApiUnreachable) as error:
             return error
 
@@ -255,11 +281,10 @@ def _verdict(write: Write, error: ApiError, *, invalid: bool) -> Gone | Forbidde
 def _in_words(error: ApiError) -> str:
     """Return what a refusal says, or what it means where that is long and does not say it.
 
-    No patch of ours touches the spec. But whatever is patched, the API server writes opaque parameters anew: spaces go,
-    and `<`, `>` and `&` are escaped. Where they were stored otherwise it finds the spec changed, and shows it whole.
-    Source: k8s.io/apiserver, jsonPatcher; encoding/json compacts each RawMessage.
+    No write of ours touches the spec. But a webhook that changes a claim makes JSON of an update, too, and then the API
+    server finds the spec changed, and shows it whole. Source: k8s.io/apiserver, admission/plugin/webhook/mutating.
     """
-    if "spec: Invalid value" in error.message and error.message.rstrip().endswith("field is immutable"):
+    if "spec" in error.immutable:
         return UNPATCHABLE
     return error.message or str(error)
 

@@ -47,7 +47,8 @@ class ApiError(Exception):
 
     `verb` and `resource` are those of RBAC: `patch`, `resourceclaims/status`. `is_status` says that the answer was a
     Status, as every refusal of the API server for an object is, and not a page of a proxy; `is_namespace_gone` that
-    nothing can be made in the namespace any more, which is deleted or being deleted.
+    nothing can be made in the namespace any more, which is deleted or being deleted. `immutable` are the fields that
+    would change and must not.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class ApiError(Exception):
         resource: str = "",
         is_status: bool = True,
         is_namespace_gone: bool = False,
+        immutable: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(f"{verb} {resource}: {status} {reason}: {message}")
         self.status = status
@@ -71,6 +73,7 @@ class ApiError(Exception):
         self.resource = resource
         self.is_status = is_status
         self.is_namespace_gone = is_namespace_gone
+        self.immutable = immutable
 
     @property
     def is_missing_right(self) -> bool:
@@ -142,13 +145,33 @@ class ApiSession:
         content_type: str = "application/json",
         timeout: float = 60,  # noqa: ASYNC109 - it is the limit of one exchange
     ) -> dict[str, Any]:
-        """Send one request and return the answer, decoded from JSON.
+        """Send one request and return the answer, decoded from JSON. A body of bytes is sent as it is.
 
         `timeout` is in seconds, for the whole exchange.
         Raises ApiError if the server refused, ApiUnreachable if no readable answer came.
         """
-        data = None if body is None else orjson.dumps(body)
+        data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         headers = {} if body is None else {"Content-Type": content_type}
+        content = await self._exchange(method, path, params, timeout, data=data, headers=headers)
+        return _decode(method, path, content)
+
+    async def read(self, path: str, *, accept: str, timeout: float = 60) -> bytes:  # noqa: ASYNC109 - as above
+        """Get an object in the encoding that `accept` names, and return its bytes.
+
+        Raises as `request` does; but a Status in another encoding than JSON is only known by its code.
+        """
+        return await self._exchange("GET", path, None, timeout, headers={"Accept": accept})
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        timeout: float,  # noqa: ASYNC109 - as above
+        *,
+        data: bytes | None = None,
+        headers: Mapping[str, str],
+    ) -> bytes:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
         with _network_faults(method, path):
             # Of credentials, too, that are read again, which may be a program that hangs.
@@ -156,8 +179,7 @@ class ApiSession:
                 asyncio.timeout(timeout),
                 self._accepted(method, path, params, limits, data=data, headers=headers) as response,
             ):
-                content = await response.read()
-        return _decode(method, path, content)
+                return await response.read()
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -318,7 +340,17 @@ def _refusal(verb: str, resource: str, response: aiohttp.ClientResponse, content
         resource=resource,
         is_status=status.get("kind") == "Status",
         is_namespace_gone=_is_namespace_gone(response.status, details),
+        immutable=frozenset(
+            str(cause.get("field"))
+            for cause in _causes(details)
+            if str(cause.get("message")).endswith("field is immutable")
+        ),
     )
+
+
+def _causes(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    causes = details.get("causes")
+    return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
 
 
 def _is_namespace_gone(code: int, details: Mapping[str, Any]) -> bool:
@@ -328,10 +360,7 @@ def _is_namespace_gone(code: int, details: Mapping[str, Any]) -> bool:
     """
     if code == 404:
         return details.get("kind") == "namespaces"
-    causes = details.get("causes")
-    return isinstance(causes, list) and any(
-        isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes
-    )
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in _causes(details))
 
 
 def _retry_after(response: aiohttp.ClientResponse, details: Mapping[str, Any]) -> float | None:

@@ -10,6 +10,7 @@ from dra_operator.controller.claims import Key
 _FOR_METADATA = "resourceclaims"
 _TO_BIND = "patch", "resourceclaims/binding"
 _FOR_STATUS = "patch", "resourceclaims/status"
+_TO_UPDATE = "update", "resourceclaims"
 
 
 class MissingRights:
@@ -39,7 +40,10 @@ class MissingRights:
     def grant(self, write: Write) -> None:
         """Note that a write succeeded, so every right that it needs is there."""
         for right in tuple(self._texts):
-            if not isinstance(write, AnnotateWrite | FenceWrite) or right[1] == _FOR_METADATA:
+            if right == _TO_UPDATE:
+                # Only claims that take no patch need it, so only those can show that it is there.
+                self._excuse(right, (write.namespace, write.name))
+            elif not isinstance(write, AnnotateWrite | FenceWrite) or right[1] == _FOR_METADATA:
                 self._drop(right)
 
     def forget(self, key: Key) -> None:
