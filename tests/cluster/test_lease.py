@@ -195,6 +195,16 @@ def test_one_that_is_older_than_it_was_ends_its_holder(contender, store):
     assert store.body["spec"]["holderIdentity"] is None
 
 
+def test_one_that_is_stored_anew_in_an_older_version_ends_its_holder(contender, store):
+    """The backup was from before the Lease: it is missing, and what takes its place has an older version."""
+    first = contender("first")
+    first.rest(10)
+    store.body, store._versions = None, 0
+
+    first.rest(3)
+    assert (first.ended, first.lease.valid, first.lease.went_back) == (True, False, True)
+
+
 def test_renewals_that_were_stored_without_an_answer_do_not_make_it_older(contender, store):
     """The holder finds a newer one than it knows, and goes on."""
     first = contender("first")

@@ -179,3 +179,16 @@ def test_texts_are_one_line_and_bounded():
     """Whatever a message holds, an Event can take it."""
     assert one_line("a\n  b") == "a b"
     assert len(one_line("\u20ac" * 5000).encode()) <= 1024
+
+
+def test_after_one_that_was_taken_annotations_wait_no_longer_than_ever(telling, clock):
+    """Also where another text is due by the time the answer is here."""
+    telling.waits(claim(), IN_USE)
+    for _ in range(5):
+        telling.refused(("team-a", "gpu"))
+    telling.written(("team-a", "gpu"))
+    telling.accepted(("team-a", "gpu"))
+    telling.waits(claim(IN_USE.message), NONE)
+    telling.annotation_due(claim(IN_USE.message))
+
+    assert telling.next_due() == clock.now + 10

@@ -4,7 +4,8 @@ import pytest
 from passbench import notices, writes
 
 from cluster import CLASS, allocation, claim, node, resource_slice
-from dra_operator.cluster.writes import Refused, ReleaseWrite
+from dra_operator.cluster.session import ApiError
+from dra_operator.cluster.writes import Forbidden, Refused, ReleaseWrite
 
 USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
 OPTED_OUT = {"dra-operator.io/allocate": "false"}
@@ -31,14 +32,27 @@ def test_the_claim_of_a_pod_keeps_the_device(bench):
     assert notices(effects) == ["DeviceAllocatedTwice"] * 2
 
 
-def test_of_two_that_nobody_uses_the_first_keeps_the_device(bench):
-    """By the time of the allocation."""
-    assert giving(bench.run(holder(bench, "a", "2026-01-02T00:00:00Z"), holder(bench, "b"))) == ["a"]
+def test_of_claims_that_nobody_uses_none_gives_way(bench):
+    """Which of them is right only a person can tell: both are told."""
+    effects = bench.run(holder(bench, "a", "2026-01-02T00:00:00Z"), holder(bench, "b"))
+
+    assert (giving(effects), notices(effects)) == ([], ["DeviceAllocatedTwice"] * 2)
 
 
-def test_of_three_one_keeps_the_device(bench):
-    """And of two that came at once the one that is older, or first by name."""
-    assert sorted(giving(bench.run(*(holder(bench, name) for name in "cab")))) == ["b", "c"]
+def test_every_claim_that_nobody_uses_gives_way_to_one_in_use(bench):
+    """However many there are."""
+    claims = [holder(bench, name) for name in "cab"]
+
+    assert sorted(giving(bench.run(*claims, holder(bench, "theirs", used=USER)))) == ["a", "b", "c"]
+
+
+def test_a_claim_that_cannot_be_read_keeps_its_device(bench):
+    """It would not be decided again, and who put it together knows what it is for."""
+    ours = claim("ours")
+    ours["spec"] = {"devices": {"requests": "nonsense"}}
+    effects = bench.run(bench.delta(ours, allocation=allocation()), holder(bench, "theirs", used=USER))
+
+    assert giving(effects) == []
 
 
 @pytest.mark.parametrize(
@@ -61,13 +75,28 @@ def test_nothing_is_taken_that_must_stay_or_need_not_go(bench, ours, theirs):
     assert giving(bench.run(holder(bench, "ours", **ours), holder(bench, "theirs", **theirs))) == []
 
 
-def test_what_was_refused_is_tried_again_later(bench, clock):
+def test_what_was_refused_is_told_and_tried_again_later(bench, clock):
     """Also if nothing else happens meanwhile."""
     (write,) = writes(bench.run(holder(bench, "ours"), holder(bench, "theirs", used=USER)), ReleaseWrite)
-    assert giving(bench.run(Refused(write, "no"))) == []
+    effects = bench.run(Refused(write, "no"))
+    assert (giving(effects), notices(effects)) == ([], ["AllocationRefused"])
 
     clock.now = bench.wake_at
     assert giving(bench.run()) == ["ours"]
+
+
+def test_a_right_that_lacks_is_told_once_as_long_as_it_is_wanted(bench, clock):
+    """The readiness names it, and no attempt says it again."""
+    (write,) = writes(bench.run(holder(bench, "ours"), holder(bench, "theirs", used=USER)), ReleaseWrite)
+    error = ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status")
+    told = []
+    for _ in range(3):
+        told += notices(bench.run(Forbidden(write, error)))
+        assert bench.passes.desk.rights.texts()
+        clock.now = bench.wake_at
+        (write,) = writes(bench.run(), ReleaseWrite)
+
+    assert told == ["Forbidden"]
 
 
 async def test_a_device_that_two_claims_hold_is_told_on_both(cluster, operator, gpu):

@@ -211,17 +211,18 @@ class Lease:
                 raise
             # Written by somebody else, or by a renewal of ours that got no answer; or deleted by somebody.
             found = await self._read()
+            known = self._body
             if found is None and self.valid:
-                await self._write(None, {**self._body["spec"], **terms})
-            elif found is not None and self._is_ours(found):
-                if _is_older(found, self._body):
-                    # It stays ours until it is given up, so that whoever comes next need not wait for its end.
-                    self.went_back, self._permitted_until = True, 0.0
-                    return True
-                await self._write(found, terms)
-            else:
+                await self._write(None, {**known["spec"], **terms})
+            elif found is None or not self._is_ours(found):
                 self.holder = _holder(found or {})
                 return False
+            elif not _is_older(found, known):
+                await self._write(found, terms)
+            if _is_older(found or self._body, known):
+                # It stays ours until it is given up, so that whoever comes next need not wait for its end.
+                self.went_back, self._permitted_until = True, 0.0
+                return True
         self._extend(sent)
         return True
 

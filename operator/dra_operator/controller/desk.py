@@ -45,6 +45,8 @@ class Desk:
     pile: list[Effect] = field(default_factory=list)
     number: int = 0
     """The number of the pass."""
+    yielding: set[Key] = field(default_factory=set)
+    """The claims whose allocation is to be taken back."""
     rights: MissingRights = field(default_factory=MissingRights)
     """What the API server does not permit us to write."""
 

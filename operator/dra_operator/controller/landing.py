@@ -78,7 +78,9 @@ class Landing:
     def _written(self, key: Key, write: Write, changes: Changes) -> None:
         desk = self._desk
         desk.reports.clear((messages.EVENT_FORBIDDEN, key))
-        if not isinstance(write, AnnotateWrite):
+        if isinstance(write, AnnotateWrite):
+            desk.telling.accepted(key)
+        else:
             # An annotation says only that the claim waits, perhaps because it was put off.
             desk.putoffs.forget(key)
         if isinstance(write, DeallocateWrite):
@@ -179,6 +181,9 @@ class Landing:
             desk.telling.refused(key)
         log.warning(messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=kind_of(write), why=message)
         claim = desk.book.get(key)
+        if claim is not None and isinstance(write, ReleaseWrite):
+            why = f"the API server refuses that the allocation is taken back: {message}"
+            desk.say(Notice(subject_of(claim), "Warning", messages.EVENT_REFUSED, one_line(why)))
         if claim is None or not isinstance(write, AllocateWrite | FenceWrite):
             return
         what = "the allocation"

@@ -120,6 +120,7 @@ class Problems:
             place = (problem.kind, problem.name)
             fact = ("problem", place, problem.message if pool is None else pool)
             found.add(fact)
+            self._found.add(fact)
             broken.add(place)
             subject = self._intake.subject(*place)
             self._state(fact, subject, messages.EVENT_INVALID, problem.message, sameness)
@@ -144,6 +145,7 @@ class Problems:
         if version == self._ledger_version:
             return
         desk, found, count = self._desk, set[Hashable](), 0
+        desk.yielding.clear()
         for collision in desk.ledger.collisions():
             claims = [claim for key in collision.claims if (claim := desk.book.get(key)) is not None]
             stored = [claim for claim in claims if claim.status.allocation is not None]
@@ -159,10 +161,13 @@ class Problems:
                 # Until it is done, whatever becomes of the write.
                 version = -1
             keys = [claim_key(claim) for claim in giving]
+            desk.yielding.update(keys)
             message = messages.collision(collision.device, [claim_key(claim) for claim in stored], keys)
             for claim in stored:
                 fact = ("collision", collision.device, claim_key(claim))
                 found.add(fact)
+                # At once: after a defect further down it is still known what is to be cleared.
+                self._collisions.add(fact)
                 self._state(fact, subject_of(claim), messages.EVENT_COLLISION, message)
         self._clear(self._collisions - found)
         self._collisions = found

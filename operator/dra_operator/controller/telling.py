@@ -127,6 +127,11 @@ class Telling:
             told.refusals += 1
             told.urgent = told.settled = False
 
+    def accepted(self, key: Key) -> None:
+        """Note that the API server took an annotation, also if another text is due by now."""
+        if told := self._told.get(key):
+            told.refusals = 0
+
     def next_due(self) -> float | None:
         """Return when an annotation that may not be written yet may be, by the clock; None if there is none."""
         waiting = (self._due_at(told) for told in self._told.values() if told.pending)

@@ -24,7 +24,7 @@ def tidy(desk: Desk, key: Key) -> None:
     if desk.book.is_waiting(key):
         desk.telling.look_again(key)
         return
-    if not is_released(claim):
+    if not is_released(claim) and key not in desk.yielding:
         _allow(desk, key)
     desk.telling.waits_no_more(key)
     if not is_pending(claim) and not desk.flights.allocating(key):
