@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pytest
 
 from dra_operator.allocator import Failed, Limits, Unsatisfied
-from dra_operator.allocator.selectors import SelectorAnswers
-from dra_operator.cel import PreparedDevice, Selector
+from dra_operator.allocator.selectors import SelectorAnswers, SelectorCache
+from dra_operator.cel import STORED_137, PreparedDevice, Selector
 
 UUID = 'device.attributes["gpu.example.com"].uuid'
 
@@ -174,3 +174,14 @@ def test_an_attempt_that_ran_out_of_time_goes_on_where_it_ended(ticking: Any, as
     claim = scene.claim(ask("r", 1, f'{slow} && {UUID} == ""'))
 
     assert [type(scene.decide(claim)) for _ in range(2)] == [Failed, Unsatisfied]
+
+
+def test_what_a_class_reads_is_asked_once_for_all_requests() -> None:
+    """Each claim may bring a selector of its own; that of the class may take long, and says the same for all."""
+    cache = SelectorCache(STORED_137)
+    of_class = ('device.driver == "d"', 'device.attributes["d"].model == "a"')
+    first, second = (cache.together(of_class, (f'device.attributes["d"].uuid == "{name}"',)) for name in "ab")
+    by_driver = cache.together(of_class[:1], ('device.attributes["d"].uuid == "a"',))
+
+    assert first.before is second.before is cache.together(of_class, ())
+    assert by_driver.before is None

@@ -158,8 +158,8 @@ def test_a_selector_that_is_dropped_leaves_its_room(unlike: Any, own: Callable[.
     unlike.decide(own(0))
     taken = cache._room._taken
     cache.maximum = 2
-    cache.together(("true",))
-    cache.together(("false",))
+    cache.together((), ("true",))
+    cache.together((), ("false",))
 
     assert taken == 8
     assert cache._room._taken == 0

@@ -97,6 +97,25 @@ def test_a_second_request_for_all_devices_ends_the_attempt(unlike: Any, ask: Any
     assert isinstance(scene.decide(scene.claim(first, every)), Failed)
 
 
+def test_a_pool_that_nodes_share_is_asked_about_once(unlike: Any, ask: Any) -> None:
+    """What each of many nodes sees of it is kept, though nobody else will ask."""
+    scene = unlike()
+    names = [f"n{number:02d}" for number in range(NODES)]
+    zone = {
+        "nodeSelectorTerms": [
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+            for name in names[30:]
+        ]
+    }
+    scene.slice(
+        "zone",
+        *[{"name": f"z{number}", "attributes": {"uuid": {"string": f"z{number}"}}} for number in range(8)],
+        nodeSelector=zone,
+    )
+
+    assert "pool" in kept(scene, scene.claim(ask("r", 1, f'{UUID} == "none"')))
+
+
 def test_views_that_are_gone_leave_little_behind(unlike: Any, ask: Any) -> None:
     """A taint that comes and goes makes a new view of a slice each time; what its kinds were is forgotten."""
     scene = unlike()

@@ -256,7 +256,9 @@ class Candidates:
         return content.every & ~content.binding
 
     def _selection(self, key: CandidateKey) -> Selection:
-        found = key.selection = self.selectors.together(key.expressions)
+        found = key.selection = self.selectors.together(
+            key.content.class_selectors, key.content.request_selectors
+        )
         return found
 
     def _fit(self, key: CandidateKey, content: Slice, devices: int) -> tuple[int, int]:

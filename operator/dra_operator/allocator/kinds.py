@@ -98,7 +98,8 @@ class Kinds:
                     if those & here:
                         found.kinds.append((device, those << offset))
                         found.ready |= those << offset
-                        self._size += 1
+                        # A set of devices takes as much room as the view is wide.
+                        self._size += 1 + view.size // 64
         return found
 
 

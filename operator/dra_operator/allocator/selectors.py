@@ -54,8 +54,9 @@ _ADMITTED: Final = _Verdict.ADMITTED
 class Selection:
     """Selectors asked one after the other, and what they say about slices: the first that is false or fails is the end.
 
-    The first of them, `of_driver`, ask for nothing but the driver, as those of most classes do: what they say holds for
-    all devices of a driver, and is kept in `drivers`. The others are asked about each kind of device.
+    What a class reads of devices is asked `before`, once for all requests that name it. The first of the others,
+    `of_driver`, ask for nothing but the driver, as those of most classes do: what they say holds for all devices of a
+    driver, and is kept in `drivers`. The rest is asked about each kind of device.
 
     `room` is for the answers of all selections together. It `keeps` them where several candidate keys have it, where
     slices are alike in what is read, and where an answer may take long: then an attempt that ran out of time goes on
@@ -70,19 +71,33 @@ class Selection:
     room: Room
     drivers: dict[str, _Verdict]
     keeps: bool
+    before: "Selection | None" = None
     unlike: bool = False
     _by_columns: dict[object, Answer] = field(default_factory=dict)
 
     @property
     def is_alone(self) -> bool:
         """True if nobody will look for what it says: it is not kept."""
-        return self.unlike and not self.keeps
+        return self.unlike and not self.keeps and self.before is None
 
     def answer(self, content: Slice, wanted: int, budget: Budget) -> Answer:
         """Return what is known of a slice, the wanted devices among it.
 
         Raises AbortedError if the time is used up; what was computed is kept.
         """
+        if self.before is None:
+            return self._answer(content, wanted, budget)
+        known, admitted, failed = self.before.answer(content, wanted, budget)
+        if not admitted & wanted:
+            return known & ~admitted, 0, failed
+        known_of_rest, selected, failed_of_rest = self._answer(content, admitted & wanted, budget)
+        return (
+            known & ~admitted | admitted & known_of_rest,
+            admitted & selected,
+            failed | admitted & failed_of_rest,
+        )
+
+    def _answer(self, content: Slice, wanted: int, budget: Budget) -> Answer:
         verdict = self.drivers.get(content.driver) or self._ask_of_driver(content.driver)
         if verdict is not _ADMITTED:
             return (content.every, 0, content.unreadable if verdict is _Verdict.REFUSED else content.every)
@@ -235,7 +250,7 @@ class SelectorCache:
     kinds: Kinds = field(default_factory=Kinds)
     _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
     _known: dict[str, SelectorAnswers] = field(default_factory=dict)
-    _together: dict[tuple[str, ...], Selection] = field(default_factory=dict)
+    _together: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = field(default_factory=dict)
     _reads: dict[frozenset[str] | None, Reads] = field(default_factory=dict)
     _drivers: dict[tuple[_Match, ...], dict[str, _Verdict]] = field(default_factory=dict)
 
@@ -256,17 +271,24 @@ class SelectorCache:
             )
         return found
 
-    def together(self, expressions: tuple[str, ...]) -> Selection:
-        """Return what all of some expressions select, for one more candidate key."""
-        found = self._together.get(expressions)
+    def together(self, of_class: tuple[str, ...], of_request: tuple[str, ...]) -> Selection:
+        """Return what the selectors of a class and a request select together, for one more candidate key."""
+        found = self._together.get((of_class, of_request))
         if found is not None:
             found.keeps = True
-        else:
-            if len(self._together) >= self.maximum:
-                for old in list(self._together)[: self.maximum // 2]:
-                    self._together.pop(old).forget()
-            programs = [self.get(expression).program for expression in expressions]
-            found = self._together[expressions] = self._selection(programs)
+            return found
+        programs = [self.get(expression).program for expression in of_class]
+        before = None
+        if of_request and not all(map(_is_of_driver, programs)):
+            # Each request may bring a selector of its own, and what a class reads of a device may take long to tell.
+            before, programs = self.together(of_class, ()), []
+            before.keeps = True
+        programs += [self.get(expression).program for expression in of_request]
+        if len(self._together) >= self.maximum:
+            for old in list(self._together)[: self.maximum // 2]:
+                self._together.pop(old).forget()
+        found = self._together[of_class, of_request] = self._selection(programs)
+        found.before = before
         return found
 
     def reads_of(self, names: frozenset[str] | None) -> Reads:
@@ -287,7 +309,7 @@ class SelectorCache:
             if program is None:
                 matches += (_fail,)
                 break
-            if program.reads == _DRIVER and not matches and not program.may_take_long:
+            if not matches and _is_of_driver(program):
                 of_driver += (program.match,)
                 continue
             matches += (program.match,)
@@ -298,6 +320,10 @@ class SelectorCache:
         drivers = self._drivers.setdefault(of_driver, {})
         reads = self.reads_of(names)
         return Selection(of_driver, matches, reads, self.kinds, self._room, drivers, keeps)
+
+
+def _is_of_driver(program: Selector | None) -> bool:
+    return program is not None and program.reads == _DRIVER and not program.may_take_long
 
 
 def _fail(device: PreparedDevice) -> bool:

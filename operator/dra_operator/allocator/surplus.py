@@ -39,6 +39,7 @@ def advise(path: str, inventory: Inventory) -> str:
         return ""
     newest = pool.newest()
     nodes = sorted({item.nodes.node_name for item in newest if item.nodes.node_name is not None})
-    if len(nodes) > 1:
+    # A pool may be meant for several nodes, as many as it announces slices.
+    if len(nodes) > newest[0].slice_count:
         return f"; nodes {', '.join(shortened(nodes))} use one pool name: the driver must give each its own"
     return "; two publishers use one pool name, or slices were left behind: delete those that nobody updates"

@@ -99,7 +99,8 @@ class Sieve:
                     continue
                 answers = key.answers.get(pool.serial)
                 if answers is None or free & answers.unknown:
-                    if alone and alone.refuses(pool, free, budget):
+                    # What other nodes see as well is asked about once, and kept.
+                    if alone and not pool.nodes & ~view.nodes and alone.refuses(pool, free, budget):
                         continue
                     answers = self.candidates.find(key, pool, budget, free)
                 if answers.errors & free:

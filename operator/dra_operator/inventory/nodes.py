@@ -17,7 +17,7 @@ Trait = tuple[str | None, ...]
 """What of a node is looked at: the keys of labels, None for its name."""
 Values = tuple[str | None, ...]
 """What is found there; None for a label that a node has not."""
-_MOST_TRAITS = 256
+_MOST_TRAITS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,10 @@ class NodeRecord:
 
 @dataclass(slots=True)
 class NodeIndex:
-    """Nodes by what they have: by each trait that has been asked about, kept up to date from then on."""
+    """Nodes by what they have: by each trait that has been asked about, kept up to date from then on.
+
+    Nobody asks for nodes that lack a label, which are nearly all where each rack has a label of its own.
+    """
 
     nodes: Mapping[str, NodeRecord]
     _tables: dict[Trait, dict[Values, set[str]]] = field(default_factory=dict)
@@ -50,19 +53,23 @@ class NodeIndex:
                 self._tables.clear()
             table = self._tables[trait] = {}
             for node in self.nodes.values():
-                table.setdefault(node.values(trait), set()).add(node.name)
+                _enter(table, node.values(trait), node.name)
         return table.get(values, frozenset())
 
     def replace(self, old: NodeRecord | None, new: NodeRecord | None) -> None:
         """Take note that a node has changed, come (`old` is None) or gone (`new` is None)."""
         for trait, table in self._tables.items():
-            if old is not None:
-                there = table[old.values(trait)]
+            if old is not None and (there := table.get(values := old.values(trait))) is not None:
                 there.discard(old.name)
                 if not there:
-                    del table[old.values(trait)]
+                    del table[values]
             if new is not None:
-                table.setdefault(new.values(trait), set()).add(new.name)
+                _enter(table, new.values(trait), new.name)
+
+
+def _enter(table: dict[Values, set[str]], values: Values, name: str) -> None:
+    if None not in values:
+        table.setdefault(values, set()).add(name)
 
 
 def read_node(node: Node) -> NodeRecord:
