@@ -296,11 +296,14 @@ class TestCollision:
     """Two allocators on one driver's devices."""
 
     def test_a_claim_that_nobody_uses_gives_way(self, fleet, operator):
-        """What another allocator gave away a second time is told on both claims; ours gets another device."""
+        """What another allocator gave to a claim in use is told on both claims; ours gets another device."""
         fleet.create_claim("ours", DRIVER)
         ours = fleet.wait_allocated("ours")
         fleet.create_claim("theirs", DRIVER, labels={"dra-operator.io/allocate": "false"})
-        status = {"allocation": {"devices": {"results": allocation(ours)["devices"]["results"]}}}
+        # kube-controller-manager takes away what is reserved for pods that do not exist.
+        user = {"apiGroup": "example.com", "resource": "users", "name": "user", "uid": "1"}
+        results = allocation(ours)["devices"]["results"]
+        status = {"allocation": {"devices": {"results": results}}, "reservedFor": [user]}
         fleet.client.patch(f"{fleet.claims}/theirs", {"metadata": {"finalizers": [FINALIZER]}})
 
         fleet.client.patch(f"{fleet.claims}/theirs/status", {"status": status})
