@@ -1,4 +1,42 @@
-"""The decision: a pure function of inventory, ledger and claims."""
+"""The decision: a pure function of inventory, ledger and claims.
+
+`allocator` joins the parts. Its steps, and where their rules are:
+
+1. What does a claim ask for?
+   - `asked`: the key under which equal claims share a plan
+   - `plan`: requests, alternatives, amounts and constraints, checked once
+2. Which devices could serve it, whoever uses them?
+   - `candidates`: the answer by request and pool view, kept until the view changes
+   - `selectors`: what the expressions of class and request answer together
+   - `reads`, `kinds`: the parts of a device that an expression depends on, and the devices that are equal in them
+   - `capacity`: what a share consumes, by the request policy of the device
+   - `derived`: attributes that a request computes
+   - `failures`: what is said of a selector that fails
+   - `room`: the one limit on all answers that are kept
+3. Which nodes are asked? `walk`
+4. What has a node? Searches of equal answers, the faster one first; what one leaves open goes to the next:
+   - `eligible`: the candidates that can be had now, as bits; `groups` and `derived_groups`: those by attribute
+   - `quick`: one claim with one request, by counting
+   - `window`: all that fits on a `board`, depth first over ints; `bounds`: why no choice can work
+   - `hardest`: what `window` does not decide soon. It looks ahead by `outlook`, of `wants` and of the `stock` that is
+     left, with `guests` (room for shares), `packing` (counters) and `sums` (both)
+   - `plain`: upstream's order, with its errors; on a `state` that can be undone, with `constraints` as stacks. By
+     `prospects` it leaves what is hopeless
+   - `found`: what each of them answers; `budget`: how long they may take
+5. What comes of it? `decision`: the four outcomes; `result`: the status of the claim; `reasons`: the closed list
+6. Why does a claim wait? Only asked where it does:
+   - `explain`: one line, found by asking smaller questions (`reduced`) of the same searches
+   - `published`, `census`, `parts`, `tally`: the devices that count, in groups that look the same, and how many are
+     left after each obstacle
+   - `obstacles`: those obstacles, in order; `comparison` of selectors, `tainted` and `holders` put three in words
+   - `absent`, `disagreement`, `hints`: names and values that no device has, whoever uses them
+   - `values_left`, `contention`: what requests leave each other
+   - `aside`, `surplus`: pools that are not complete, or have too many slices
+   - `phrases`: texts that need no look at devices
+
+Beside these steps: `extended` makes the claims that stand for extended resources; `rehearsal` decides the small cluster
+of `rehearsal_cluster` at the start. docs/engine.md says why the fast searches answer as the plain one does.
+"""
 
 from dra_operator.allocator.allocator import AdminAccess, Allocator, Searching
 from dra_operator.allocator.budget import Limits

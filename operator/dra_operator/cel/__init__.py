@@ -6,15 +6,18 @@ answers. What goes wrong is a `CelError`, and nothing else.
 An expression goes through the stages in this order, each a module with the helpers named behind it:
 
 1. `parser`: text to syntax tree (`nodes`), by `lexer`, `grammar` and `tables`, `builder`, `literals`, `macros`
-2. `checker`: a type for every node (`types`, `unify`), by the `declarations` of an `environment`
+2. `checker`: a type for every node (`types`, `unify`, `messages`), by the `declarations` of an `environment`
 3. `validators`: what is wrong although all types fit
-4. `cost`: the most it can cost (`sizes`, `trails`, `call_estimates`), for those who ask
+4. `cost`: the most it can cost (`sizes`, `trails`, `call_estimates`), for those who ask; `simple` sees at once that it
+   is little
 5. `planner`: the steps of its evaluation (`plan`), with constants folded (`folding`) and calls resolved (`dispatch`)
-6. `codegen`: a Python function (`trees`, `assembly`, `fast`), which knows neither costs nor errors;
-   `counted`: a function that counts costs (`counted_*`, `call_costs`); `interpreter`: the exact and slow one (`meter`)
+6. `codegen`: a Python function that knows neither costs nor errors (`trees`, `assembly`, `folds`, `certainty`, `fast`);
+   `counted`: a function that counts costs (`counted_lines`, `counted_folds`, `counted_help`, `call_costs`);
+   `interpreter`: the exact and slow one (`meter`, `qualify`); `work` bounds the time of the last two
 
-`program` takes it through them. `values`, `operators` and `library` are what all evaluation is made of; `device` is
-what it is about; `diagnostics`, `wording` and `slips` are for people.
+`program` takes it through them, and `paths` tells what an expression reads. `values`, `operators` and `library` are
+what all evaluation is made of, `record` is the base of small classes, `errors` has the one exception; `device` is what
+it is about; `diagnostics`, `wording` and `slips` are for people; `cases` and `encoding` are for recorded answers.
 """
 
 from dra_operator.cel.device import PreparedDevice, prepare_device

@@ -1,1 +1,15 @@
-"""The operator: the Kopf shell, the loop of passes, health, metrics and logs."""
+"""The operator: the Kopf shell, the loop of passes, health, metrics and logs.
+
+- The process: `shell` (Kopf) starts `runtime`, which wires everything together by `settings`; `leading` and `standby`
+  say what it does while it decides and while another one does; `health`, `metrics` and `logs` speak for it, in the
+  words of `messages`.
+- When: `loop` starts a pass once changes have settled.
+- A pass (`passes`): `intake` takes in what arrived and keeps the claim book (`claims`), `landing` takes in the answers
+  to writes, `tidying` lets claims go that need no decision; the allocator is asked about the others. `desk` is what
+  these share.
+- What holds a claim up: `flights` (a write is on its way), `putoff` (not again just yet), `fence` (writes of an earlier
+  operator).
+- What people are told: `telling` of a claim that waits, `problems` of other objects, `rights` of what is not permitted;
+  by `reports`, once for each change. `yielding` says which of two claims with one device gives way. `asides` keeps all
+  that from stopping a pass.
+"""
