@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from dra_operator.api.convert import from_v1, to_v1
+from dra_operator.api.convert import from_v1, to_v1, version_of
 
 
 def claim(request, version):
@@ -98,6 +98,19 @@ def test_v1_is_written_in_an_older_version(older, newer):
     assert from_v1(newer, older["apiVersion"].partition("/")[2]) == older
 
 
+@pytest.mark.parametrize(("older", "newer"), PAIRS, ids=IDS)
+def test_the_items_of_a_list_are_converted_as_the_list_says(older, newer):
+    """They have no kind and no version of their own, and get none."""
+    kind, version = older["kind"], version_of(older)
+    older, newer = (
+        {name: value for name, value in body.items() if name not in ("apiVersion", "kind")}
+        for body in (older, newer)
+    )
+
+    assert to_v1(older, kind=kind, version=version) == newer
+    assert from_v1(newer, version, kind=kind) == older
+
+
 @pytest.mark.parametrize(
     "spec", [{"nodeName": ""}, {"allNodes": False}, {"nodeName": "", "allNodes": False}, {"nodeName": None}]
 )
@@ -149,6 +162,64 @@ def test_what_has_another_shape_passes_unchanged(wrong):
 
     assert to_v1(body)["spec"] == wrong
     assert to_v1({**body, "kind": "ResourceSlice"}).get("spec") == wrong
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha3"])
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("ResourceClaim", {"devices": {"requests": [5, {"exactly": 5}]}}),
+        ("ResourceSlice", 5),
+        ("ResourceSlice", {"devices": [5, {"name": "a", "capacity": 5}]}),
+        ("ResourceSlice", {"devices": [{"name": "a", "capacity": {"m": {"amount": "1"}}}]}),
+    ],
+)
+def test_another_shape_is_the_same_when_it_was_there_and_back(kind, spec, version):
+    """Nothing gets lost, in any version."""
+    body = {"kind": kind, "apiVersion": "resource.k8s.io/v1", "spec": spec}
+
+    assert to_v1(from_v1(body, version)) == body
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        ({"basic": {"nodeName": "n"}}, {"nodeName": "n"}),
+        ({"name": "a", "basic": 5}, {"name": "a", "basic": 5}),
+    ],
+)
+def test_a_broken_device_reads_as_far_as_it_goes(device, expected):
+    """One without a name, or with nothing in `basic`."""
+    assert to_v1(resource_slice("v1beta1", devices=[device]))["spec"]["devices"] == [expected]
+
+
+def test_a_bare_capacity_is_written_as_it_is():
+    """In v1 it is wrong, and in v1alpha3 right."""
+    devices = [{"name": "a", "capacity": {"m": 5}}]
+
+    assert from_v1(resource_slice("v1", devices=devices), "v1alpha3")["spec"]["devices"] == [
+        {"name": "a", "basic": {"capacity": {"m": 5}}}
+    ]
+
+
+def test_a_request_that_has_exactly_is_not_nested_again():
+    """What stands beside it is left where it is, for the reader to name."""
+    body = claim({"name": "r", "exactly": {}, "count": 1}, "v1beta1")
+
+    assert to_v1(body)["spec"] == body["spec"]
+
+
+@pytest.mark.parametrize("body", [{}, {"apiVersion": ""}, {"apiVersion": 5}])
+def test_what_names_no_version_is_of_v1(body):
+    """As the items of a list are."""
+    assert version_of(body) == "v1"
+
+
+def test_what_names_no_kind_passes_unchanged():
+    """Whatever stands there."""
+    body = {"apiVersion": "resource.k8s.io/v1beta1", "kind": []}
+
+    assert to_v1(body) is body
 
 
 def test_v1_is_returned_as_it_is():

@@ -107,6 +107,7 @@ def test_a_claim_that_is_cut_short_is_malformed(data):
 
 MALFORMED = {
     "JSON": b'{"kind": "ResourceClaim"}',
+    "another beginning": b"k8s1" + encoded_claim().removeprefix(MAGIC),
     "no object": MAGIC + field(1, "v1"),
     "two objects": encoded_claim() + field(2, b""),
     "no metadata": MAGIC + field(2, field(2, "spec")),
@@ -123,6 +124,11 @@ def test_what_is_no_object_is_malformed(encoded):
     """It is never guessed at."""
     with pytest.raises(MalformedError):
         identity_of(encoded)
+
+
+def test_a_uid_that_is_no_text_is_that_of_no_claim():
+    """To read it is no error: the claim is another one."""
+    assert identity_of(enveloped(field(5, b"\xff") + field(6, "5"))) == ("\ufffd", "5")
 
 
 def test_an_annotation_that_is_a_number_is_malformed():

@@ -49,8 +49,7 @@ def _object(obj: Any) -> dict[str, Any]:
     return {
         name: _value(value)
         for attribute, name, absent in _plan(obj.__class__)
-        # True == 1 and False == 0: an explicit `false` is not an absent number, hence the look at the type.
-        if (value := getattr(obj, attribute)) != absent or type(value) is not type(absent)
+        if (value := getattr(obj, attribute)) != absent
     }
 
 
