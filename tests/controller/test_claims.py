@@ -1,6 +1,10 @@
 """Which claims are ours."""
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dra_operator.api.types import (
     AllocationResult,
@@ -92,8 +96,10 @@ def test_a_claim_is_free_that_nobody_uses(book, subject, free):
 )
 def test_a_live_pod_that_names_a_claim_takes_it(book, body):
     """A claim that a pod names in any of the three ways is the scheduler's."""
-    changed = book.put_pod(pod_use(body))
+    use = pod_use(body)
+    changed = book.put_pod(use)
 
+    assert use == PodUse("team-a", "train", frozenset({"gpu"}))
     assert changed == {KEY}
     assert book.standing(claim()) is Standing.POD
     assert not book.waiting()
@@ -137,6 +143,44 @@ def test_a_pod_that_came_before_its_claim_counts():
     book.put(claim())
 
     assert not book.waiting()
+
+
+STATES = {
+    Standing.OURS: claim(),
+    Standing.OPTED_OUT: claim(labels={"dra-operator.io/allocate": "false"}),
+    Standing.OWNED: claim(owner_references=(OwnerReference(kind="Pod", name="p", controller=True),)),
+    Standing.RESERVED: claim(status=RESERVED),
+}
+names = st.sampled_from("ab")
+happenings = st.one_of(
+    st.tuples(names, st.none() | st.sampled_from(list(STATES))),
+    st.builds(PodUse, st.just("team-a"), names, st.frozensets(names)),
+)
+
+
+@given(st.lists(happenings, max_size=12))
+def test_claims_and_pods_may_come_and_go_in_any_order(happened):
+    """What waits, and how many there are of each standing, follows from the claims and pods that are left."""
+    book, claims, pods = ClaimBook(), {}, {}
+    for item in happened:
+        if isinstance(item, PodUse):
+            changed = book.put_pod(item)
+            assert changed == {("team-a", name) for name in pods.get(item.name, frozenset()) ^ item.claims}
+            pods[item.name] = item.claims
+        elif item[1] is None:
+            book.remove(("team-a", item[0]))
+            claims.pop(item[0], None)
+        else:
+            book.put(replace(STATES[item[1]], metadata=replace(STATES[item[1]].metadata, name=item[0])))
+            claims[item[0]] = item[1]
+        used = frozenset().union(*pods.values())
+        found = {
+            name: Standing.POD if standing is Standing.OURS and name in used else standing
+            for name, standing in claims.items()
+        }
+
+        assert book.waiting() == {("team-a", name) for name, each in found.items() if each is Standing.OURS}
+        assert book.standings() == {each: list(found.values()).count(each) for each in Standing}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ claims and the pods that name them, and nothing else.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -76,12 +76,6 @@ class ClaimBook:
         self._standings: dict[Key, Standing] = {}
         self._counts = Counter(dict.fromkeys(Standing, 0))
 
-    def __len__(self) -> int:
-        return len(self._claims)
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._claims)
-
     def get(self, key: Key) -> ResourceClaim | None:
         """Return the claim, or None if there is none of that name."""
         return self._claims.get(key)
@@ -94,11 +88,10 @@ class ClaimBook:
         self._judge(key)
         return before
 
-    def remove(self, key: Key) -> ResourceClaim | None:
-        """Forget a claim that is gone and return its last state."""
-        claim = self._claims.pop(key, None)
+    def remove(self, key: Key) -> None:
+        """Forget a claim that is gone."""
+        self._claims.pop(key, None)
         self._judge(key)
-        return claim
 
     def put_pod(self, use: PodUse) -> frozenset[Key]:
         """Keep what a pod uses, and return the claims whose standing may have changed by it.
