@@ -95,6 +95,7 @@ class Contender:
             clock=clock,
             wall=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=clock()),
             sleep=self._sleep,
+            pause=self._sleep,
         )
         self.asked = []
         """The method of each request, and the seconds that it may take."""

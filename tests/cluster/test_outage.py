@@ -1,14 +1,30 @@
 """Outages: when the server answers one, all others ask at once, and none in a hot loop."""
 
 import asyncio
+from typing import NamedTuple
 
 import pytest
 
 from dra_operator.cluster.backoff import Backoff
+from dra_operator.cluster.events import EventRecorder
+from dra_operator.cluster.lease import Lease
 from dra_operator.cluster.outage import Outage
+from dra_operator.cluster.writes import Written
 
 from .mirror import GOOD, QUIET
 from .script import CLASSES, cut, ok, status
+from .writing import DONE, UNCHANGED, allocate
+
+MADE = ok({"kind": "Event"}, 201)
+
+
+class About(NamedTuple):
+    """What an Event is about."""
+
+    name: str = "c"
+    namespace: str = "ns"
+    kind: str = "ResourceClaim"
+    uid: str = "u"
 
 
 class Waiter:
@@ -55,14 +71,29 @@ async def test_a_pause_ends_when_the_server_is_back(waiter):
 async def test_a_tenth_of_a_pause_is_taken_in_any_case(waiter):
     """A server that answers others and never this one is asked ten times as often at most."""
     outage = Outage(waiter)
-    pause = asyncio.ensure_future(outage.pause(30, waiter.sleep))
+    pause = asyncio.ensure_future(outage.pause(8, waiter.sleep))
     await turns()
-    waiter.now = 1.0
+    waiter.now = 0.3
     outage.lost()
     outage.answered()
     await turns()
 
-    assert (pause.done(), waiter.slept) == (False, [30, 2.0])
+    assert (pause.done(), waiter.slept) == (False, [8, 0.5])
+    waiter.end.set()
+    await pause
+
+
+async def test_of_a_long_pause_a_second_is_taken_in_any_case(waiter):
+    """Whoever waits for half a minute asks a second after it has begun to, once the server is back."""
+    outage = Outage(waiter)
+    pause = asyncio.ensure_future(outage.pause(30, waiter.sleep))
+    await turns()
+    waiter.now = 0.25
+    outage.lost()
+    outage.answered()
+    await turns()
+
+    assert (pause.done(), waiter.slept) == (False, [30, 0.75])
     waiter.end.set()
     await pause
 
@@ -122,3 +153,131 @@ async def test_retry_after_is_obeyed_whoever_else_is_answered(script, session, m
     await asyncio.sleep(0.1)
 
     assert len(script.asked) == 2
+
+
+@pytest.fixture
+def slowly(desk):
+    """Start a writer that takes one of its pauses, by number, and the others not; return it."""
+
+    def start(number):
+        made = desk()
+
+        async def sleep(seconds):
+            made.waits.append(seconds)
+            await asyncio.sleep(seconds if len(made.waits) == number else 0)
+
+        made.writer._sleep = sleep
+        return made
+
+    return start
+
+
+async def come_back(script, session, *answers):
+    """Let the server answer somebody in the middle of a pause of a second, and then so."""
+    await asyncio.sleep(0.2)
+    script.then(ok({}), *answers)
+    await session.request("GET", "/readyz")
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [[cut], [status(503)], [cut, cut], [cut, status(500)], [cut, status(502)]],
+    ids=["not answered", "503", "not read back", "not read back, 500", "not read back, 502"],
+)
+async def test_a_write_goes_on_as_soon_as_another_request_is_answered(script, session, slowly, faults):
+    """It does not wait out its own pause, whether it was to be sent again or the claim to be read back."""
+    script.then(*faults)
+    writing = slowly(len(faults))
+    writing.writer.submit(allocate())
+    await come_back(script, session, UNCHANGED, DONE)
+
+    async with asyncio.timeout(0.5):
+        (outcome,) = await writing.results()
+    assert isinstance(outcome, Written)
+
+
+async def test_a_claim_that_may_not_be_read_after_an_outage_is_read_again_in_a_moment(script, desk):
+    """The pauses begin anew: an API server that was just started has not read its roles yet."""
+    script.then(cut, *[status(503)] * 4, status(403), status(403), UNCHANGED, DONE)
+    writing = desk()
+
+    assert isinstance(await writing.result(allocate()), Written)
+    assert writing.waits == [1.0, 1.0, 2.0, 4.0, 8.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        status(503, headers={"Retry-After": "1"}),
+        status(429, headers={"Retry-After": "1"}),
+        status(500, "failed calling webhook"),
+    ],
+    ids=["503 with a time", "429 with a time", "a webhook"],
+)
+async def test_a_write_that_was_answered_waits_whoever_else_is_answered(script, session, slowly, fault):
+    """A server that says when to come again means it, and a webhook that fails is none that is away."""
+    script.then(fault)
+    writing = slowly(1)
+    writing.writer.submit(allocate())
+    await asyncio.sleep(0.1)
+    session.outage.lost()
+    await come_back(script, session)
+    await asyncio.sleep(0.1)
+
+    assert len(script.asked) == 2
+
+
+async def test_events_go_on_as_soon_as_another_request_is_answered(script, session):
+    """The one that was not taken is sent at once, and those behind it."""
+    script.then(cut)
+    recorder = EventRecorder(session, backoff=Backoff(base=2.0, cap=2.0), random=lambda: 1.0)
+    running = asyncio.create_task(recorder.run())
+    for name in ("a", "b"):
+        recorder.record(About(name=name), "Warning", "NoDevice", "why")
+    await come_back(script, session, MADE, MADE)
+
+    async with asyncio.timeout(0.5):
+        while recorder.counts["created"] < 2:  # noqa: ASYNC110 - a count, not a signal
+            await asyncio.sleep(0.01)
+    running.cancel()
+
+
+@pytest.mark.parametrize(
+    ("first", "refused"),
+    [(cut, 0), (status(503), 0), (status(429), 1)],
+    ids=["no answer before", "503 before", "429 before"],
+)
+async def test_an_event_that_is_not_permitted_after_an_outage_is_sent_again(script, session, first, refused):
+    """An API server that was just started permits nobody anything for a moment, until it has read its roles."""
+    message = 'events is forbidden: User "operator" cannot create resource "events"'
+    script.then(first, status(403, message), MADE)
+    recorder = EventRecorder(session, backoff=Backoff(base=0.01, cap=0.01))
+    running = asyncio.create_task(recorder.run())
+    recorder.record(About(), "Warning", "NoDevice", "why")
+    async with asyncio.timeout(1):
+        while not recorder.counts.total():  # noqa: ASYNC110 - a count, not a signal
+            await asyncio.sleep(0.01)
+    running.cancel()
+
+    assert (recorder.counts["refused"], recorder.forbidden is not None) == (refused, bool(refused))
+
+
+async def test_the_lease_is_renewed_as_soon_as_another_request_is_answered(script, session):
+    """Writes wait for nothing else any more."""
+
+    def away(request):
+        lease.period = 2.0
+        return cut(request)
+
+    held = {"kind": "Lease", "metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "we"}}
+    script.then(status(404), ok(held), away)
+    lease = Lease(session, "ns", "we", seconds=15)
+    lease.period = 0.01
+    assert await lease.take()
+    keeping = asyncio.create_task(lease.keep())
+    await come_back(script, session, ok(held))
+
+    async with asyncio.timeout(0.5):
+        while lease.error is not None or len(script.asked) < 5:  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0.01)
+    keeping.cancel()

@@ -70,10 +70,25 @@ _DEMAND: Final = re.compile(r'requires resource="(?P<resource>[^"]+)", verb="(?P
 
 
 class Wait(Enum):
-    """What a pause is for: a server that is away for everybody, or one claim that it has trouble with."""
+    """What a pause is for: a server that is away for everybody, one that asks us to wait, or trouble with one claim.
 
+    Where a claim cannot be read, that may be due to either.
+    """
+
+    AWAY = "away"
     SERVER = "server"
     CLAIM = "claim"
+    UNREAD = "unread"
+
+    @property
+    def is_of_all(self) -> bool:
+        """True if writes to other claims would fare no better."""
+        return self in (Wait.AWAY, Wait.SERVER)
+
+    @property
+    def ends_with_outage(self) -> bool:
+        """True if the pause is over when the server has answered somebody."""
+        return self in (Wait.AWAY, Wait.UNREAD)
 
 
 Pause = Callable[[float, Wait], Awaitable[None]]
@@ -200,10 +215,10 @@ class Delivery:
         """Read the claim back, for as long as it takes: until then nobody knows what it holds.
 
         That it may not be read is an answer, but not while a patch may still be stored. So says an API server, too,
-        that was just started and has not read its roles yet.
+        that was just started and has not read its roles yet, which it does in a moment.
         """
         path = self.served.path(write.namespace, write.name)
-        attempt = 0
+        attempt, away = 0, False
         while True:
             attempt += 1
             try:
@@ -213,10 +228,13 @@ class Delivery:
                     return Gone(write)
                 if error.status == 403 and self.clock() >= doubtful_until:
                     return Forbidden(write, error)
+                if error.status == 403 and away:
+                    attempt, away = 1, False
                 trouble: ApiError | ApiUnreachable = error
             except ApiUnreachable as error:
                 trouble = error
-            await self.pause(self._delay(attempt, trouble), _reason_to_wait(trouble, 1))
+            away = away or _may_be_away(trouble)
+            await self.pause(self._delay(attempt, trouble), _reason_to_read_later(trouble))
 
     def _delay(self, attempt: int, error: ApiError | ApiUnreachable) -> float:
         asked = error.retry_after if isinstance(error, ApiError) else None
@@ -322,4 +340,18 @@ def _reason_to_wait(error: ApiError | ApiUnreachable, attempt: int) -> Wait:
     """
     if attempt > 1 or (isinstance(error, ApiError) and error.status not in (401, 429, 503)):
         return Wait.CLAIM
-    return Wait.SERVER
+    return Wait.AWAY if _may_be_away(error) else Wait.SERVER
+
+
+def _reason_to_read_later(error: ApiError | ApiUnreachable) -> Wait:
+    """Tell the same of a claim that cannot be read back.
+
+    A server whose etcd is away answers 500, and so does one that cannot decode what is stored of this claim.
+    """
+    wait = _reason_to_wait(error, 1)
+    return Wait.UNREAD if wait is Wait.CLAIM and _may_be_away(error) else wait
+
+
+def _may_be_away(error: ApiError | ApiUnreachable) -> bool:
+    """True if an error may end with an outage. A server that says when to come again means it."""
+    return isinstance(error, ApiUnreachable) or (error.status >= 500 and error.retry_after is None)

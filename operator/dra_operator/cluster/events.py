@@ -152,6 +152,7 @@ class EventRecorder:
         self._tokens = float(burst)
         self._tokens_at = clock()
         self._failures = 0
+        self._away = False
         self._denied: _Entry | None = None
 
     @property
@@ -269,15 +270,25 @@ class EventRecorder:
         try:
             await sent(entry)
         except ApiUnreachable as error:
+            self._away = True
             await self._retry(entry, str(error), None)
         except ApiError as error:
+            if error.is_missing_right and self._away and entry.attempts < ATTEMPTS - 1:
+                # It answers again, and permits nobody anything until it has read its roles: in a moment.
+                self._failures = entry.attempts
+                entry.attempts += 1
+                await self._retry(entry, str(error), None)
+                return
             if error.status in (401, 408, 429) or error.status >= 500:
                 entry.attempts += 1
+                self._away = self._away or error.status >= 500
                 await self._retry(entry, str(error), error.retry_after)
                 return
             # 404: the namespace is gone; 403: it is going, or we may not; the rest cannot improve either.
+            self._away = False
             self._refuse(entry, error)
         else:
+            self._away = False
             entry.queued = False
             entry.attempts = 0
             entry.sent_at = self._clock()
@@ -324,7 +335,11 @@ class EventRecorder:
         else:
             (self._refreshes if entry.exists else self._news).appendleft(entry)
             self._wake.set()
-        await self._sleep(self._backoff.delay(self._failures, self._random, retry_after))
+        seconds = self._backoff.delay(self._failures, self._random, retry_after)
+        if retry_after is None:
+            await self._session.outage.pause(seconds, self._sleep)
+        else:
+            await self._sleep(seconds)
 
     def _refuse(self, entry: _Entry, error: ApiError) -> None:
         self.counts["refused"] += 1

@@ -55,7 +55,8 @@ class Lease:
     """The Lease of all operators of a cluster, as one of them sees it; `identity` is its name there.
 
     `seconds` is how long it lasts without a renewal. `clock` is in seconds and never goes back, nor does it stand still
-    while the machine sleeps; `wall` tells the time of day in UTC, which stands in the Lease for people.
+    while the machine sleeps; `wall` tells the time of day in UTC, which stands in the Lease for people. `pause` waits
+    after a renewal that failed, and less where the server answers somebody else; None: as its outage says.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Lease:
         clock: Callable[[], float] = _elapsed,
         wall: Callable[[], datetime] = _now,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Callable[[float], Awaitable[None]] | None = None,
     ) -> None:
         self.name = f"{namespace}/{LEASE_NAME}"
         """Namespace and name, as texts have them."""
@@ -89,6 +91,7 @@ class Lease:
         self._clock = clock
         self._wall = wall
         self._sleep = sleep
+        self._pause = session.outage.pause if pause is None else pause
         self._body: Body = {}
         """The Lease as it was last read or written."""
         self._sight: str | None = None
@@ -135,7 +138,8 @@ class Lease:
         """Renew it until somebody else holds it, or etcd was restored, which is when this returns."""
         begun, is_late = self._clock(), False
         while True:
-            await self._sleep(max(0.0, begun + self.period - self._clock()))
+            wait = self._sleep if self.error is None else self._pause
+            await wait(max(0.0, begun + self.period - self._clock()))
             begun = self._clock()
             try:
                 self.won = await self._renew()

@@ -1,9 +1,10 @@
 """Outages: whoever waits for a server that was away goes on when it has answered somebody.
 
 After an outage of minutes each kind would wait out a pause of its own, of up to half a minute, while the Lease is
-renewed again already. What is allocated meanwhile is decided on what was known before. So the first good answer ends
-the pauses of all, but none before a tenth of its time is over: a server that answers one kind and never another would
-be asked for that one in a hot loop.
+renewed again already. What is allocated meanwhile is decided on what was known before. And writes that were under way
+would hold their slots for ten seconds more, so that nothing new is written. So the first good answer ends the pauses of
+all: watches, writes, Events, and the Lease. But none before a tenth of its time is over, or a second: a server that
+answers one kind and never another would be asked for that one in a hot loop.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ from typing import Final
 
 SHARE: Final = 0.1
 """The part of a pause that is taken in any case."""
+LONGEST_SHARE: Final = 1.0
+"""It is no longer than so many seconds: the Lease asks every two, so that no pause is worth much more."""
 
 
 class Outage:
@@ -47,5 +50,5 @@ class Outage:
         finally:
             pause.cancel()
             back.cancel()
-        if (left := begun + seconds * SHARE - self._clock()) > 0:
+        if (left := begun + min(seconds * SHARE, LONGEST_SHARE) - self._clock()) > 0:
             await sleep(left)

@@ -65,6 +65,7 @@ class Writer:
         self._deliver_outcome = deliver_outcome
         self._concurrency = concurrency
         self._sleep = sleep
+        self._outage = session.outage
         self._defect_logger = defect_logger
         self._delivery = Delivery(session, served, permit, self._pause, clock, random, backoff, timeout)
         self._free = concurrency
@@ -151,13 +152,13 @@ class Writer:
             self._fill()
 
     async def _pause(self, seconds: float, wait: Wait) -> None:
-        if wait is Wait.SERVER:
-            await self._sleep(seconds)
+        if wait.is_of_all:
+            await self._rest(seconds, wait)
             return
         self._free += 1
         self._fill()
         try:
-            await self._sleep(seconds)
+            await self._rest(seconds, wait)
         except BaseException:
             self._free -= 1
             raise
@@ -171,6 +172,12 @@ class Writer:
             if not back.done() or back.cancelled():
                 self._free -= 1
             raise
+
+    async def _rest(self, seconds: float, wait: Wait) -> None:
+        if wait.ends_with_outage:
+            await self._outage.pause(seconds, self._sleep)
+        else:
+            await self._sleep(seconds)
 
     def _unsent(self, write: Write) -> None:
         asyncio.get_running_loop().call_soon(self._report, Unsent(write))

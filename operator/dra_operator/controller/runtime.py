@@ -236,7 +236,7 @@ class Runtime:
             if trouble != self._trouble:
                 log.warning(messages.API_UNAVAILABLE, why=trouble, server=self._access.server)
             self._trouble = trouble
-            await asyncio.sleep(wait)
+            await self._session.outage.pause(wait)
         self._trouble = None
         log.info(
             messages.CONNECTED,
