@@ -108,7 +108,8 @@ async def test_operator_that_was_followed_ends_and_writes_nothing_any_more(clust
     await first.runtime.close()
 
     assert sorted([cluster.devices("early"), cluster.devices("late")]) == [[], ["gpu-0"]]
-    assert first.runtime.stuck() == ["lease lost"]
+    assert first.runtime.stuck() == ["lease lost: second holds the Lease default/dra-operator"]
+    assert first.runtime._leading.following() == first.runtime.stuck()
     lost = [line for line in logs if line["event"] == "lease lost"]
     assert [(line["log_level"], line["holder"]) for line in lost] == [("critical", "second")]
     assert lease(cluster) == "second"
@@ -256,5 +257,8 @@ async def test_operator_whose_lease_went_back_ends(cluster, start):
         first.runtime._leading._lease._body["metadata"]["resourceVersion"] = "999999999"
         await cluster.until(lambda: first.crashed, "the end")
     assert [line["log_level"] for line in logs if line["event"] == "lease went back"] == ["critical"]
+    why = "lease went back: an older version of it is stored than before: etcd was restored; "
+    for path, code in (("/healthz", 500), ("/readyz", 503), ("/leaderz", 503)):
+        assert await ask(first, path) == (code, f"{why}what is known may not be stored any more\n")
     await first.runtime.close()
     assert (stored["spec"]["holderIdentity"], lease(cluster)) == ("first", None)

@@ -117,8 +117,8 @@ class Lease:
 
     @property
     def overdue(self) -> float:
-        """For how many seconds it has been held without being valid; 0 while it is, or is not ours."""
-        return max(0.0, self._clock() - self._permitted_until) if self.won else 0.0
+        """For how many seconds it has been held without being valid; 0 while it is, is not ours, or went back."""
+        return max(0.0, self._clock() - self._permitted_until) if self.won and not self.went_back else 0.0
 
     # --- for its life
 

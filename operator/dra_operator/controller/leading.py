@@ -31,8 +31,8 @@ class Leading:
     """Whether this operator decides. Without leader election it always does."""
 
     def __init__(self, settings: Settings, access: Access) -> None:
-        self.lost = False
-        """Whether this operator decides no more: another one does, or what it decided on is not stored any more."""
+        self.ended = ""
+        """Why this operator decides no more; empty before. Another one does, or what it decided on is gone."""
         self._settings = settings
         self._access = access
         self._elects = settings.leader_election == "lease"
@@ -71,12 +71,14 @@ class Leading:
         if self._lease is None:
             await asyncio.Event().wait()
             return
-        await self._lease.keep()
-        self.lost = True
-        if self._lease.went_back:
-            log.critical(messages.WENT_BACK, lease=self._lease.name, why=messages.RESTORED)
+        lease = self._lease
+        await lease.keep()
+        if lease.went_back:
+            self.ended = f"{messages.WENT_BACK}: {messages.RESTORED}"
+            log.critical(messages.WENT_BACK, lease=lease.name, why=messages.RESTORED)
             return
-        log.critical(messages.LEASE_LOST, lease=self._lease.name, holder=self._lease.holder)
+        self.ended = f"{messages.LEASE_LOST}: {lease.holder or 'nobody yet'} holds the Lease {lease.name}"
+        log.critical(messages.LEASE_LOST, lease=lease.name, holder=lease.holder)
 
     async def give_up(self) -> None:
         """Let another one decide, in a few seconds or not at all. Nothing may be written any more."""
@@ -112,7 +114,9 @@ class Leading:
         """Return why this operator is not the one that decides, for `/leaderz`; empty while it is."""
         if self.is_leader:
             return []
-        if self._lease is not None and (self.stands_by or self.lost):
+        if self.ended:
+            return [self.ended]
+        if self._lease is not None and self.stands_by:
             return [messages.standing_by(self._lease.name, self._lease.holder)]
         return self.unready() or [messages.NOT_CONNECTED]
 

@@ -179,7 +179,7 @@ class Runtime:
         await asyncio.sleep(0)
         # One that is no longer the one that decides must not write.
         if self._writer is not None and (
-            left := await self._writer.drain(0 if self._leading.lost else drain)
+            left := await self._writer.drain(0 if self._leading.ended else drain)
         ):
             log.warning(messages.DRAINED, writes=left)
         for task in self._tasks:
@@ -205,8 +205,8 @@ class Runtime:
         error = task.exception()
         if error is None and task.get_name().endswith(" connect"):
             return
-        if error is None and self._leading.lost:
-            self._crashed = messages.LEASE_LOST
+        if error is None and self._leading.ended:
+            self._crashed = self._leading.ended
             self._on_crash()
             return
         self._crashed = f"{task.get_name()} ended: {error!r}"
