@@ -29,6 +29,7 @@ class Limits:
 class Budget:
     """What is left of the limits of one attempt."""
 
+    # No dataclass: one is made for each claim, and __init__ with __post_init__ would be two calls more.
     __slots__ = ("_deadline", "_evaluations", "clock", "limits", "steps")
 
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:

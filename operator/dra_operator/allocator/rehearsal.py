@@ -24,8 +24,8 @@ from dra_operator.ledger import Ledger
 _PASSES: Final = 2
 """How often each search decides the claims; what they got is given back between.
 
-Python 3.11 adapts a function to what it meets there at the ninth call, and many claims call each. More than two passes
-make the claims that follow no faster.
+Python adapts a function to what it meets there after some calls (3.11 at the ninth), and many claims call each. More
+than two passes make the claims that follow no faster.
 """
 TIMES: Final = len(Searching) * _PASSES
 """How often each claim is decided in all."""

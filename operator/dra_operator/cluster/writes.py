@@ -4,7 +4,8 @@ The operator owns three things on a claim: the finalizer that protects an alloca
 annotation that says why the claim waits (docs/architecture.md, rule 3). Each write is a short list of
 merge-patches, and each patch carries `resourceVersion` and `uid` of the claim that the decision was made on:
 without them a merge-patch silently wins over whatever happened since, with them the API server answers 409 or
-422 (docs/kopf.md, 2.3).
+422 (docs/kopf.md, 2.3). A claim that takes no patch of its metadata gets the same change, under the same
+preconditions, as an update in protobuf (`cluster.delivery`).
 
 The order of the patches is upstream's: the finalizer before the allocation, and the allocation's end before
 the finalizer's, so that a claim with devices can never vanish (docs/dra-semantics.md, 8.2 and 8.3).

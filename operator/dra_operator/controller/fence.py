@@ -5,7 +5,7 @@ next operator has given the same device to another claim; and no precondition no
 claim alone.
 
 But it speaks of one version of that claim, and which versions these can be is known (`cluster.writes`). An allocation
-is sent on a claim that has our finalizer and neither an allocation nor our annotation: the patch before it makes it
+is sent on a claim that has our finalizer and neither an allocation nor our annotation: the write before it makes it
 so, and its sender waits for the answer. What was answered to a process is in every list that is made after its end.
 So a list shows all claims that may still be allocated by an earlier operator, and to give each another version, by
 taking the finalizer off, makes the late patch fail (409). Whether that is the answer, or the claim has been changed or
