@@ -27,26 +27,34 @@ class About(NamedTuple):
     uid: str = "u"
 
 
-class Waiter:
-    """A clock, and a pause that ends when a test says so."""
+class Paused:
+    """Somebody who has begun a pause, by a clock that stands still."""
 
-    def __init__(self):
+    def __init__(self, seconds):
         self.now, self.slept, self.end = 0.0, [], asyncio.Event()
-
-    def __call__(self):
-        """Return the time."""
-        return self.now
+        self.outage = Outage(lambda: self.now)
+        self.pause = asyncio.ensure_future(self.outage.pause(seconds, self.sleep))
 
     async def sleep(self, seconds):
-        """Note the pause and wait for its end."""
+        """Note a pause and wait until the test ends it."""
         self.slept.append(seconds)
         await self.end.wait()
 
 
 @pytest.fixture
-async def waiter():
-    """A clock that stands still."""
-    return Waiter()
+async def paused():
+    """Return a function that lets somebody begin a pause, which ends after the test."""
+    begun = []
+
+    async def begin(seconds):
+        begun.append(Paused(seconds))
+        await turns()
+        return begun[-1]
+
+    yield begin
+    for somebody in begun:
+        somebody.end.set()
+        await somebody.pause
 
 
 async def turns():
@@ -55,75 +63,66 @@ async def turns():
         await asyncio.sleep(0)
 
 
-async def test_a_pause_ends_when_the_server_is_back(waiter):
+async def test_a_pause_ends_when_the_server_is_back(paused):
     """It need not last as long as it was meant to."""
-    outage = Outage(waiter)
-    pause = asyncio.ensure_future(outage.pause(30, waiter.sleep))
-    await turns()
-    waiter.now = 5.0
-    outage.lost()
-    outage.answered()
+    somebody = await paused(30)
+    somebody.now = 5.0
+    somebody.outage.lost()
+    somebody.outage.answered()
     await turns()
 
-    assert (pause.done(), waiter.slept) == (True, [30])
+    assert (somebody.pause.done(), somebody.slept) == (True, [30])
 
 
-async def test_a_tenth_of_a_pause_is_taken_in_any_case(waiter):
-    """A server that answers others and never this one is asked ten times as often at most."""
-    outage = Outage(waiter)
-    pause = asyncio.ensure_future(outage.pause(8, waiter.sleep))
-    await turns()
-    waiter.now = 0.3
-    outage.lost()
-    outage.answered()
-    await turns()
-
-    assert (pause.done(), waiter.slept) == (False, [8, 0.5])
-    waiter.end.set()
-    await pause
-
-
-async def test_of_a_long_pause_a_second_is_taken_in_any_case(waiter):
-    """Whoever waits for half a minute asks a second after it has begun to, once the server is back."""
-    outage = Outage(waiter)
-    pause = asyncio.ensure_future(outage.pause(30, waiter.sleep))
-    await turns()
-    waiter.now = 0.25
-    outage.lost()
-    outage.answered()
+@pytest.mark.parametrize(
+    ("seconds", "left"),
+    [(8, 0.55), (30, 0.75)],
+    ids=["a tenth of a short one", "a second of a long one"],
+)
+async def test_a_part_of_a_pause_is_taken_in_any_case(paused, seconds, left):
+    """A server that answers others and never this one is asked ten times as often at most, or each second."""
+    somebody = await paused(seconds)
+    somebody.now = 0.25
+    somebody.outage.lost()
+    somebody.outage.answered()
     await turns()
 
-    assert (pause.done(), waiter.slept) == (False, [30, 0.75])
-    waiter.end.set()
-    await pause
+    assert (somebody.pause.done(), somebody.slept) == (False, [seconds, left])
 
 
-async def test_answers_of_a_server_that_was_not_away_end_no_pause(waiter):
+async def test_answers_of_a_server_that_was_not_away_end_no_pause(paused):
     """What waits for another reason goes on waiting."""
-    outage = Outage(waiter)
-    pause = asyncio.ensure_future(outage.pause(30, waiter.sleep))
-    await turns()
-    waiter.now = 5.0
-    outage.answered()
+    somebody = await paused(30)
+    somebody.now = 5.0
+    somebody.outage.answered()
     await turns()
 
-    assert not pause.done()
-    waiter.end.set()
-    await pause
+    assert not somebody.pause.done()
+
+
+@pytest.fixture
+def patient(mirror):
+    """Return a function that makes a reflector which takes the pauses that it notes."""
+
+    def make(**settings):
+        made = mirror(**settings)
+
+        async def sleep(seconds):
+            made.waits.append(seconds)
+            await asyncio.sleep(seconds)
+
+        made.reflector._sleep = sleep
+        return made
+
+    return make
 
 
 @pytest.mark.parametrize("fault", [cut, status(503)], ids=["no answer", "503"])
-async def test_a_kind_is_listed_as_soon_as_another_request_is_answered(script, session, mirror, fault):
+async def test_a_kind_is_listed_as_soon_as_another_request_is_answered(script, session, patient, fault):
     """A reflector does not wait out its own pause."""
     script.then(fault)
     script.default = status(503)
-    waiting = mirror(served=CLASSES, backoff=Backoff(base=2.0, cap=2.0))
-
-    async def sleep(seconds):
-        waiting.waits.append(seconds)
-        await asyncio.sleep(seconds)
-
-    waiting.reflector._sleep = sleep
+    waiting = patient(served=CLASSES, backoff=Backoff(base=2.0, cap=2.0))
     await waiting.until(lambda: waiting.waits)
     await asyncio.sleep(0.25)
     asked = len(script.asked)
@@ -136,16 +135,10 @@ async def test_a_kind_is_listed_as_soon_as_another_request_is_answered(script, s
     assert len(script.asked) <= asked + 3
 
 
-async def test_retry_after_is_obeyed_whoever_else_is_answered(script, session, mirror):
+async def test_retry_after_is_obeyed_whoever_else_is_answered(script, session, patient):
     """A server that asks one kind to wait means it."""
     script.then(status(503, headers={"Retry-After": "1"}))
-    waiting = mirror(served=CLASSES)
-
-    async def sleep(seconds):
-        waiting.waits.append(seconds)
-        await asyncio.sleep(seconds)
-
-    waiting.reflector._sleep = sleep
+    waiting = patient(served=CLASSES)
     await waiting.until(lambda: waiting.waits)
     await asyncio.sleep(0.15)
     script.then(ok({}))

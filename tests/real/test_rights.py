@@ -77,6 +77,12 @@ class TestRights:
         ]
         scene.client.patch(f"{roles}/{self.ROLE}", {"rules": rules})
 
+    def goes_on(self, fleet, operator, claim):
+        """Give the account what it lacks, and see that the claim is allocated and the operator ready."""
+        self.grant(fleet)
+        fleet.wait_allocated(claim, seconds=60)
+        operator.wait_ready()
+
     def test_missing_right_of_one_that_stands_by_is_named(self, less, fleet, start_operator):
         """Before it has to decide, in its readiness and in its log, and until it is granted."""
         first = start_operator("--lease-identity=first")
@@ -112,9 +118,7 @@ class TestRights:
             seconds=10,
         )
 
-        self.grant(fleet)
-        fleet.wait_allocated("waits", seconds=60)
-        operator.wait_ready()
+        self.goes_on(fleet, operator, "waits")
 
     def test_missing_lease_is_named(self, less, fleet, start_operator):
         """Without the right to its Lease the operator decides nothing, and readiness and an Event say why."""
@@ -125,9 +129,7 @@ class TestRights:
         assert operator.http("/leaderz")[0] == 503
         assert allocation(fleet.claim("waits")) is None
 
-        self.grant(fleet)
-        fleet.wait_allocated("waits", seconds=60)
-        operator.wait_ready()
+        self.goes_on(fleet, operator, "waits")
 
     def test_missing_binding_is_named(self, less, fleet, start_operator):
         """Without `resourceclaims/binding` the API server refuses the allocation; the claim says so in an Event."""
@@ -141,9 +143,7 @@ class TestRights:
         assert "resourceclaims" in unready(operator)
         assert allocation(fleet.claim("waits")) is None
 
-        self.grant(fleet)
-        fleet.wait_allocated("waits", seconds=60)
-        operator.wait_ready()
+        self.goes_on(fleet, operator, "waits")
 
     def test_missing_update_is_named(self, less, fleet, start_operator):
         """It is needed for claims with spaces in their parameters; others are allocated without."""
@@ -160,9 +160,7 @@ class TestRights:
         assert "update resourceclaims" in unready(operator)
         assert allocation(fleet.claim("loose")) is None
 
-        self.grant(fleet)
-        fleet.wait_allocated("loose", seconds=60)
-        operator.wait_ready()
+        self.goes_on(fleet, operator, "loose")
         # Nobody else could take its finalizer off.
         fleet.delete_claim("loose")
         fleet.wait_gone("loose")
