@@ -60,6 +60,7 @@ def test_a_claim_that_cannot_be_read_keeps_its_device(bench):
     [
         ({"used": USER}, {"used": USER}),
         ({"labels": OPTED_OUT}, {"used": USER}),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["another"]}, {"used": USER}),
         (
             {},
             {
@@ -68,11 +69,19 @@ def test_a_claim_that_cannot_be_read_keeps_its_device(bench):
             },
         ),
     ],
-    ids=["both in use", "opted out", "about to be given back"],
+    ids=["both in use", "opted out", "being deleted", "about to be given back"],
 )
 def test_nothing_is_taken_that_must_stay_or_need_not_go(bench, ours, theirs):
     """What is in use is never cleared, and what the operator was told to leave alone is left alone."""
     assert giving(bench.run(holder(bench, "ours", **ours), holder(bench, "theirs", **theirs))) == []
+
+
+def test_a_claim_gives_way_once_until_the_answer_is_there(bench):
+    """Passes go on meanwhile."""
+    bench.run(holder(bench, "ours"))
+
+    assert giving(bench.run(holder(bench, "theirs", used=USER))) == ["ours"]
+    assert giving(bench.run(holder(bench, "theirs", used=USER))) == []
 
 
 def test_what_was_refused_is_told_and_tried_again_later(bench, clock):
