@@ -6,11 +6,17 @@ from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import (
     FINALIZER,
     PENDING_ANNOTATION,
+    Allocation,
+    Annotation,
     DeallocateWrite,
     FenceWrite,
+    FinalizerAndAnnotation,
+    NoAllocation,
+    NoFinalizer,
     ReleaseWrite,
     Unsent,
     Written,
+    steps,
 )
 
 from .script import CLAIMS, ok
@@ -162,3 +168,43 @@ async def test_an_allocation_is_taken_back_by_itself(script, desk):
         ("/status", {"metadata": {"resourceVersion": "5", "uid": "u"}, "status": {"allocation": None}})
     ]
     assert isinstance(outcome, Written)
+
+
+def test_a_claim_without_our_finalizer_is_not_freed_of_it():
+    """A patch that changes nothing is not sent."""
+    assert steps(deallocate(finalizers=("other",))) == (NoAllocation(),)
+    assert steps(FenceWrite("ns", "c", "u", "5", ("other",))) == ()
+
+
+RESULT = ALLOCATION["devices"]["results"][0]
+PLAIN = claim()
+ANNOTATED = claim(finalizers=[FINALIZER], annotation="why")
+ALLOCATED = claim(allocation=ALLOCATION)
+
+
+@pytest.mark.parametrize(
+    ("step", "body", "holds"),
+    [
+        (FinalizerAndAnnotation((FINALIZER,), drop_annotation=True), claim(finalizers=[FINALIZER]), True),
+        (FinalizerAndAnnotation((FINALIZER,), drop_annotation=True), PLAIN, False),
+        (FinalizerAndAnnotation((FINALIZER,), drop_annotation=True), ANNOTATED, False),
+        (FinalizerAndAnnotation((FINALIZER,), drop_annotation=False), ANNOTATED, True),
+        (NoFinalizer(()), PLAIN, True),
+        (NoFinalizer(()), ANNOTATED, False),
+        (Annotation("why"), ANNOTATED, True),
+        (Annotation(None), ANNOTATED, False),
+        (Annotation(None), PLAIN, True),
+        (NoAllocation(), {**PLAIN, "status": None}, True),
+        (NoAllocation(), ALLOCATED, False),
+        (Allocation(ALLOCATION), PLAIN, False),
+        (Allocation(ALLOCATION), ALLOCATED, True),
+        *(
+            (Allocation({"devices": {"results": [RESULT | {part: "another"}]}}), ALLOCATED, False)
+            for part in ("request", "driver", "pool", "device")
+        ),
+        (Allocation({"devices": {}}), claim(allocation={}), True),
+    ],
+)
+def test_a_step_is_done_when_the_claim_says_so(step, body, holds):
+    """All that it sets, and nothing that it leaves alone; of an allocation each device counts with its request."""
+    assert step.holds(body) is holds
