@@ -128,8 +128,6 @@ def test_make_lists_every_verb():
 NAMES_TWICE = {
     # An expression as text that is parsed, and as Python that is made of it.
     "cel": {"Attribute", "Call", "Expr", "Function", "Kind", "UnsupportedError"},
-    # An amount that is asked for and one that is consumed; all that is published, and what is read of a schema.
-    "allocator": {"Amount", "Published"},
 }
 """Names that may mean two things, by folder."""
 

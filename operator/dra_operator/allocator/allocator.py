@@ -36,7 +36,7 @@ from dra_operator.allocator.result import build_result
 from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.allocator.state import NodeState
 from dra_operator.allocator.tally import TallyMaker
-from dra_operator.allocator.walk import Problems, Sieve, can_sieve
+from dra_operator.allocator.walk import SearchProblems, Sieve, can_sieve
 from dra_operator.allocator.window import WindowSearch, is_countable
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED_137, Environment
@@ -88,7 +88,7 @@ class Allocator:
     candidates: Candidates = field(init=False)
     _planner: Planner = field(init=False)
     _fast: Sequence[_Way] = field(init=False)
-    _problems: Problems = field(init=False)
+    _problems: SearchProblems = field(init=False)
     _sieve: Sieve = field(init=False)
     _class_changes: Changes = field(init=False)
     _planned: dict[ClaimKey, ClaimPlan] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Allocator:
         self._planner = Planner(self.inventory.classes, self.candidates)
         eligibility = Eligibility(self.availability, self.candidates)
         self._fast = (QuickSearch(eligibility).search, WindowSearch(eligibility).search)
-        self._problems = Problems(self.availability)
+        self._problems = SearchProblems(self.availability)
         self._sieve = Sieve(self.availability, self.candidates)
 
     def allocate(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Decision:

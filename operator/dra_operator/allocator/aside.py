@@ -18,7 +18,7 @@ from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.surplus import tells_surplus
 from dra_operator.allocator.tally import TallyMaker
-from dra_operator.allocator.walk import Problems
+from dra_operator.allocator.walk import SearchProblems
 from dra_operator.api.shortened import shortened
 from dra_operator.inventory import NodeView, PoolView, Verdict, bits
 
@@ -38,11 +38,11 @@ class Aside:
     tallies: TallyMaker
     search: Search
     _explainer: Explainer = field(init=False)
-    _problems: Problems = field(init=False)
+    _problems: SearchProblems = field(init=False)
 
     def __post_init__(self) -> None:
         self._explainer = Explainer(self.tallies.inventory, self.tallies, self._fits)
-        self._problems = Problems(self.tallies.availability, _MAX_PROBLEMS)
+        self._problems = SearchProblems(self.tallies.availability, _MAX_PROBLEMS)
 
     def explain(self, failed: Failed, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
         """Return why one of some claims is not allocated, of which an attempt has been ended by a pool."""

@@ -12,7 +12,7 @@ from dra_operator.api.wire import Flag
 
 Expressions: TypeAlias = tuple[str | None, ...]
 """The expressions of selectors in order; None for a selector of an unknown kind."""
-Amount: TypeAlias = tuple[str, int, str]
+AskedAmount: TypeAlias = tuple[str, int, str]
 """An amount of a capacity: its name, nano-units, and how it was written."""
 Wanted: TypeAlias = tuple[
     str,
@@ -20,7 +20,7 @@ Wanted: TypeAlias = tuple[
     str,
     int,
     tuple[DeviceToleration, ...],
-    tuple[Amount, ...] | None,
+    tuple[AskedAmount, ...] | None,
     tuple[tuple[str, str], ...],
     Flag | None,
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeGuard
 
-from dra_operator.allocator.asked import Amount, Asked, Expressions, Rule, Wanted, asked_by
+from dra_operator.allocator.asked import Asked, AskedAmount, Expressions, Rule, Wanted, asked_by
 from dra_operator.allocator.candidates import CandidateKey, Candidates, KeyContent
 from dra_operator.allocator.decision import FatalError, claim_key
 from dra_operator.allocator.reasons import Reason
@@ -239,7 +239,7 @@ class Planner:
             if mode != "All":
                 raise _unsupported(name, f"allocation mode {mode!r} is not known; ExactCount and All are")
             count = None
-        amounts: tuple[Amount, ...] = ()
+        amounts: tuple[AskedAmount, ...] = ()
         quantities: Mapping[str, Quantity] = _NOTHING
         if written:
             amounts = tuple(sorted(written))

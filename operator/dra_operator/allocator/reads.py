@@ -17,7 +17,7 @@ from dra_operator.inventory.columns import Schema
 
 _MAX_SCHEMAS = 1024
 _MAX_LOOKS = 16_384
-_Published = tuple[tuple[str, str], ...]
+_PublishedNames = tuple[tuple[str, str], ...]
 """Names as `domain/id`, each with the one it is published by."""
 
 
@@ -47,8 +47,8 @@ class Projection:
     """
 
     look: object
-    attributes: _Published
-    capacity: _Published
+    attributes: _PublishedNames
+    capacity: _PublishedNames
     pick: Callable[[tuple[int, ...]], object]
 
 
@@ -103,8 +103,8 @@ class Reads:
         return found
 
     def _part_of(self, schema: Schema) -> Projection:
-        attributes: _Published = ()
-        capacity: _Published = ()
+        attributes: _PublishedNames = ()
+        capacity: _PublishedNames = ()
         places: list[int] = []
         if self.attributes:
             attributes = _present(self.attributes, schema.attributes, schema.driver)
@@ -132,7 +132,7 @@ def _named(kind: str, reads: Iterable[str]) -> tuple[_Name, ...]:
     return tuple([_Name.of(read.removeprefix(kind)) for read in sorted(reads) if read.startswith(kind)])
 
 
-def _present(names: Iterable[_Name], published: tuple[str, ...], driver: str) -> _Published:
+def _present(names: Iterable[_Name], published: tuple[str, ...], driver: str) -> _PublishedNames:
     """Return those of the names, as devices of a driver may write them, that any device has."""
     return tuple(
         [

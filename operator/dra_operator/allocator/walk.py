@@ -20,7 +20,7 @@ from dra_operator.ledger import Availability
 
 
 @dataclass(slots=True)
-class Problem:
+class SearchProblem:
     """A search problem and the nodes that may serve it, or end it with an error; the rest has said no."""
 
     era: int
@@ -29,14 +29,14 @@ class Problem:
 
 
 @dataclass(slots=True)
-class Problems:
+class SearchProblems:
     """The problems that were asked about, by signature. The oldest half goes when there are too many."""
 
     availability: Availability
     maximum: int = 4096
-    _known: dict[object, Problem] = field(default_factory=dict)
+    _known: dict[object, SearchProblem] = field(default_factory=dict)
 
-    def get(self, signature: object) -> Problem:
+    def get(self, signature: object) -> SearchProblem:
         """Return the problem with this signature, caught up with what came back since it was last asked about."""
         log = self.availability.log
         end = log.end
@@ -45,7 +45,7 @@ class Problems:
             if len(self._known) >= self.maximum:
                 for old in list(self._known)[: self.maximum // 2]:
                     del self._known[old]
-            problem = self._known[signature] = Problem(log.era, end, -1)
+            problem = self._known[signature] = SearchProblem(log.era, end, -1)
         elif problem.position != end or problem.era != log.era:
             came_back = log.since(problem.position) if problem.era == log.era else None
             problem.maybe = -1 if came_back is None else problem.maybe | came_back
@@ -73,7 +73,7 @@ class Sieve:
     candidates: Candidates
 
     def pass_over(
-        self, alternatives: Sequence[Alternative], problem: Problem, nodes: int, budget: Budget
+        self, alternatives: Sequence[Alternative], problem: SearchProblem, nodes: int, budget: Budget
     ) -> int:
         """Return some nodes without the first ones that have too few free devices. Raises AbortedError."""
         views = self.availability.views
