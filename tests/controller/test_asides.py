@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from dra_operator.cluster.defects import DefectLogger
-from dra_operator.controller.asides import Aside
+from dra_operator.controller.asides import SideTask
 
 
 class Work:
@@ -27,8 +27,8 @@ def counted():
 
 @pytest.fixture
 def aside(clock, counted):
-    """An aside that has met no defect."""
-    return Aside("work", clock, DefectLogger(counted.append))
+    """A side task that has met no defect."""
+    return SideTask("work", clock, DefectLogger(counted.append))
 
 
 def waits(aside, clock, work, count):

@@ -12,7 +12,7 @@ RETRY = (1.0, 30.0)
 """First and longest wait, in seconds, after an error."""
 
 
-class Aside:
+class SideTask:
     """One piece of such work; `name` is what the log calls it. `clock` is monotonic, in seconds."""
 
     def __init__(self, name: str, clock: Callable[[], float], defect_logger: DefectLogger) -> None:

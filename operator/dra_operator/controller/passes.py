@@ -24,7 +24,7 @@ from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite, WriteOutcome
 from dra_operator.controller import messages
-from dra_operator.controller.asides import Aside
+from dra_operator.controller.asides import SideTask
 from dra_operator.controller.claims import ClaimBook, Key, PodUse, annotation, order
 from dra_operator.controller.desk import Desk, Effect, text
 from dra_operator.controller.fence import Fence
@@ -102,7 +102,9 @@ class Passes:
         self._landing = Landing(self.desk)
         self._problems = Problems(self.desk, inventory, self._intake)
         logger = metrics.defect_logger
-        self._asides = {name: Aside(name, clock, logger) for name in ("inventory", "collisions", "metrics")}
+        self._asides = {
+            name: SideTask(name, clock, logger) for name in ("inventory", "collisions", "metrics")
+        }
         self._untidy: set[Key] = set()
         """The claims that met a defect when they were tidied, and were told so."""
         self._todo: set[Key] = set()
