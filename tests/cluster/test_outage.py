@@ -100,6 +100,29 @@ async def test_answers_of_a_server_that_was_not_away_end_no_pause(paused):
     assert not somebody.pause.done()
 
 
+async def test_an_outage_that_is_over_ends_no_later_pause(paused):
+    """Nor does anything go on waiting for what has come."""
+    somebody = await paused(30)
+    somebody.now = 5.0
+    somebody.outage.lost()
+    somebody.outage.answered()
+    await somebody.pause
+    await turns()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    later = asyncio.ensure_future(somebody.outage.pause(30, somebody.sleep))
+    await turns()
+    somebody.now = 10.0
+    somebody.outage.answered()
+    await turns()
+    assert (later.done(), somebody.slept) == (False, [30, 30])
+
+    somebody.end.set()
+    await later
+    await turns()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 @pytest.fixture
 def patient(mirror):
     """Return a function that makes a reflector which takes the pauses that it notes."""
