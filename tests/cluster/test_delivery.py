@@ -3,7 +3,16 @@
 import pytest
 from aiohttp import web
 
-from dra_operator.cluster.writes import FINALIZER, Conflict, Forbidden, Gone, Refused, Unknown, Written
+from dra_operator.cluster.writes import (
+    FINALIZER,
+    Conflict,
+    Forbidden,
+    Gone,
+    Refused,
+    Unaccepted,
+    Unknown,
+    Written,
+)
 
 from .script import cut, lines, ok, status
 from .writing import ALLOCATION, DONE, OTHERS, UNCHANGED, allocate, claim, patches
@@ -222,7 +231,7 @@ class TestOutcomes:
         """A patch that is turned away again and again is given back, to be decided anew."""
         script.default = lambda asked: (error if asked.method == "PATCH" else UNCHANGED)(asked)
 
-        assert isinstance(await desk().result(allocate()), Conflict)
+        assert isinstance(await desk().result(allocate()), Unaccepted)
 
         assert len(patches(script)) == 6
 
@@ -364,7 +373,16 @@ class TestOutcomes:
         outcome = await desk().result(allocate())
 
         assert isinstance(outcome, Refused)
-        assert "resourceclaims/status was accepted, but the claim is as before" in outcome.message
+        assert "resourceclaims/status was accepted, but status.allocation is not as sent" in outcome.message
+
+    async def test_finalizer_that_is_taken_off_again_is_named(self, script, desk):
+        """Whoever wrote the webhook that does so learns what it must leave alone."""
+        script.then(ok(claim(6)))
+
+        outcome = await desk().result(allocate(finalizers=()))
+
+        assert isinstance(outcome, Refused)
+        assert "resourceclaims was accepted, but metadata.finalizers is not as sent" in outcome.message
 
     async def test_altered_allocation_is_a_conflict(self, script, desk):
         """If a webhook made other devices of ours, those are looked at and not ours assumed."""

@@ -12,15 +12,18 @@ from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import (
     AnnotateWrite,
     Conflict,
+    DeallocateWrite,
     FenceWrite,
     Forbidden,
     Gone,
     Refused,
+    Unaccepted,
     Unknown,
     Written,
 )
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.passes import Tick
+from dra_operator.controller.reports import Notice
 
 
 def test_a_written_allocation_is_announced(bench, write):
@@ -71,13 +74,13 @@ def test_a_device_that_two_claims_have_is_a_collision_when_both_are_stored(bench
 @pytest.mark.parametrize(
     ("outcome", "why"),
     [
-        (lambda write: Conflict(write, None, "not accepted in 6 attempts"), "not accepted in 6 attempts"),
+        (lambda write: Conflict(write, None, "somebody was faster"), "somebody was faster"),
         (Gone, "the claim is gone"),
     ],
     ids=["conflict", "gone"],
 )
 def test_a_write_that_was_in_vain_is_logged_with_what_was_in_the_way(bench, write, outcome, why):
-    """Somebody who was faster and an API server that takes nothing are not one thing."""
+    """Somebody who was faster and somebody who took it away are not one thing."""
     with capture_logs() as logs:
         bench.run(outcome(write))
 
@@ -131,6 +134,38 @@ def test_a_refusal_is_told_and_put_off(bench, write, clock):
     clock.now += 11
     bench.run()
     assert bench.allocator.asked == ["claim", "claim"]
+
+
+def test_a_write_that_failed_at_each_attempt_is_told_and_soon_tried_again(bench, write, clock):
+    """A webhook that is away leaves no claim waiting without a word, neither on it nor in the numbers and the log."""
+    away = Unaccepted(write, None, "failed calling webhook")
+    with capture_logs() as logs:
+        effects = bench.run(away)
+    assert notices(effects) == ["AllocationRefused"]
+    (annotate,) = writes(effects, AnnotateWrite)
+    assert annotate.text == "the API server does not take the allocation: failed calling webhook"
+    registry = bench.passes.desk.metrics.registry
+    assert registry.get_sample_value("dra_operator_pending_claims", {"reason": "AllocationRefused"}) == 1
+    assert [line["log_level"] for line in logs if line["event"] == "write not accepted"] == ["warning"]
+
+    clock.now += 0.1
+    bench.run(Unaccepted(annotate, None, "failed calling webhook"))
+    assert bench.allocator.asked == ["claim", "claim"]
+
+
+@pytest.mark.parametrize("outcome", [Refused, lambda *given: Unaccepted(given[0], None, given[1])])
+def test_a_claim_that_cannot_be_let_go_says_so(bench, outcome):
+    """Whoever deleted it and sees that it stays finds out why where they look first."""
+    going = claim(finalizers=[FINALIZER])
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    (write,) = writes(bench.run(bench.delta(going)), DeallocateWrite)
+    effects = bench.run(outcome(write, "not today"))
+
+    (notice,) = [effect for effect in effects if isinstance(effect, Notice)]
+    assert (notice.reason, notice.message.endswith("which is being deleted: not today")) == (
+        "AllocationRefused",
+        True,
+    )
 
 
 def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):

@@ -34,17 +34,22 @@ from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.protobuf import PROTOBUF, MalformedError, identity_of, patched
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writes import (
+    FINALIZER,
     Allocation,
+    Annotation,
     Body,
     Conflict,
+    FinalizerAndAnnotation,
     Forbidden,
     Gone,
     Refused,
     Step,
+    Unaccepted,
     Write,
     WriteOutcome,
     Written,
     allocation_of,
+    finalizers_of,
     steps,
 )
 
@@ -271,10 +276,10 @@ def _settled(
     return Conflict(write, current, str(answer)) if changed or _taken(step, current) else None
 
 
-def _given_up(write: Write, current: Body | WriteOutcome, answer: ApiError | ApiUnreachable) -> Conflict:
+def _given_up(write: Write, current: Body | WriteOutcome, answer: ApiError | ApiUnreachable) -> Unaccepted:
     """Return what a patch is that was not accepted and cannot be stored any more, of a claim that is as it was."""
     body = current if isinstance(current, dict) else None
-    return Conflict(write, body, f"not accepted in {ATTEMPTS} attempts or more; {answer}")
+    return Unaccepted(write, body, f"not accepted in {ATTEMPTS} attempts or more; {answer}")
 
 
 def _verdict(write: Write, error: ApiError, *, invalid: bool) -> Gone | Forbidden | Refused | None:
@@ -330,7 +335,19 @@ def _not_made(write: Write, step: Step, body: Body) -> WriteOutcome:
     if _taken(step, body):
         return Conflict(write, body, "another allocation was stored than the one sent")
     target = f"resourceclaims/{step.subresource}" if step.subresource else "resourceclaims"
-    return Refused(write, f"the patch of {target} was accepted, but the claim is as before")
+    return Refused(
+        write,
+        f"the patch of {target} was accepted, but {_place(step, body)} is not as sent: "
+        "a mutating webhook or admission policy changes it",
+    )
+
+
+def _place(step: Step, body: Body) -> str:
+    """Return the field of a claim that is not as a patch asked for."""
+    if step.subresource:
+        return "status.allocation"
+    protected = isinstance(step, FinalizerAndAnnotation) and FINALIZER in finalizers_of(body)
+    return "metadata.annotations" if protected or isinstance(step, Annotation) else "metadata.finalizers"
 
 
 def _reason_to_wait(error: ApiError | ApiUnreachable, attempt: int) -> Wait:

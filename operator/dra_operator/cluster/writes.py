@@ -127,6 +127,11 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
+class Unaccepted(Conflict):
+    """It is not done, though the claim is as it was: the API server, or a webhook that it asks, failed each time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """The claim no longer exists."""
 

@@ -6,6 +6,7 @@ gives back what was decided, and says when the claim may be tried again: as soon
 here, later, or much later. Source: docs/kopf.md, 2.2.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dra_operator.cluster.delivery import DOUBT_SECONDS
@@ -20,6 +21,7 @@ from dra_operator.cluster.writes import (
     Gone,
     Refused,
     ReleaseWrite,
+    Unaccepted,
     Unknown,
     Unsent,
     Write,
@@ -41,6 +43,15 @@ UNKNOWN = (DOUBT_SECONDS, 600.0)
 """The assumption stands as long as the write may land."""
 FORBIDDEN = (1.0, 120.0)
 """An API server that was just started permits nobody anything for a moment, until it has read its roles."""
+
+_PURPOSES: Mapping[type[Write], str] = {
+    AllocateWrite: "the allocation",
+    # To say so on the claim gives it another version as well.
+    FenceWrite: "the end of a finalizer whose allocation was not made",
+    ReleaseWrite: "the end of the allocation",
+    DeallocateWrite: "the end of allocation and finalizer of this claim, which is being deleted",
+}
+"""What a write is for, in the words of an Event."""
 
 log = get_logger()
 
@@ -143,6 +154,8 @@ class Landing:
     def _not_written(self, key: Key, outcome: WriteOutcome) -> None:
         desk, write = self._desk, outcome.write
         match outcome:
+            case Unaccepted():
+                self._unaccepted(key, write, outcome.message)
             case Conflict() | Gone():
                 # The newer version, or the deletion, is on its way to us. Until it is here, the same would
                 # happen.
@@ -180,17 +193,29 @@ class Landing:
         if isinstance(write, AnnotateWrite):
             desk.telling.refused(key)
         log.warning(messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=kind_of(write), why=message)
+        self._tell(key, write, f"the API server refuses {_PURPOSES.get(type(write))}: {message}")
+
+    def _unaccepted(self, key: Key, write: Write, message: str) -> None:
+        """Say why a claim waits whose write failed at each attempt, and try it again soon: that may be over."""
+        desk = self._desk
+        if isinstance(write, AnnotateWrite) and write.text is not None:
+            desk.telling.refused(key)
+        else:
+            desk.putoffs.for_version(key, write.uid, write.resource_version, *CONFLICT)
+        log.warning(
+            messages.WRITE_UNACCEPTED, claim=text(key), uid=write.uid, write=kind_of(write), why=message
+        )
+        self._tell(key, write, f"the API server does not take {_PURPOSES.get(type(write))}: {message}")
+
+    def _tell(self, key: Key, write: Write, why: str) -> None:
+        """Have an Event say why a write was in vain, and if the claim waits for it, its annotation."""
+        desk = self._desk
         claim = desk.book.get(key)
-        if claim is not None and isinstance(write, ReleaseWrite):
-            why = f"the API server refuses that the allocation is taken back: {message}"
-            desk.say(Notice(subject_of(claim), "Warning", messages.EVENT_REFUSED, one_line(why)))
-        if claim is None or not isinstance(write, AllocateWrite | FenceWrite):
+        if claim is None or isinstance(write, AnnotateWrite):
             return
-        what = "the allocation"
-        if isinstance(write, FenceWrite):
-            # To say so on the claim gives it another version as well.
-            what = "that the finalizer of an allocation that was not made is taken off"
-        why = f"the API server refuses {what}: {message}"
+        if isinstance(write, DeallocateWrite | ReleaseWrite):
+            desk.say(Notice(subject_of(claim), "Warning", messages.EVENT_REFUSED, one_line(why)))
+            return
         desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
 
     def _put_off(self, key: Key, write: Write, first: float, longest: float) -> None:
