@@ -106,7 +106,7 @@ Permit = Callable[[], Awaitable[None]]
 class Delivery:
     """How writes reach the API server.
 
-    `permit` is asked before each patch. `pause` waits, `clock` is monotonic, in seconds, `random` gives numbers from 0
+    `permit` is asked before each patch and update. `pause` waits, `clock` is monotonic, in seconds, `random` gives numbers from 0
     up to 1; `timeout` is the limit for one request, in seconds.
     """
 
