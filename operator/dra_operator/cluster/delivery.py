@@ -106,8 +106,8 @@ Permit = Callable[[], Awaitable[None]]
 class Delivery:
     """How writes reach the API server.
 
-    `permit` is asked before each patch and update. `pause` waits, `clock` is monotonic, in seconds, `random` gives numbers from 0
-    up to 1; `timeout` is the limit for one request, in seconds.
+    `permit` is asked before each patch and update. `pause` waits, `clock` is monotonic, in seconds, `random`
+    gives numbers from 0 up to 1; `timeout` is the limit for one request, in seconds.
     """
 
     session: ApiSession

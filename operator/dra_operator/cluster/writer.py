@@ -40,9 +40,9 @@ async def at_once() -> None:
 class Writer:
     """Sends writes to claims and reports each outcome to `deliver_outcome`, on the event loop.
 
-    `served` is the ResourceClaim in the version that the API server serves. `permit` is asked before each patch and update; a
-    write that waits for it keeps its slot. `sleep`, `clock` (monotonic, in seconds) and `random` are arguments so that
-    tests need not wait.
+    `served` is the ResourceClaim in the version that the API server serves. `permit` is asked before each patch and
+    update; a write that waits for it keeps its slot. `sleep`, `clock` (monotonic, in seconds) and `random` are
+    arguments so that tests need not wait.
     """
 
     def __init__(
