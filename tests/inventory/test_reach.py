@@ -134,6 +134,7 @@ def test_no_node_misses_what_concerns_it(row: list[Wire], nodes: dict[str, dict[
         pytest.param([{"a": ["1"]}, {"b": ["3"]}], {"n0", "n1", "n3"}, id="one of two terms"),
         pytest.param([{"a": ["9"]}], set(), id="a value no node has"),
         pytest.param([], set(), id="no terms"),
+        pytest.param([{}], set(), id="a term that is empty"),
     ],
 )
 def test_only_nodes_with_the_labels_are_found(terms: list[dict[str, list[str]]], expected: set[str]) -> None:
@@ -152,6 +153,16 @@ def test_only_nodes_with_the_labels_are_found(terms: list[dict[str, list[str]]],
     reach = Reach.of([read_fields({"nodeSelector": {"nodeSelectorTerms": asks}})])
 
     assert reach.nodes(index) == expected
+
+
+def test_rows_that_are_joined_stay_narrow_and_in_order() -> None:
+    """A node finds the rows with a field that can concern it by their positions, and no others."""
+    names = ("n1", "n0", *["n1"] * 6, "n0")
+    rows = [Reach.of([NodeFields("n9"), NodeFields(name)]) for name in names]
+    reach = Reach.joined([*rows, Reach.of([NodeFields(all_nodes=True)]), Reach()])
+
+    assert list(reach.near(record("n0", {}))) == [1, 8, 9]
+    assert list(reach.near(record("n2", {}))) == [9]
 
 
 def test_an_index_forgets_traits_when_there_are_too_many() -> None:

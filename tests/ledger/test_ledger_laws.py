@@ -19,10 +19,13 @@ RESULT: st.SearchStrategy[dict[str, Any]] = st.builds(
     shareID=st.sampled_from([None, None, "s"]),
     consumedCapacity=st.sampled_from([{}, {"memory": "1"}, {"memory": "2", "cores": "3"}]),
 )
+WHOLE = {"driver": "gpu", "pool": "one", "adminAccess": None, "shareID": None, "consumedCapacity": {}}
+# That one says again what another said is rare among results of any kind.
+USUAL: list[list[dict[str, Any]]] = [[{**WHOLE, "device": device}] for device in "ab"]
 EVENT = st.tuples(
     st.sampled_from(["put", "put", "assume", "withdraw", "remove"]),
     st.sampled_from("xyz"),
-    st.lists(RESULT, max_size=4),
+    st.sampled_from(USUAL) | st.lists(RESULT, max_size=4),
 )
 
 
@@ -64,20 +67,61 @@ class Model:
         ]
 
 
+def play(ledger: Ledger, event: str, name: str, results: list[dict[str, Any]]) -> None:
+    """Let something happen to a claim."""
+    body = claim(name, results)
+    if event == "put":
+        ledger.put(body)
+    elif event == "assume":
+        allocation = body.status.allocation or claim(name, [{"adminAccess": True}]).status.allocation
+        ledger.assume("team", name, allocation)
+    else:
+        getattr(ledger, event)("team", name)
+
+
+def taken(model: Model) -> Counter[tuple[str, ...]]:
+    """Return what claims take away from others: pool and device, the claim, and what a share consumes."""
+    return Counter(
+        (
+            result["pool"],
+            result["device"],
+            name,
+            str(result["consumedCapacity"]) if result["shareID"] else "alone",
+        )
+        for name, result in model.uses()
+    )
+
+
+@given(st.lists(EVENT, max_size=15))
+def test_whoever_looks_later_learns_of_each_device_that_came_back(events: list[Any]) -> None:
+    """Whatever has become of it since, and of each whose use is another one."""
+    ledger, model = Ledger(), Model()
+    touched = ledger.subscribe()
+    back, other = set[tuple[str, str]](), set[tuple[str, str]]()
+    for event, name, results in events:
+        before = taken(model)
+        model.play(event, name, results)
+        play(ledger, event, name, results)
+        after = taken(model)
+        back |= {(pool, device) for pool, device, *_ in before - after}
+        other |= {(pool, device) for pool, device, *_ in after - before}
+
+    told = {
+        (pool, device): came_back
+        for (_, pool), devices in touched.pools.items()
+        for device, came_back in devices.items()
+    }
+    assert back <= {place for place, came_back in told.items() if came_back}
+    assert other <= told.keys()
+
+
 @given(st.lists(EVENT, max_size=15))
 def test_what_is_held_follows_from_what_the_claims_say(events: list[Any]) -> None:
     """Devices, shares, amounts, owners and collisions are those of a model that counts anew each time."""
     ledger, model = Ledger(), Model()
     for event, name, results in events:
         model.play(event, name, results)
-        body = claim(name, results)
-        if event == "put":
-            ledger.put(body)
-        elif event == "assume":
-            allocation = body.status.allocation or claim(name, [{"adminAccess": True}]).status.allocation
-            ledger.assume("team", name, allocation)
-        else:
-            getattr(ledger, event)("team", name)
+        play(ledger, event, name, results)
 
     for pool in POOLS:
         uses = [(name, result) for name, result in model.uses() if result["pool"] == pool]

@@ -88,6 +88,17 @@ def test_a_confirmed_assumption_is_no_change(ledger: Ledger, holding: Any) -> No
     assert ledger.holders(POOL, ["1"]) == {("team", "a")}
 
 
+def test_what_was_written_before_an_assumption_goes_when_it_is_confirmed(
+    ledger: Ledger, holding: Any
+) -> None:
+    """A claim that was allocated anew has its new device alone."""
+    ledger.put(holding("a", "1"))
+    ledger.assume("team", "a", holding("a", "2").status.allocation)
+    ledger.put(holding("a", "2"))
+
+    assert ledger.held(POOL) == {"2": (("team", "a"),)}
+
+
 def test_a_claim_that_is_gone_takes_its_assumption_with_it(ledger: Ledger, holding: Any) -> None:
     """Nothing is left of a removed claim."""
     ledger.assume("team", "a", holding("a", "1").status.allocation)
@@ -137,8 +148,18 @@ def test_changes_say_what_came_back(ledger: Ledger, holding: Any) -> None:
     touched = ledger.subscribe()
     ledger.put(holding("b", "2"))
     ledger.remove("team", "a")
+    ledger.put(holding("c", "3"))
 
-    assert touched.pools == {POOL: {"2": False, "1": True}}
+    assert touched.pools == {POOL: {"2": False, "1": True, "3": False}}
+
+
+def test_an_allocation_that_says_the_same_is_no_change(ledger: Ledger, holding: Any) -> None:
+    """Of what is not used by it, as with admin access, it may say anything."""
+    ledger.put(holding("a", "1", SHARE))
+    touched, version = ledger.subscribe(), ledger.version
+    ledger.put(holding("a", {"device": "2", "adminAccess": True}, "1", SHARE))
+
+    assert (touched.pools, ledger.version) == ({}, version)
 
 
 def test_whoever_is_gone_is_told_nothing(ledger: Ledger, holding: Any) -> None:
