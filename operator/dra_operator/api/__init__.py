@@ -1,1 +1,9 @@
-"""The objects of resource.k8s.io: types, reading, writing, conversion, defaults and value types."""
+"""The objects of resource.k8s.io: types, reading, writing, conversion, defaults and value types.
+
+- Objects: `types` (resource.k8s.io) and `core`, on the ground of `wire`; `kinds` has paths and versions, `names` the
+  finalizer, annotation and labels that matter to us.
+- In and out: `read`, `write`, with `convert` between versions and `defaults` for what passed no API server.
+- Values: `quantity` and `representation` (as Go holds it), `semver`, `attributes`, `node_selector`.
+- What an API server would refuse, for files: `known_fields`, `lengths`, `refusals`.
+- Texts: `quoted` and `shortened`. `sealed` makes dataclasses that cost little.
+"""

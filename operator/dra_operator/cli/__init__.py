@@ -1,7 +1,15 @@
 """The commands.
 
 Each command is a module of its own and is imported only when it is called: `cel` and `replay` must start in a
-third of a second, and Kopf and the kubernetes package alone take longer than that.
+third of a second, and Kopf and the kubernetes package alone take longer than that. `commands` is their table.
+
+- `run`, `config`: `flags` are made from the settings; `settling` sets the interpreter up. `demo` shows objects by `describe`.
+- `cel`: `verdict` is what `cel check` prints.
+- `replay`: `scenarios` are read, answers held together by `compare`, times taken by `sequential`.
+- `simulate`: `manifests` (with YAML's `aliases`) are read, `gather` makes objects of them, `pod_claims` and
+  `special_claims` the claims of pods, `offline` decides, `pod_nodes` looks at pods again, `outcomes` prints.
+- `snapshot`: `redact` gives other names.
+- `version`; and for all of them `given` (arguments) and `lines` (files, and what is wrong with them).
 """
 
 import os

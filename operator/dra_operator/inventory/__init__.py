@@ -1,4 +1,12 @@
-"""What exists: pools, slices, classes, nodes and taint rules, kept incrementally."""
+"""What exists: pools, slices, classes, nodes and taint rules, kept incrementally.
+
+- `inventory` takes objects in; `changes` tells those who follow it what is new; `problems` what is wrong with objects.
+- A slice: `slices`, its `columns`, and the `taints` of rules merged into it.
+- A pool: `pool` judges it, `counters` lays its counters out.
+- Who sees what: `nodes` (which can be used), `reach` (which nodes a slice can concern), `sight` (which it does), and
+  `views`, what a node sees in search order, as sets of `bits`.
+- `features`: the feature gates.
+"""
 
 from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.features import Features

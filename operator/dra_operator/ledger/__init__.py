@@ -1,4 +1,8 @@
-"""What is used: exclusive devices, shares and counters, and our own decisions that are not yet written."""
+"""What is used: exclusive devices, shares and counters, and our own decisions that are not yet written.
+
+`uses` is the ledger itself, by claim and device. `availability` joins it with the views of the inventory: what is free,
+by `view_index`, what is left of `counters`, and the log of what came back.
+"""
 
 from dra_operator.ledger.availability import Availability, Log
 from dra_operator.ledger.uses import ClaimKey, Ledger

@@ -4,4 +4,12 @@ It answers as kube-apiserver 1.36 does for the kinds that the operator uses; tes
 request, and tests/sim holds it to recorded answers. What it leaves out: authentication and authorization, server-side
 apply and managedFields, protobuf, garbage collection by owner, the check of CEL expressions, and the fields that came
 with Kubernetes 1.37.
+
+- A request: `server` listens, `handler` answers by `routes` and `parameters`; `bodies` are read, `errors` refuse in
+  kube-apiserver's words; `faults` is what a test does to clients.
+- A write: `registry`, with `patches` and `strategic`, what Go's structs make of a body (`schema`, from `go_types`),
+  `strategy` (defaults, generation, deletion), `validation` and `admission`.
+- What is stored: `store`, of `objects`, with the `history` that watches read; `views` of one object by version.
+- What clients read: `lists` and `watch`, by `selectors`; `presentation`, as `tables` (`durations`) where kubectl asks.
+- What there is: `resources`, told by `discovery` and `openapi`.
 """
