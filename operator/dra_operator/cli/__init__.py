@@ -3,7 +3,8 @@
 Each command is a module of its own and is imported only when it is called: `cel` and `replay` must start in a
 third of a second, and Kopf and the kubernetes package alone take longer than that. `commands` is their table.
 
-- `run`, `config`: `flags` are made from the settings; `settling` sets the interpreter up. `demo` shows objects by `describe`.
+- `run`, `config`: `flags` are made from the settings; `settling` sets the interpreter up.
+- `demo`: `describe` shows objects as kubectl does.
 - `cel`: `verdict` is what `cel check` prints.
 - `replay`: `scenarios` are read, answers held together by `compare`, times taken by `sequential`.
 - `simulate`: `manifests` (with YAML's `aliases`) are read, `gather` makes objects of them, `pod_claims` and
