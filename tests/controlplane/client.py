@@ -17,6 +17,7 @@ from typing import Any
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,14 @@ class Client:
         """Put `body` in the place of the object at `path` and return it as stored."""
         return self._succeed("PUT", path, body)
 
+    def bytes_of(self, path: str) -> bytes:
+        """Return an object in protobuf, with every byte as it is stored; raise `RefusedError` when there is none."""
+        return self._exchange("GET", path, None)
+
+    def replace_bytes(self, path: str, encoded: bytes) -> None:
+        """Put an object in protobuf in the place of the one at `path`."""
+        self._exchange("PUT", path, encoded)
+
     def delete(self, path: str) -> None:
         """Delete the object or the collection at `path`; one that is not there is no error."""
         answer = self.request("DELETE", path)
@@ -135,6 +144,19 @@ class Client:
             raise RefusedError(f"{method} {path}: {answer.status} {answer.body}")
         return answer.body
 
+    def _exchange(self, method: str, path: str, encoded: bytes | None) -> bytes:
+        """Send and take protobuf."""
+        connection, response = self._open(
+            method, path, encoded, content_type=PROTOBUF, accept=PROTOBUF, query=None, seconds=30
+        )
+        try:
+            answer = response.read()
+        finally:
+            connection.close()
+        if response.status != 200:
+            raise RefusedError(f"{method} {path}: {response.status} {answer!r}")
+        return answer
+
     def _open(
         self,
         method: str,
@@ -142,6 +164,7 @@ class Client:
         body: Any = None,
         *,
         content_type: str = JSON,
+        accept: str = JSON,
         query: Mapping[str, str] | None,
         seconds: float,
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
@@ -151,11 +174,12 @@ class Client:
         )
         if query:
             path = f"{path}?{urllib.parse.urlencode(query)}"
-        headers = {"Authorization": f"Bearer {self._token}", "Accept": JSON}
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": accept}
         if body is not None:
             headers["Content-Type"] = content_type
         try:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            sent = body if body is None or isinstance(body, bytes) else json.dumps(body)
+            connection.request(method, path, sent, headers)
             return connection, connection.getresponse()
         except BaseException:
             connection.close()

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from controlplane.client import Client
+from controlplane.client import MERGE_PATCH, Client, RefusedError
 from controlplane.plane import ControlPlane
+from dra_operator.cluster.protobuf import patched
 
 RESOURCE = "/apis/resource.k8s.io/v1"
 # In the order of deletion: what uses others goes first.
@@ -71,10 +72,15 @@ def empty(client: Client, collection: str) -> None:
         # What is still there waits for a finalizer, or for a grace period that a kubelet would end.
         name = item["metadata"]["name"]
         if item["metadata"].get("finalizers"):
-            client.request(
-                "PATCH",
-                f"{collection}/{name}",
-                {"metadata": {"finalizers": None}},
-                content_type="application/merge-patch+json",
-            )
+            _release(client, f"{collection}/{name}")
         client.delete(f"{collection}/{name}?gracePeriodSeconds=0")
+
+
+def _release(client: Client, path: str) -> None:
+    """Take all finalizers off an object that is being deleted, and may be gone already."""
+    answer = client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+    if answer.status == 422:
+        # A claim with opaque parameters that JSON does not carry unharmed takes no patch.
+        client.replace_bytes(path, patched(client.bytes_of(path), {"finalizers": []}))
+    elif not answer.ok and answer.status != 404:
+        raise RefusedError(f"PATCH {path}: {answer.status} {answer.body}")

@@ -55,7 +55,12 @@ def test_service_account_may_do_nothing(control_plane, namespace):
     ]
 
 
-def test_namespace_is_emptied(control_plane, client):
+@pytest.mark.parametrize(
+    "config",
+    [[], [{"opaque": {"driver": "gpu.example.com", "parameters": {"loose": "written with spaces"}}}]],
+    ids=["plain", "one that takes no patch"],
+)
+def test_namespace_is_emptied(control_plane, client, config):
     """A namespace goes with all it holds, claims with finalizers included, though no controller runs."""
     with fresh_namespace(control_plane) as name:
         claims = f"/apis/resource.k8s.io/v1/namespaces/{name}/resourceclaims"
@@ -63,7 +68,7 @@ def test_namespace_is_emptied(control_plane, client):
             claims,
             {
                 "metadata": {"name": "held", "finalizers": ["example.com/held"]},
-                "spec": {"devices": {"requests": []}},
+                "spec": {"devices": {"requests": [], "config": config}},
             },
         )
 

@@ -1,8 +1,6 @@
 """Opaque parameters as a client wrote them, which the API server would write anew with each patch."""
 
 import json
-import ssl
-import urllib.request
 
 import pytest
 
@@ -20,11 +18,8 @@ PARAMETERS = {
 class Author:
     """Somebody who writes claims as they like, and reads them in protobuf."""
 
-    def __init__(self, control_plane, scene):
+    def __init__(self, scene):
         self._scene = scene
-        self._server = control_plane.server
-        self._token = control_plane.tokens["admin"]
-        self._context = ssl.create_default_context(cafile=str(control_plane.ca))
 
     def create(self, name, parameters, device_class=DRIVER):
         """Create a claim with these parameters, written just so."""
@@ -33,31 +28,19 @@ class Author:
         spec = {"devices": {"requests": [request], "config": [config]}}
         metadata = {"name": name, "annotations": {"theirs": "kept"}, "labels": {"a": "b"}}
         body = json.dumps({"metadata": metadata, "spec": spec}).replace('"@"', parameters)
-        self._ask(self._scene.claims, body.encode(), "application/json")
+        assert self._scene.client.request("POST", self._scene.claims, body.encode()).ok
 
     def stored(self, name):
         """Return a claim as it is stored."""
-        return self._ask(f"{self._scene.claims}/{name}", None, "application/vnd.kubernetes.protobuf")
-
-    def _ask(self, path, body, kind):
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind, "Accept": kind}
-        sent = urllib.request.Request(f"{self._server}{path}", body, headers)  # noqa: S310 - our own address
-        with urllib.request.urlopen(sent, context=self._context) as answer:  # noqa: S310
-            return answer.read()
+        return self._scene.client.bytes_of(f"{self._scene.claims}/{name}")
 
 
 @pytest.fixture
-def author(control_plane, scene, operator):
-    """Return an author of claims for two devices that there are; an operator runs.
-
-    It releases the claims afterwards: a test has no other way to take a finalizer off one that takes no patch.
-    """
+def author(scene, operator):
+    """Return an author of claims for two devices that there are; an operator runs."""
     assert operator.exit_code is None
     create_fleet(scene.client, nodes=1, devices=2)
-    yield Author(control_plane, scene)
-    for claim in scene.all_claims():
-        scene.delete_claim(claim["metadata"]["name"])
-        scene.wait_gone(claim["metadata"]["name"])
+    return Author(scene)
 
 
 @pytest.mark.parametrize("parameters", PARAMETERS.values(), ids=PARAMETERS)
