@@ -67,6 +67,7 @@ async def operator(unwatched):
     yield unwatched
     await unwatched.runtime.close()
     assert not unwatched.crashed
+    assert defects(unwatched.runtime.metrics) == 0
 
 
 @pytest.fixture
@@ -89,10 +90,22 @@ def quick_look(monkeypatch):
     monkeypatch.setattr("dra_operator.controller.runtime.LOOK_SECONDS", 0.05)
 
 
+def defects(metrics):
+    """Return how many defects were met."""
+    return sum(
+        sample.value
+        for family in metrics.errors.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    )
+
+
 @pytest.fixture
 def bench(clock):
-    """A pass over nothing yet."""
-    return Bench(clock)
+    """A pass over nothing yet, which meets no defect unless the test is about one."""
+    bench = Bench(clock)
+    yield bench
+    assert bench.may_break or defects(bench.passes.desk.metrics) == 0
 
 
 @pytest.fixture

@@ -17,6 +17,12 @@ def deleted(name):
     return claim(name, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[FINALIZER])
 
 
+@pytest.fixture(autouse=True)
+def breakable(bench):
+    """Defects are what the tests are about."""
+    bench.may_break = True
+
+
 @pytest.fixture
 def breaks(monkeypatch):
     """Have one function of the pass fail for the claims named in this set."""

@@ -19,6 +19,7 @@ from dra_operator.cluster.writes import (
     Refused,
     Unaccepted,
     Unknown,
+    Unsent,
     Written,
 )
 from dra_operator.controller.claims import PodUse
@@ -32,6 +33,63 @@ def test_a_written_allocation_is_announced(bench, write):
 
     assert notices(effects) == ["Allocated"]
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
+
+
+def counted(bench, name, **labels):
+    """Return a metric."""
+    return bench.passes.desk.metrics.registry.get_sample_value(f"dra_operator_{name}", labels)
+
+
+def test_an_allocation_is_told_with_its_node_and_how_long_it_took(bench, write, clock):
+    """From when the claim was seen until the answer was here, in the log and in the numbers."""
+    clock.now += 3.5
+    with capture_logs() as logs:
+        (notice,) = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+
+    (line,) = [line for line in logs if line["event"] == "allocated"]
+    assert (line["node"], line["devices"], line["waited_ms"]) == ("node-1", 1, 3500)
+    assert (notice.type, notice.reason) == ("Normal", "Allocated")
+    assert (counted(bench, "allocations_total"), counted(bench, "allocation_seconds_sum")) == (1, 3.5)
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "cleared again"])
+def test_an_allocation_that_is_gone_by_now_is_not_announced(bench, write, gone):
+    """The answer may be late."""
+    stored = bench.delta(claim(), allocation=dict(write.allocation))
+    bench.allocator.answers = {}
+    effects = bench.run(
+        stored, replace(stored, body=None) if gone else bench.delta(claim()), Written(write, {})
+    )
+
+    assert "Allocated" not in notices(effects)
+
+
+def test_a_write_has_one_answer(bench, write):
+    """A second one is not waited for, and means nothing."""
+    bench.run(Conflict(write, None, "changed"), Conflict(write, None, "changed"))
+
+    assert counted(bench, "writes_total", kind="allocate", outcome="conflict") == 1
+
+
+def test_what_a_claim_needs_since_is_done_when_the_write_before_it_is_answered(bench):
+    """It may have been deleted meanwhile, and nothing else may happen to it."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    going = claim(finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
+    assert writes(bench.run(bench.delta(going)), DeallocateWrite) == []
+
+    (write,) = writes(bench.run(Unsent(annotate)), DeallocateWrite)
+    bench.run(Written(write, {}))
+    assert counted(bench, "deallocations_total") == 1
+
+
+def test_a_success_ends_the_waits(bench, write, clock):
+    """The next one is the first again."""
+    for _ in range(2):
+        bench.run(Forbidden(write, denied("resourceclaims/status")))
+        clock.now += 1
+        (write,) = writes(bench.run())
+        bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+        (write,) = writes(bench.run(bench.delta(claim())))
 
 
 @pytest.mark.parametrize(
@@ -319,6 +377,7 @@ def test_an_annotation_that_cannot_be_written_does_not_put_the_allocation_off(be
     """Why a claim waits matters less than that it need not; the annotation is not tried again at once."""
     (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
     assert writes(bench.run(outcome(annotate)), AnnotateWrite) == []
+    assert bench.allocator.asked == ["claim"]
     bench.allocator.answers = {"claim": FITS}
 
     assert len(writes(bench.run(Tick()))) == 1

@@ -158,6 +158,7 @@ def test_an_annotation_does_not_end_the_wait_of_a_claim_that_was_put_off(bench, 
 
 def test_a_defect_costs_one_claim_a_wait_and_the_others_nothing(bench):
     """An exception in one decision is told on its claim; the next claim is decided."""
+    bench.may_break = True
     bench.allocator.answers = {"a": RuntimeError("boom"), "b": FITS}
     effects = bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
 
@@ -167,6 +168,7 @@ def test_a_defect_costs_one_claim_a_wait_and_the_others_nothing(bench):
 
 def test_a_defect_in_taking_in_costs_one_object(bench, monkeypatch):
     """What breaks our own code is skipped; what comes after it is taken in."""
+    bench.may_break = True
     take = bench.passes._intake.take
 
     def break_on_bad(delta, changes):
