@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.read import read_object
 from dra_operator.api.types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dra_operator.inventory import Features, Inventory, Views, bits
+from dra_operator.inventory import Features, Inventory, PoolKey, Views, bits
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord
 from dra_operator.inventory.reach import NodeFields, Reach
 from opcodes import opcodes
@@ -232,14 +232,16 @@ def seen(views: Views, node: str) -> set[str] | str:
 
 
 def move(inventory: Inventory, old: tuple[Any, Any], new: tuple[Any, Any]) -> None:
-    """Bring an inventory from one world to another."""
+    """Bring an inventory from one world to another; nodes whose label `a` is `x` cannot be used."""
     (old_nodes, old_slices), (nodes, contents) = old, new
     for name in old_nodes.keys() - nodes:
         inventory.remove("Node", name)
     for name in old_slices.keys() - contents:
         inventory.remove("ResourceSlice", name)
     for name, having in nodes.items():
-        inventory.put(read_object({"kind": "Node", "metadata": {"name": name, "labels": having}}, "Node"))
+        spec = {"unschedulable": having.get("a") == "x"}
+        metadata = {"name": name, "labels": having}
+        inventory.put(read_object({"kind": "Node", "metadata": metadata, "spec": spec}, "Node"))
     for name, content in contents.items():
         put_slice(inventory, name, content, sum(other[0] == name[0] for other in contents))
 
@@ -260,6 +262,41 @@ def test_nodes_see_what_plain_matching_says_at_each_step(steps: list[tuple[Any, 
         assert {name: seen(views, name) for name in nodes} == {
             name: plainly(contents, name, having) for name, having in nodes.items()
         }
+
+
+def from_outside(views: Views) -> dict[PoolKey, object]:
+    """Return what can be told of each pool: its slices, where each view of it is, and the nodes that are named."""
+    nodes, found = views.inventory.nodes, {}
+    for key, pool in views.inventory.pools.items():
+        named = [content.nodes.node_name for content in pool.slices.values()]
+        named += [trait.nodes.node_name for content in pool.slices.values() for trait in content.traits]
+        seeing = {
+            view.serial: [nodes[views.order[position]] for position in bits.each(view.nodes)]
+            for view in views.of_pool.get(key, {}).values()
+        }
+        found[key] = (set(pool.slices.values()), seeing, [nodes.get(name or "") for name in named])
+    return found
+
+
+@settings(max_examples=200)
+@given(st.lists(worlds, min_size=1, max_size=4))
+def test_a_pool_that_nobody_has_looked_at_is_as_before(steps: list[tuple[Any, Any]]) -> None:
+    """Whatever comes, changes and goes, followers are told of each pool of which something else can be told."""
+    inventory = Inventory()
+    views = Views(inventory, Features.all_on())
+    looked = views.subscribe()
+    before: tuple[Any, Any] = ({}, {})
+    for step in steps:
+        old = from_outside(views)
+        looked.pools.clear()
+        move(inventory, before, step)
+        views.refresh()
+        before, new = step, from_outside(views)
+
+        assert {key for key in old | new if old.get(key) != new.get(key)} <= looked.pools.keys()
+        usable = [views.order[position] for position in bits.each(views.usable)]
+        assert usable == [name for name in views.order if inventory.nodes[name].unusable is None]
+        assert all(view.nodes for known in views.of_pool.values() for view in known.values())
 
 
 def rack(number: int) -> Wire:
@@ -311,3 +348,22 @@ def test_a_node_does_not_look_at_devices_of_others(make: Any, make_slice: Any) -
     small, large = (first_look(racks(count, make, slices_of(count))) for count in (20, 40))
 
     assert large < 2.2 * small
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["cordoned", "gone"])
+def test_a_node_that_changes_concerns_its_own_pools(make: Any, make_slice: Any, *, gone: bool) -> None:
+    """Followers of the views are not told of the pools of other racks and nodes."""
+    own = [make_slice(f"own-{k}", ["1"], pool=f"own-{k}", nodeName=f"node-{k}") for k in range(80)]
+    content = [make_slice(f"s{k}", ["1"], pool=f"p{k}", **rack(k)) for k in range(20)]
+    inventory = racks(20, make, own + content)
+    views = Views(inventory, Features.all_on())
+    views.refresh()
+    looked = views.subscribe()
+    looked.pools.clear()
+    if gone:
+        inventory.remove("Node", "node-9")
+    else:
+        inventory.put(make("Node", "node-9", labels={"rack": "r2"}, spec={"unschedulable": True}))
+    views.refresh()
+
+    assert sorted(looked.pools) == [("gpu", "own-9"), ("gpu", "p2")]

@@ -13,7 +13,6 @@ from dra_operator.allocator.published import old_slices
 from dra_operator.api.node_selector import describe
 from dra_operator.api.shortened import shortened
 from dra_operator.inventory import (
-    Changes,
     Features,
     Inventory,
     NodeView,
@@ -23,6 +22,7 @@ from dra_operator.inventory import (
     Views,
     bits,
 )
+from dra_operator.inventory.changes import Looked
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.pool import Judgement, Pool
 from dra_operator.inventory.sight import is_known
@@ -218,7 +218,7 @@ class Census:
     inventory: Inventory
     availability: Availability
     features: Features
-    _changes: Changes = field(init=False)
+    _looked: Looked = field(init=False)
     _touched: Touched = field(init=False)
     _records: dict[PoolKey, PoolRecord] = field(default_factory=dict)
     _groupings: dict[AttributeNames, PoolGrouping] = field(default_factory=dict)
@@ -226,7 +226,7 @@ class Census:
     _kinds_made: int = 0
 
     def __post_init__(self) -> None:
-        self._changes = self.inventory.subscribe()
+        self._looked = self.availability.views.subscribe()
         self._touched = self.availability.ledger.subscribe()
 
     def grouping(self, projection: AttributeNames) -> PoolGrouping:
@@ -259,14 +259,8 @@ class Census:
                 grouping.put(key, record)
 
     def _take_changes(self) -> Iterator[PoolKey]:
-        changes = self._changes
-        pools, nodes = changes.pools, changes.nodes
-        changes.pools, changes.nodes = {}, set()
-        changes.classes.clear()
-        yield from pools
-        for key, pool in self.inventory.pools.items() if nodes else ():
-            if pool.shared or not nodes.isdisjoint(pool.local):
-                yield key
+        looked, self._looked.pools = self._looked.pools, {}
+        yield from looked
         touched, self._touched.pools = self._touched.pools, {}
         yield from touched
 

@@ -18,6 +18,13 @@ class Changes:
     classes: set[str] = field(default_factory=set)
 
 
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Looked:
+    """The pools that nodes see otherwise than when its owner looked, or that may look otherwise from outside."""
+
+    pools: dict[PoolKey, None] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Followers(Generic[_T]):
     """Whoever wants to be told; each is forgotten when nobody else refers to it. They are told thousands of times."""

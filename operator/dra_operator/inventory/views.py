@@ -17,7 +17,7 @@ from itertools import accumulate, count
 
 from dra_operator.api.node_selector import NodeSelectorError
 from dra_operator.inventory import bits
-from dra_operator.inventory.changes import Changes
+from dra_operator.inventory.changes import Changes, Followers, Looked
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.inventory import Inventory
@@ -150,10 +150,17 @@ class Views:
     _matcher: NodeMatcher = field(default_factory=NodeMatcher)
     _replaced: list[PoolView] = field(default_factory=list)
     _idle: list[NodeView] = field(default_factory=list)
+    _followers: Followers[Looked] = field(default_factory=Followers)
     _changes: Changes = field(init=False)
 
     def __post_init__(self) -> None:
         self._changes = self.inventory.subscribe()
+
+    def subscribe(self) -> Looked:
+        """Return an object that collects the pools that change from now on, or whose nodes do; all there are count."""
+        looked = Looked(dict.fromkeys(self.inventory.pools))
+        self._followers.add(looked)
+        return looked
 
     def of_node(self, name: str) -> NodeView:
         """Return what a node sees."""
@@ -174,17 +181,20 @@ class Views:
         there = nodes & self.index.keys()
         added: dict[int, PoolView] = {}
         moved: set[str] = set()
+        work = self._work(pools, nodes)
         for name in nodes - there:
             self._forget_node(name)
-        for key, targets in self._work(pools, there).items():
+        for key, targets in work.items():
             self._look_at(key, targets, moved, added)
         # A node that is new has a view even where it sees no pool.
         changed_nodes = self._join(moved | there)
         if renumbered:
             self._count_nodes()
-        if nodes:
-            self.usable = bits.of(self.inventory.nodes[name].unusable is None for name in self.order)
-        removed = self._drop_unused(pools, nodes)
+        else:
+            self._mark_usable(there)
+        removed = self._drop_unused(work)
+        for looked in self._followers.all():
+            looked.pools.update(dict.fromkeys(work))
         kept = tuple(view for view in added.values() if view.users)
         return ViewChanges(renumbered, changed_nodes | self._set_of(nodes), kept, removed)
 
@@ -198,12 +208,16 @@ class Views:
     def _work(
         self, pools: Mapping[PoolKey, set[str] | None], nodes: set[str]
     ) -> dict[PoolKey, AbstractSet[str] | None]:
-        """Return, for each pool to look at, the nodes that have to, or None for all that may."""
+        """Return, for each pool to look at, the nodes that have to, or None for all that may.
+
+        The pools of nodes that are gone are among them.
+        """
         work: dict[PoolKey, AbstractSet[str] | None] = dict(pools)
         for name in nodes:
             self._matcher.forget(name)
         for key, pool in self.inventory.pools.items() if nodes else ():
-            if work.get(key, nodes) is None:
+            # Most pools are of one node, and only that one has ever seen them.
+            if (not pool.shared and nodes.isdisjoint(pool.local)) or work.get(key, nodes) is None:
                 continue
             near = self._near(key, pool)
             concerned = nodes if near is None else nodes & near
@@ -370,10 +384,18 @@ class Views:
             self._of_node[name].nodes |= bit
             for view in self._of_node[name].pools:
                 view.nodes |= bit
+        self.usable = bits.of(self.inventory.nodes[name].unusable is None for name in self.order)
 
-    def _drop_unused(self, pools: Iterable[PoolKey], nodes: set[str]) -> tuple[PoolView, ...]:
+    def _mark_usable(self, nodes: set[str]) -> None:
+        for name in nodes:
+            bit = 1 << self.index[name]
+            self.usable |= bit
+            if self.inventory.nodes[name].unusable is not None:
+                self.usable ^= bit
+
+    def _drop_unused(self, pools: Iterable[PoolKey]) -> tuple[PoolView, ...]:
         removed, self._replaced = self._replaced, []
-        for key in tuple(self.of_pool) if nodes else tuple(pools):
+        for key in pools:
             known = self.of_pool.get(key, {})
             for sight_key, view in tuple(known.items()):
                 if not view.users:
