@@ -8,13 +8,12 @@ from collections.abc import Collection
 
 from dra_operator.api.shortened import shortened
 from dra_operator.inventory import Inventory
-
-_SURPLUS = "too many slices"
+from dra_operator.inventory.pool import SURPLUS
 
 
 def tells_surplus(text: str) -> bool:
     """True if a text says of a pool that it has too many slices."""
-    return _SURPLUS in text
+    return SURPLUS in text
 
 
 def in_pools(details: Collection[str]) -> str:
@@ -37,9 +36,8 @@ def advise(path: str, inventory: Inventory) -> str:
     pool = inventory.pools.get((driver, name))
     if pool is None:
         return ""
-    newest = pool.newest()
-    nodes = sorted({item.nodes.node_name for item in newest if item.nodes.node_name is not None})
+    nodes = pool.newest_nodes()
     # A pool may be meant for several nodes, as many as it announces slices.
-    if len(nodes) > newest[0].slice_count:
+    if len(nodes) > pool.newest()[0].slice_count:
         return f"; nodes {', '.join(shortened(nodes))} use one pool name: the driver must give each its own"
     return "; two publishers use one pool name, or slices were left behind: delete those that nobody updates"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from dra_operator.inventory.counters import CounterError, CounterLayout
 from dra_operator.inventory.features import Features
@@ -18,6 +19,8 @@ from dra_operator.inventory.nodes import NodeIndex, NodeRecord
 from dra_operator.inventory.reach import Reach
 from dra_operator.inventory.slices import PoolKey, Slice
 
+SURPLUS: Final = "too many slices"
+"""With these words the reason of a pool begins that has more slices than it announces: no update ends that."""
 _Counters = CounterLayout | CounterError | None
 
 
@@ -59,6 +62,7 @@ class Pool:
     _replaced: bool = False
     _grouped: set[str] = field(default_factory=set)
     _shared_row: tuple[tuple[Slice, ...], Reach] | None = None
+    _newest_nodes: tuple[str, ...] | None = None
 
     @property
     def has_groups(self) -> bool:
@@ -153,6 +157,14 @@ class Pool:
         generations = self.generations()
         return generations[max(generations)]
 
+    def newest_nodes(self) -> tuple[str, ...]:
+        """Return the names of the nodes that slices of the newest generation name, sorted."""
+        if self._newest_nodes is None:
+            # Thousands of claims may each be told of a pool that thousands of nodes use.
+            names = {item.nodes.node_name for item in self.newest()}
+            self._newest_nodes = tuple(sorted(name for name in names if name is not None))
+        return self._newest_nodes
+
     def _row(self) -> tuple[tuple[Slice, ...], Reach]:
         if self._shared_row is None:
             row = tuple(self.shared[name] for name in sorted(self.shared))
@@ -186,6 +198,7 @@ class Pool:
         self.epoch = object()
         self._sorted = None
         self._shared_row = None
+        self._newest_nodes = None
         self._layouts.clear()
         self._of_generation.clear()
 
@@ -215,5 +228,5 @@ def _duplicate(names: Iterable[str]) -> str | None:
 def _missing(found: int, expected: int, generation: int) -> str:
     if found > expected:
         announced = f"{expected} {'is' if expected == 1 else 'are'} announced"
-        return f"too many slices of generation {generation} ({found} where {announced})"
+        return f"{SURPLUS} of generation {generation} ({found} where {announced})"
     return f"{found} of {expected} slices of generation {generation}"

@@ -4,7 +4,7 @@ A class whose selector does not compile, a pool that contradicts itself or lacks
 parsed: each is told on the object that causes it. Only what changed is looked at again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from dra_operator.cel.diagnostics import describe
 from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.pool import Judgement, Pool, Verdict
-from dra_operator.inventory.slices import PoolKey, Slice
+from dra_operator.inventory.slices import PoolKey
 
 
 class Problem(NamedTuple):
@@ -90,7 +90,7 @@ def _pool_problems(pool: Pool, judgement: Judgement) -> Iterator[Problem]:
     newest = pool.newest()
     place, path = ("ResourceSlice", newest[0].name), "/".join(pool.key)
     if judgement.verdict is Verdict.INCOMPLETE and len(newest) > newest[0].slice_count:
-        yield Problem(*place, f"pool {path} has {judgement.reason}: {_surplus(newest)}", pool.key)
+        yield Problem(*place, f"pool {path} has {judgement.reason}: {_surplus(pool)}", pool.key)
     elif judgement.verdict is not Verdict.COMPLETE:
         incomplete = pool.key if judgement.verdict is Verdict.INCOMPLETE else None
         text = f"pool {path} is {judgement.verdict.value}: {judgement.reason}"
@@ -106,7 +106,7 @@ def _pool_problems(pool: Pool, judgement: Judgement) -> Iterator[Problem]:
                 break
 
 
-def _surplus(newest: Sequence[Slice]) -> str:
+def _surplus(pool: Pool) -> str:
     """Return what slices that are more than announced probably are, what comes of it, and what to do.
 
     A node that just as many slices concern as are announced looks no further (docs/dra-semantics 2.3). A device is
@@ -116,7 +116,7 @@ def _surplus(newest: Sequence[Slice]) -> str:
         "a node uses it only where it sees just as many of them as these announce, "
         "and devices of one name count as one device"
     )
-    nodes = sorted({item.nodes.node_name for item in newest if item.nodes.node_name is not None})
+    nodes = pool.newest_nodes()
     if len(nodes) > 1:
         cause = f"most probably nodes {', '.join(shortened(nodes))} use one pool name"
         return f"{cause}; {outcome}; give each node a pool name of its own, such as the node's"
