@@ -22,6 +22,7 @@ import structlog
 from dra_operator._version import __version__
 from dra_operator.cluster.access import Access
 from dra_operator.cluster.outage import Outage
+from dra_operator.cluster.sockets import open_socket
 
 log = structlog.get_logger(__name__)
 
@@ -118,7 +119,9 @@ class ApiSession:
         self._reload: asyncio.Task[None] | None = None
         self._http = aiohttp.ClientSession(
             # Watches hold a connection each; concurrency is bounded where it is decided, not here.
-            connector=aiohttp.TCPConnector(limit=0, ssl=access.ssl if access.ssl is not None else True),
+            connector=aiohttp.TCPConnector(
+                limit=0, ssl=access.ssl if access.ssl is not None else True, socket_factory=open_socket
+            ),
             # Compressing lists costs both sides more time than a cluster's network saves.
             headers={"User-Agent": user_agent, "Accept": "application/json", "Accept-Encoding": "identity"},
         )
