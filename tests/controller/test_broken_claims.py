@@ -6,6 +6,7 @@ from passbench import FITS, notices, writes
 from cluster import claim
 from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite
 from dra_operator.controller import passes as module
+from dra_operator.controller.collisions import Collisions
 from dra_operator.controller.passes import Tick
 from dra_operator.controller.problems import Problems
 
@@ -111,15 +112,17 @@ def test_an_annotation_that_cannot_be_kept_holds_up_no_other(bench, breaks):
     assert count(bench, "tidying") == 1
 
 
-@pytest.mark.parametrize("report", ["report_inventory", "report_collisions", "measure"])
-def test_a_report_that_breaks_stops_no_decision(bench, clock, monkeypatch, report):
+@pytest.mark.parametrize(
+    ("reporter", "report"), [(Problems, "report_inventory"), (Collisions, "report"), (Problems, "measure")]
+)
+def test_a_report_that_breaks_stops_no_decision(bench, clock, monkeypatch, reporter, report):
     """Claims are allocated meanwhile; the report is made again after one second, two, four, and no pass runs before."""
 
     def broken(_self):
         raise RuntimeError("a defect")
 
-    sound = getattr(Problems, report)
-    monkeypatch.setattr(Problems, report, broken)
+    sound = getattr(reporter, report)
+    monkeypatch.setattr(reporter, report, broken)
     waits = []
     for number in range(3):
         bench.allocator.answers[f"claim-{number}"] = FITS
@@ -130,6 +133,6 @@ def test_a_report_that_breaks_stops_no_decision(bench, clock, monkeypatch, repor
     assert waits == [1, 2, 4]
     assert count(bench, "report") == 3
 
-    monkeypatch.setattr(Problems, report, sound)
+    monkeypatch.setattr(reporter, report, sound)
     bench.run()
     assert bench.wake_at is None or bench.wake_at > clock.now

@@ -172,3 +172,14 @@ def test_whoever_is_gone_is_told_nothing(ledger: Ledger, holding: Any) -> None:
 
     assert len(ledger._subscribers) == 2
     assert kept.pools == last.pools == {POOL: {"1": False}}
+
+
+def test_a_claim_arrives_once(ledger: Ledger, holding: Any) -> None:
+    """What came in as allocated is told once; what we decided, or is gone by now, is not."""
+    ledger.put(holding("a", "1"))
+    ledger.put(holding("gone", "2"))
+    ledger.remove("team", "gone")
+    ledger.assume("team", "ours", holding("ours", "3").status.allocation)
+    ledger.put(holding("ours", "3"))
+
+    assert (ledger.take_arrived(), ledger.take_arrived()) == ({("team", "a")}, set())

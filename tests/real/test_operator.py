@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from controlplane.fleet import DRIVER, create_fleet, create_node, create_slice
+from controlplane.fleet import DRIVER, create_fleet, create_node, create_partitions, create_slice
 from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import FINALIZER, PENDING, RESOURCE, allocation, annotations, devices
 
@@ -318,4 +318,31 @@ class TestCollision:
         )
         assert devices(fleet.claim("theirs")) == devices(ours)
         metric = "dra_operator_device_collisions 0.0"
+        operator.wait_until(lambda: metric in operator.http("/metrics")[1], seconds=10)
+
+    def test_a_claim_that_nobody_uses_gives_way_to_a_partition_that_overlaps(self, scene, operator):
+        """What is more than the GPU has is told on both claims, and ours gets another partition."""
+        create_fleet(scene.client, nodes=0, devices=0)
+        create_node(scene.client, "node-000")
+        create_partitions(scene.client, "node-000", counter="memory", sizes={"whole": 4, "a": 2, "b": 2})
+        scene.create_claim("ours", DRIVER)
+        ours = scene.wait_allocated("ours")
+        assert devices(ours) == ["node-000/whole"]
+        scene.create_claim("theirs", DRIVER, labels={"dra-operator.io/allocate": "false"})
+        user = {"apiGroup": "example.com", "resource": "users", "name": "user", "uid": "1"}
+        results = [{**result, "device": "a"} for result in allocation(ours)["devices"]["results"]]
+        status = {"allocation": {"devices": {"results": results}}, "reservedFor": [user]}
+        scene.client.patch(f"{scene.claims}/theirs", {"metadata": {"finalizers": [FINALIZER]}})
+
+        scene.client.patch(f"{scene.claims}/theirs/status", {"status": status})
+
+        assert "4 published, 6 allocated" in scene.wait_event("ours", "DeviceOvercommitted")["message"]
+        assert "ours" in scene.wait_event("theirs", "DeviceOvercommitted")["message"]
+        scene.client.wait_for(
+            f"{scene.claims}/ours",
+            lambda claim: devices(claim) == ["node-000/b"],
+            seconds=10,
+            what="another partition",
+        )
+        metric = "dra_operator_overcommitments 0.0"
         operator.wait_until(lambda: metric in operator.http("/metrics")[1], seconds=10)

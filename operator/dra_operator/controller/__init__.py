@@ -10,6 +10,6 @@
 - What holds a claim up: `flights` (a write is on its way), `putoff` (not again just yet), `fence` (writes of an earlier
   operator).
 - What people are told: `telling` of a claim that waits, `problems` of other objects, `rights` of what is not permitted;
-  by `reports`, once for each change. `yielding` says which of two claims with one device gives way. `asides` keeps all
-  that from stopping a pass.
+  by `reports`, once for each change. `collisions` tells of claims that have more than there is, and `yielding` says
+  which of them gives way. `asides` keeps all that from stopping a pass.
 """

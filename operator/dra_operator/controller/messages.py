@@ -7,7 +7,10 @@ reason in CamelCase and one sentence. What is logged of defects of our own stand
 
 from collections.abc import Sequence
 
+from dra_operator.api.quantity import format_beside
+from dra_operator.api.shortened import shortened
 from dra_operator.api.types import AllocationResult
+from dra_operator.ledger import Overcommitment, Resource
 
 OPT_OUT_LABEL = "dra-operator.io/allocate"
 """Label of a claim; `"false"` keeps the operator away from it."""
@@ -47,6 +50,7 @@ PASS_LATE = "pass left unfinished"  # noqa: S105
 # Reasons of Events that are not a reason of docs/reasons.md.
 EVENT_ALLOCATED = "Allocated"
 EVENT_COLLISION = "DeviceAllocatedTwice"
+EVENT_OVERCOMMITTED = "DeviceOvercommitted"
 EVENT_INVALID = "InvalidObject"
 EVENT_FORBIDDEN = "Forbidden"
 EVENT_REFUSED = "AllocationRefused"
@@ -79,7 +83,35 @@ def collision(
     `device` is driver, pool and device; `owners` are namespaces and names of claims, `yielding` of those that give it
     back.
     """
-    what = f"device {'/'.join(device)} is allocated to {_all(owners)}; two allocators serve this driver"
+    return _collided(f"device {'/'.join(device)} is allocated to {_all(owners)}", yielding)
+
+
+def overcommitted(case: Overcommitment, yielding: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the sentence of the Events of something of which more is allocated than there is.
+
+    `yielding` are namespaces and names of the claims that give it back.
+    """
+    path = "/".join(case.pool)
+    if case.resource is Resource.COUNTER:
+        what = f"counter {case.owner}/{case.name} of pool {path}"
+    else:
+        what = f"capacity {case.name} of device {path}/{case.owner}"
+    node = f" on node {case.node}" if case.node else ""
+    total, used = format_beside(case.total, case.used)
+    owners = shortened(
+        [f"{_all(sorted(part.claims))} ({format_beside(part.amount, case.total)[0]})" for part in case.parts]
+    )
+    fact = f"{what}{node}: {total} published, {used} allocated, to {', '.join(owners)}"
+    if case.by_claims:
+        return _collided(fact, yielding)
+    return (
+        f"{fact}; the driver publishes less than it did, or another allocator gave more away before this operator "
+        "started; nothing is taken back; delete claims until the others fit, or publish what there is"
+    )
+
+
+def _collided(fact: str, yielding: Sequence[tuple[str, str]]) -> str:
+    what = f"{fact}; two allocators serve this driver"
     if yielding:
         return f"{what}; nobody uses {_all(yielding)} yet, so that is allocated anew"
     return f"{what}; delete one of the claims, and let one allocator alone serve the driver"

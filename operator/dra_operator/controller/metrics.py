@@ -74,6 +74,10 @@ class Metrics:
             "problems", "Objects that have a problem right now, and an Event that says which."
         )
         self.collisions = self._gauge("device_collisions", "Devices that two claims hold right now.")
+        self.overcommitments = self._gauge(
+            "overcommitments",
+            "Counters, and capacities of shared devices, of which more is allocated than published right now.",
+        )
         self.errors = self._counter("errors", "Errors in the operator itself, by place.", "place")
         for defect in Defect:
             # At zero from the start: of a series that begins with its first error, Prometheus sees no increase.

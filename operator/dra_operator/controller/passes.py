@@ -26,6 +26,7 @@ from dra_operator.cluster.writes import AllocateWrite, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.asides import SideTask
 from dra_operator.controller.claims import ClaimBook, Key, PodUse, annotation, order
+from dra_operator.controller.collisions import Collisions
 from dra_operator.controller.desk import Desk, Effect, text
 from dra_operator.controller.fence import Fence
 from dra_operator.controller.flights import Flights
@@ -101,6 +102,7 @@ class Passes:
         self._intake = Intake(inventory, ledger, book)
         self._landing = Landing(self.desk)
         self._problems = Problems(self.desk, inventory, self._intake)
+        self._collisions = Collisions(self.desk, inventory, self._intake)
         logger = metrics.defect_logger
         self._asides = {
             name: SideTask(name, clock, logger) for name in ("inventory", "collisions", "metrics")
@@ -145,7 +147,7 @@ class Passes:
         finished &= self._explain_all(emit, stopping, until)
         for key in desk.telling.unsettled():
             self._keep_annotation(key)
-        self._asides["collisions"].do(self._problems.report_collisions)
+        self._asides["collisions"].do(self._collisions.report)
         desk.pile.extend(desk.reports.due(desk.clock()))
         self._flush(emit)
         self._asides["metrics"].do(partial(self._measure, started))
@@ -378,7 +380,7 @@ class Passes:
             desk.reports.next_due(),
             self.fence.next_due(),
             self._asides["inventory"].next_due(self._problems.next_due()),
-            self._asides["collisions"].next_due(),
+            self._asides["collisions"].next_due(self._collisions.next_due()),
             self._asides["metrics"].next_due(),
         )
         return min((time for time in times if time is not None), default=None)

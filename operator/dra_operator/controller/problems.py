@@ -1,23 +1,20 @@
 """Problems: what is wrong with objects that are not claims, told on the object that causes it.
 
 A slice that cannot be understood, a class whose selector does not compile, a pool whose slices contradict
-each other, a device that two claims hold: whoever must mend it looks at that object, not at the claims that
-wait because of it.
+each other: whoever must mend it looks at that object, not at the claims that wait because of it.
 """
 
 from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
 from dra_operator.allocator import Failed
-from dra_operator.allocator.decision import claim_key
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
 from dra_operator.controller.desk import Desk
 from dra_operator.controller.intake import Changes, Intake, Unreadable
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.reports import Notice, Subject
-from dra_operator.controller.telling import one_line, subject_of
-from dra_operator.controller.yielding import release, yielding
+from dra_operator.controller.telling import one_line
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.problems import Problem
 from dra_operator.inventory.slices import PoolKey
@@ -43,14 +40,12 @@ class Problems:
         self._inventory = inventory
         self._intake = intake
         self._inventory_version = -1
-        self._ledger_version = -1
         self._found: set[Hashable] = set()
         self._broken: set[tuple[str, str]] = set()
         """Kind and name of the objects that `_found` is about."""
         self._incomplete: dict[PoolKey, float] = {}
         """Since when each pool is incomplete, by the clock, in whatever generation: none of them was whole."""
         self._due: float | None = None
-        self._collisions: set[Hashable] = set()
         self._unreadable: dict[tuple[str, str, str], Unreadable] = {}
         self._blames: dict[Key, _Blame] = {}
         self._blamed: dict[_Blame, set[Key]] = {}
@@ -64,7 +59,8 @@ class Problems:
         for place, unreadable in changes.unreadable.items():
             self._unreadable[place] = unreadable
             self._desk.metrics.object_errors.labels(place[0]).inc()
-            self._state(("unreadable", place), unreadable.subject, messages.EVENT_INVALID, unreadable.message)
+            fact = ("unreadable", place)
+            tell(self._desk, fact, unreadable.subject, messages.EVENT_INVALID, unreadable.message)
 
     def blame(self, key: Key, failed: Failed) -> None:
         """Note that the decision about a claim ended because of an object.
@@ -86,7 +82,7 @@ class Problems:
             self.excuse(key)
             self._blames[key] = blame
             self._blamed.setdefault(blame, set()).add(key)
-        self._state(("blamed", blame), subject, failed.reason.value, failed.message, sameness=blame)
+        tell(self._desk, ("blamed", blame), subject, failed.reason.value, failed.message, blame)
 
     def excuse(self, key: Key) -> None:
         """Note that a claim blames no object any more: it was decided otherwise, or is gone or not ours."""
@@ -123,7 +119,7 @@ class Problems:
             self._found.add(fact)
             broken.add(place)
             subject = self._intake.subject(*place)
-            self._state(fact, subject, messages.EVENT_INVALID, problem.message, sameness)
+            tell(self._desk, fact, subject, messages.EVENT_INVALID, problem.message, sameness)
         self._clear(self._found - found)
         self._found, self._broken = found, broken
         metrics = self._desk.metrics
@@ -134,45 +130,6 @@ class Problems:
     def next_due(self) -> float | None:
         """Return when the next pool will have been incomplete for long, by the clock, or None if none is waited for."""
         return self._due
-
-    def report_collisions(self) -> None:
-        """Look for devices that two claims hold, if what is used has changed, and have those yield that can.
-
-        What we have decided and nobody has stored yet is no collision: of two who are after one device at the same
-        moment the API server may still refuse one.
-        """
-        version = self._desk.ledger.version
-        if version == self._ledger_version:
-            return
-        desk, found, count = self._desk, set[Hashable](), 0
-        desk.yielding.clear()
-        for collision in desk.ledger.collisions():
-            claims = [claim for key in collision.claims if (claim := desk.book.get(key)) is not None]
-            stored = [claim for claim in claims if claim.status.allocation is not None]
-            if len(stored) < len(collision.claims):
-                # The version of the ledger does not change when an assumption is confirmed.
-                version = -1
-            if len(stored) < 2:
-                continue
-            count += 1
-            giving = yielding(desk, stored)
-            for claim in giving:
-                release(desk, claim)
-                # Until it is done, whatever becomes of the write.
-                version = -1
-            keys = [claim_key(claim) for claim in giving]
-            desk.yielding.update(keys)
-            message = messages.collision(collision.device, [claim_key(claim) for claim in stored], keys)
-            for claim in stored:
-                fact = ("collision", collision.device, claim_key(claim))
-                found.add(fact)
-                # At once: after a defect further down it is still known what is to be cleared.
-                self._collisions.add(fact)
-                self._state(fact, subject_of(claim), messages.EVENT_COLLISION, message)
-        self._clear(self._collisions - found)
-        self._collisions = found
-        self._ledger_version = version
-        desk.metrics.collisions.set(count)
 
     def measure(self) -> None:
         """Count the objects that have a problem now that was told; to be called after claims are decided."""
@@ -186,19 +143,19 @@ class Problems:
         ends = [since + INCOMPLETE_SECONDS for since in self._incomplete.values()]
         self._due = min((end for end in ends if now < end), default=None)
 
-    def _state(
-        self, fact: Hashable, subject: Subject, reason: str, message: str, sameness: Hashable = None
-    ) -> None:
-        """State what is wrong with an object; it is news when `sameness` changes, or else reason or message."""
-        notice = Notice(subject, "Warning", reason, one_line(message))
-        same = (reason, message) if sameness is None else sameness
-        news = self._desk.reports.state(fact, notice, same, self._desk.clock())
-        if news is None:
-            return
-        self._desk.say(news)
-        name = f"{subject.namespace}/{subject.name}" if subject.namespace else subject.name
-        log.warning(messages.PROBLEM, kind=subject.kind, object=name, reason=reason, why=news.message)
-
     def _clear(self, facts: set[Hashable]) -> None:
         for fact in facts:
             self._desk.reports.clear(fact)
+
+
+def tell(  # noqa: PLR0917 - an Event, and when it is news
+    desk: Desk, fact: Hashable, subject: Subject, reason: str, message: str, sameness: Hashable = None
+) -> None:
+    """State what is wrong with an object; it is news when `sameness` changes, or else reason or message."""
+    notice = Notice(subject, "Warning", reason, one_line(message))
+    news = desk.reports.state(fact, notice, (reason, message) if sameness is None else sameness, desk.clock())
+    if news is None:
+        return
+    desk.say(news)
+    name = f"{subject.namespace}/{subject.name}" if subject.namespace else subject.name
+    log.warning(messages.PROBLEM, kind=subject.kind, object=name, reason=reason, why=news.message)

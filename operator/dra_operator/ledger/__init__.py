@@ -1,10 +1,21 @@
 """What is used: exclusive devices, shares and counters, and our own decisions that are not yet written.
 
 `uses` is the ledger itself, by claim and device. `availability` joins it with the views of the inventory: what is free,
-by `view_index`, what is left of `counters`, and the log of what came back.
+by `view_index`, what is left of `counters`, and the log of what came back. `overcommitment` finds what is used beyond
+what there is, and whether claims or slices brought it about.
 """
 
 from dra_operator.ledger.availability import Availability, Log
+from dra_operator.ledger.overcommitment import Overcommitment, Overcommitments, Part, Resource
 from dra_operator.ledger.uses import ClaimKey, Ledger
 
-__all__ = ["Availability", "ClaimKey", "Ledger", "Log"]
+__all__ = [
+    "Availability",
+    "ClaimKey",
+    "Ledger",
+    "Log",
+    "Overcommitment",
+    "Overcommitments",
+    "Part",
+    "Resource",
+]

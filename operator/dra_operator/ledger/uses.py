@@ -80,6 +80,8 @@ class Ledger:
     _shared: dict[PoolKey, dict[str, Shares]] = field(default_factory=dict)
     _contested: set[DeviceKey] = field(default_factory=set)
     """The devices with more than one exclusive use; nearly always none."""
+    _arrived: set[ClaimKey] = field(default_factory=set)
+    """The claims whose allocation came in, and was no decision of ours, since somebody asked."""
     _subscribers: "tuple[ref[Touched], ...]" = ()
 
     def subscribe(self) -> Touched:
@@ -103,11 +105,15 @@ class Ledger:
             del self._assumed[key]
             self._written[key] = results
             return
+        version = self.version
         self._replace(self._written, key, results)
+        if self.version != version:
+            self._arrived.add(key)
         self._replace(self._assumed, key, ())
 
     def remove(self, namespace: str, name: str) -> None:
         """Forget a claim that is gone, and what we assumed for it."""
+        self._arrived.discard((namespace, name))
         self._replace(self._written, (namespace, name), ())
         self._replace(self._assumed, (namespace, name), ())
 
@@ -128,6 +134,15 @@ class Ledger:
             if (shares := shared.get(device)) is not None:
                 found.update(shares.claims)
         return found
+
+    def results(self, claim: ClaimKey) -> tuple[DeviceRequestAllocationResult, ...]:
+        """Return what a claim has, written or assumed, admin access included."""
+        return (*self._written.get(claim, ()), *self._assumed.get(claim, ()))
+
+    def take_arrived(self) -> set[ClaimKey]:
+        """Return the claims whose allocation came in since the last call, and was no decision of ours."""
+        arrived, self._arrived = self._arrived, set()
+        return arrived
 
     def look(self, pool: PoolKey, devices: Sequence[str]) -> tuple[int, Mapping[int, Mapping[str, int]]]:
         """Return which devices of a list are held exclusively, and what the shares of others consume, by position."""

@@ -1,0 +1,148 @@
+"""Collisions: what claims have that is not there, told on them, and which of them give way.
+
+A device that two claims have for themselves alone is one of them two too many, whatever else is true. Counters and
+shared capacity are a matter of amounts, which slices may lower; what claims brought about is told on the claims, and
+what slices brought about on the slice, once for the pool and not for each of hundreds of claims that are not to blame.
+"""
+
+from collections.abc import Hashable, Iterable
+
+from dra_operator.allocator.decision import claim_key
+from dra_operator.api.types import ResourceClaim
+from dra_operator.controller import messages
+from dra_operator.controller.claims import Key
+from dra_operator.controller.desk import Desk
+from dra_operator.controller.intake import Intake
+from dra_operator.controller.problems import tell
+from dra_operator.controller.telling import subject_of
+from dra_operator.controller.yielding import next_to_yield, release, yielding
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Overcommitment, Overcommitments
+
+LASTING_SECONDS = 2.0
+"""How long more must be allocated of something than there is, in seconds, before it is told and anybody gives way.
+
+An allocation can be seen before the slice that made room for it: they come in by watches of their own.
+"""
+
+
+class Collisions:
+    """Keeps track of what claims have too much, and has claims yield."""
+
+    def __init__(self, desk: Desk, inventory: Inventory, intake: Intake) -> None:
+        self._desk = desk
+        self._intake = intake
+        self._overcommitments = Overcommitments(inventory, desk.ledger)
+        self._ledger_version = -1
+        self._facts: dict[str, set[Hashable]] = {"device": set(), "overcommitment": set()}
+        """What was told, by sort."""
+        self._givers: set[Key] = set()
+        """The claims that give back a device that another has as well."""
+        self._yielding: set[Key] = set()
+        """The claims that give way to an overcommitment. One that was chosen stays chosen as long as it can."""
+        self._since: dict[tuple[object, ...], float] = {}
+        """Since when each thing is overcommitted, by the clock."""
+
+    def report(self) -> None:
+        """Look for collisions, if what is used or published has changed, and have those yield that can.
+
+        What we have decided and nobody has stored yet is no collision: of two who are after one device at the same
+        moment the API server may still refuse one.
+        """
+        self._report_devices()
+        self._report_overcommitments()
+        self._desk.yielding = self._givers | self._yielding
+
+    def next_due(self) -> float | None:
+        """Return when the next thing will have been overcommitted for long, by the clock, or None."""
+        now = self._desk.clock()
+        ends = [since + LASTING_SECONDS for since in self._since.values()]
+        return min((end for end in ends if now < end), default=None)
+
+    def _report_devices(self) -> None:
+        version = self._desk.ledger.version
+        if version == self._ledger_version:
+            return
+        desk, found, count = self._desk, set[Hashable](), 0
+        self._givers = set()
+        for collision in desk.ledger.collisions():
+            stored = self._stored(collision.claims)
+            if len(stored) < len(collision.claims):
+                # The version of the ledger does not change when an assumption is confirmed.
+                version = -1
+            if len(stored) < 2:
+                continue
+            count += 1
+            giving = yielding(desk, stored)
+            for claim in giving:
+                release(desk, claim)
+                # Until it is done, whatever becomes of the write.
+                version = -1
+            keys = [claim_key(claim) for claim in giving]
+            self._givers.update(keys)
+            message = messages.collision(collision.device, [claim_key(claim) for claim in stored], keys)
+            for claim in stored:
+                fact = ("collision", collision.device, claim_key(claim))
+                self._note("device", fact, found)
+                tell(desk, fact, subject_of(claim), messages.EVENT_COLLISION, message)
+        self._clear("device", found)
+        self._ledger_version = version
+        desk.metrics.collisions.set(count)
+
+    def _report_overcommitments(self) -> None:
+        desk, found = self._desk, set[Hashable]()
+        cases = self._lasting(self._overcommitments.find())
+        able = [self._able(case) for case in cases]
+        # Whoever has begun to give way is not asked to stop halfway, and nobody else until it is gone.
+        self._yielding &= {key for claims in able for key in claims}
+        for case, claims in zip(cases, able, strict=True):
+            going = (self._yielding | self._givers) & claims.keys()
+            if not going and (key := next_to_yield(case, claims)) is not None:
+                self._yielding.add(key)
+                release(desk, claims[key])
+            for key in going & self._yielding:
+                release(desk, claims[key])
+        for case in cases:
+            self._tell(case, found)
+        self._clear("overcommitment", found)
+        desk.metrics.overcommitments.set(len(cases))
+
+    def _lasting(self, cases: Iterable[Overcommitment]) -> list[Overcommitment]:
+        """Return those of some cases that have lasted, and are stored with all their claims."""
+        now = self._desk.clock()
+        stored = [case for case in cases if len(self._stored(case.claims)) == len(case.claims)]
+        self._since = {case.key: self._since.get(case.key, now) for case in stored}
+        return [case for case in stored if now >= self._since[case.key] + LASTING_SECONDS]
+
+    def _able(self, case: Overcommitment) -> dict[Key, ResourceClaim]:
+        """Return the claims that can give way to the others of a case."""
+        claims = yielding(self._desk, self._stored(case.claims)) if case.by_claims else []
+        return {claim_key(claim): claim for claim in claims}
+
+    def _stored(self, keys: Iterable[Key]) -> list[ResourceClaim]:
+        """Return those of some claims whose allocation is stored."""
+        claims = [claim for key in keys if (claim := self._desk.book.get(key)) is not None]
+        return [claim for claim in claims if claim.status.allocation is not None]
+
+    def _tell(self, case: Overcommitment, found: set[Hashable]) -> None:
+        giving = sorted(self._yielding.intersection(case.claims))
+        message = messages.overcommitted(case, giving)
+        if case.by_claims:
+            subjects = [subject_of(claim) for claim in self._stored(case.claims)]
+        else:
+            subjects = [self._intake.subject("ResourceSlice", case.slice_name)]
+        for subject in subjects:
+            fact = ("overcommitted", case.key, subject.kind, subject.namespace, subject.name)
+            self._note("overcommitment", fact, found)
+            # Who else has a share of it by now, and how much, is no news.
+            tell(self._desk, fact, subject, messages.EVENT_OVERCOMMITTED, message, (case.key, *giving))
+
+    def _note(self, sort: str, fact: Hashable, found: set[Hashable]) -> None:
+        found.add(fact)
+        # At once: after a defect further down it is still known what is to be cleared.
+        self._facts[sort].add(fact)
+
+    def _clear(self, sort: str, found: set[Hashable]) -> None:
+        for fact in self._facts[sort] - found:
+            self._desk.reports.clear(fact)
+        self._facts[sort] = found

@@ -1,0 +1,292 @@
+"""Overcommitment: a counter, or a capacity of a shared device, of which more is allocated than is published.
+
+Two allocators that decide at the same moment can bring it about, as they can give one device away twice: each gives a
+partition of the same GPU, or a share of the same device, and both together are more than there is. So can a driver
+that publishes less than before. The two must be kept apart, since only the first is anybody's to take back: claims
+that fitted when they were allocated are not wrong because a slice shrank, and their devices may well work.
+
+What tells them apart is who came last, judged by the slices as they are now. If all fitted but for claims whose
+allocation came in just now, and which we did not decide, then these claims brought it about; that a slice shrank as
+well does not matter, as without them there was enough. If it does not fit without them either, the slices did.
+Nothing is known of that when everything has just been listed, nor where a changed slice publishes another amount:
+then it counts as brought about by slices, by which nobody loses anything. What we decide ourselves never is too much,
+so that decisions cost nothing here: only pools are looked at that changed, or where an allocation of others came in.
+
+Claims and slices come in by different watches. An allocation of what a driver has just added can be here before the
+slice is, and then looks like too much for a moment; whoever acts on it waits for that moment.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from dra_operator.inventory import Features, Inventory, PoolKey, Verdict
+from dra_operator.inventory.changes import Changes
+from dra_operator.inventory.counters import CounterLayout
+from dra_operator.inventory.pool import Judgement
+from dra_operator.inventory.slices import Slice
+from dra_operator.ledger.counters import CounterState
+from dra_operator.ledger.uses import ClaimKey, Ledger
+
+_FEATURES = Features.all_on()
+
+
+class Resource(Enum):
+    """What there is too little of; the value is the word for it."""
+
+    COUNTER = "counter"
+    CAPACITY = "capacity"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An amount, in nano-units, that comes back when the last of some claims is gone."""
+
+    amount: int
+    claims: frozenset[ClaimKey]
+
+
+@dataclass(frozen=True, slots=True)
+class Overcommitment:
+    """Too little of a counter of a counter set, or of a capacity of a device: `owner` is that set or device.
+
+    `total` is what `slice_name` publishes, `used` what is allocated, in nano-units; `node` is empty if the devices are
+    not those of one node. `by_claims` says that claims brought it about, not slices.
+    """
+
+    pool: PoolKey
+    resource: Resource
+    owner: str
+    name: str
+    total: int
+    used: int
+    parts: tuple[Part, ...]
+    slice_name: str
+    node: str
+    by_claims: bool = False
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it is about, and how much there is of that; another amount makes it another case."""
+        return (self.pool, self.resource, self.owner, self.name, self.total)
+
+    @property
+    def excess(self) -> int:
+        """How much is allocated beyond what there is."""
+        return self.used - self.total
+
+    @property
+    def claims(self) -> tuple[ClaimKey, ...]:
+        """The claims that take part, sorted."""
+        return tuple(sorted({claim for part in self.parts for claim in part.claims}))
+
+    def returned(self, claims: Collection[ClaimKey]) -> int:
+        """Return what comes back when all these claims are gone."""
+        return sum(part.amount for part in self.parts if part.claims.issubset(claims))
+
+
+@dataclass(slots=True)
+class _Newcomers:
+    """Claims that came in as allocated, and which devices of a pool they have."""
+
+    claims: set[ClaimKey] = field(default_factory=set)
+    devices: set[str] = field(default_factory=set)
+
+
+_NOBODY = _Newcomers()
+
+
+@dataclass(slots=True)
+class Overcommitments:
+    """Finds what is overcommitted, and remembers what claims brought about."""
+
+    inventory: Inventory
+    ledger: Ledger
+    _changes: Changes = field(init=False)
+    _judgements: dict[PoolKey, Judgement | None] = field(default_factory=dict)
+    _drawing: dict[PoolKey, Mapping[int, Sequence[str]]] = field(default_factory=dict)
+    """The devices that draw on each counter, by its position, of the pools in which somebody came in."""
+    _found: dict[PoolKey, tuple[Overcommitment, ...]] = field(default_factory=dict)
+    _by_claims: dict[PoolKey, set[tuple[object, ...]]] = field(default_factory=dict)
+    """Kept while a pool is incomplete: most pools with counters are, for a moment, with each update."""
+    _has_looked: bool = False
+
+    def __post_init__(self) -> None:
+        self._changes = self.inventory.subscribe()
+
+    def find(self) -> tuple[Overcommitment, ...]:
+        """Return what is overcommitted now, sorted. Everything has been listed."""
+        newcomers = self._newcomers()
+        changed, self._changes.pools = self._changes.pools, {}
+        self._changes.nodes.clear()
+        self._changes.classes.clear()
+        for key in changed:
+            self._judgements.pop(key, None)
+            self._drawing.pop(key, None)
+        for key in {*newcomers, *changed, *self._found}:
+            came = newcomers.get(key, _NOBODY)
+            judgement = self._judge(key)
+            if judgement is None or judgement.verdict is not Verdict.COMPLETE:
+                self._found.pop(key, None)
+                if judgement is None:
+                    self._by_claims.pop(key, None)
+                continue
+            cases = self._everywhere(key, judgement) if key in changed else self._beside(key, judgement, came)
+            self._keep(key, list(cases), came.claims)
+        self._has_looked = True
+        found = [item for items in self._found.values() for item in items]
+        return tuple(sorted(found, key=lambda item: (item.pool, item.resource.value, item.owner, item.name)))
+
+    def _newcomers(self) -> dict[PoolKey, _Newcomers]:
+        """Return the claims that came in as allocated since the last call, by pool; none where all are new."""
+        found: dict[PoolKey, _Newcomers] = {}
+        for claim in self.ledger.take_arrived():
+            for result in self.ledger.results(claim) if self._has_looked else ():
+                newcomers = found.setdefault((result.driver, result.pool), _Newcomers())
+                newcomers.claims.add(claim)
+                newcomers.devices.add(result.device)
+        return found
+
+    def _judge(self, key: PoolKey) -> Judgement | None:
+        """Return the verdict on a pool as a whole; None if nothing of it is in use, or could be overcommitted."""
+        pool = self.inventory.pools.get(key)
+        if pool is None or not (self.ledger.held(key) or self.ledger.shared(key)):
+            return None
+        if key not in self._judgements:
+            concerned = any(content.counted or content.shareable for content in pool.slices.values())
+            self._judgements[key] = pool.judge_all(_FEATURES) if concerned else None
+        return self._judgements[key]
+
+    def _everywhere(self, key: PoolKey, judgement: Judgement) -> Iterator[Overcommitment]:
+        """Yield what is overcommitted of a pool that changed."""
+        held, shared = self.ledger.held(key), self.ledger.shared(key)
+        if (layout := judgement.counters) is not None:
+            used = layout.draws.keys() & {*held, *shared}
+            yield from _counters(key, judgement, layout, self.ledger, used, range(len(layout.totals)))
+        if shared:
+            yield from _capacities_of(key, judgement, self.ledger, shared.keys())
+
+    def _beside(self, key: PoolKey, judgement: Judgement, came: _Newcomers) -> Iterator[Overcommitment]:
+        """Yield what is overcommitted of what newcomers use, or was before: a pool may have thousands of devices."""
+        held, shared, before = self.ledger.held(key), self.ledger.shared(key), self._found.get(key, ())
+        if (layout := judgement.counters) is not None:
+            drawing = self._drawing.get(key) or self._drawing.setdefault(key, _drawing(layout))
+            draws = [draw for device in came.devices for draw in layout.draws.get(device, ())]
+            positions = {position for draw in draws for position, _ in draw.amounts}
+            counters = [(item.owner, item.name) for item in before if item.resource is Resource.COUNTER]
+            positions.update(map(layout.names.index, counters))
+            beside = {device for position in positions for device in drawing[position]}
+            used = {device for device in beside if device in held or device in shared}
+            yield from _counters(key, judgement, layout, self.ledger, used, sorted(positions))
+        owners = {item.owner for item in before if item.resource is Resource.CAPACITY}
+        if devices := {device for device in (*came.devices, *owners) if device in shared}:
+            yield from _capacities_of(key, judgement, self.ledger, devices)
+
+    def _keep(self, key: PoolKey, cases: Sequence[Overcommitment], newcomers: Collection[ClaimKey]) -> None:
+        """Keep the cases of a pool, and find out which of them claims brought about."""
+        before = self._by_claims.pop(key, set())
+        found = tuple(
+            [
+                replace(item, by_claims=item.key in before or item.returned(newcomers) >= item.excess)
+                for item in cases
+            ]
+        )
+        self._found.pop(key, None)
+        if found:
+            self._found[key] = found
+        if by_claims := {item.key for item in found if item.by_claims}:
+            self._by_claims[key] = by_claims
+
+
+def _drawing(layout: CounterLayout) -> Mapping[int, Sequence[str]]:
+    found: dict[int, list[str]] = {}
+    for device, draws in layout.draws.items():
+        for position in {position for draw in draws for position, _ in draw.amounts}:
+            found.setdefault(position, []).append(device)
+    return found
+
+
+def _counters(  # noqa: PLR0917 - where to look
+    key: PoolKey,
+    judgement: Judgement,
+    layout: CounterLayout,
+    ledger: Ledger,
+    used: Collection[str],
+    positions: Iterable[int],
+) -> Iterator[Overcommitment]:
+    """Yield those of some counters that are overdrawn, given the devices in use that draw on them.
+
+    They are counted as the allocator counts them: each device pays once.
+    """
+    state = CounterState(layout)
+    for device in used:
+        state.mark(device, used=True)
+    if not state.overdrawn:
+        return
+    for position in positions:
+        if (left := state.left[position]) >= 0:
+            continue
+        owner, name = layout.names[position]
+        publisher = next(
+            item for item in judgement.slices if any(each.name == owner for each in item.counter_sets)
+        )
+        amounts = Counter[frozenset[ClaimKey]]()
+        for device in sorted(used):
+            taken = sum(
+                amount for draw in layout.draws[device] for at, amount in draw.amounts if at == position
+            )
+            if taken > 0:
+                amounts[frozenset(ledger.holders(key, [device]))] += taken
+        total = layout.totals[position]
+        yield Overcommitment(
+            pool=key,
+            resource=Resource.COUNTER,
+            owner=owner,
+            name=name,
+            total=total,
+            used=total - left,
+            parts=tuple(Part(amount, claims) for claims, amount in amounts.items()),
+            slice_name=publisher.name,
+            node=publisher.nodes.node_name or "",
+        )
+
+
+def _capacities_of(
+    key: PoolKey, judgement: Judgement, ledger: Ledger, devices: AbstractSet[str]
+) -> Iterator[Overcommitment]:
+    """Yield the capacities of some shared devices of which more is consumed than there is."""
+    for content in judgement.slices:
+        if content.shareable:
+            for device in sorted(devices & content.indexes.keys()):
+                yield from _capacities(key, content, device, ledger)
+
+
+def _capacities(key: PoolKey, content: Slice, device: str, ledger: Ledger) -> Iterator[Overcommitment]:
+    """Yield the capacities of a shared device of which its shares consume more than there is."""
+    index, shares = content.indexes[device], ledger.shared(key)[device]
+    if not content.shareable >> index & 1:
+        return
+    for name, used in sorted(shares.amounts.items()):
+        column = content.capacity.get(name)
+        published = None if column is None else column.values[index]
+        if published is None or used <= published.value.nano:
+            continue
+        amounts = dict.fromkeys(sorted(set(shares.claims)), 0)
+        for claim in amounts:
+            for result in ledger.results(claim):
+                if ((result.driver, result.pool), result.device) == (key, device) and not result.admin_access:
+                    amount = result.consumed_capacity.get(name)
+                    amounts[claim] += 0 if amount is None or not result.share_id else amount.nano
+        yield Overcommitment(
+            pool=key,
+            resource=Resource.CAPACITY,
+            owner=device,
+            name=name,
+            total=published.value.nano,
+            used=used,
+            parts=tuple(Part(amount, frozenset({claim})) for claim, amount in amounts.items() if amount > 0),
+            slice_name=content.name,
+            node=content.effective_nodes(index).node_name or "",
+        )

@@ -1,0 +1,407 @@
+"""Where claims have more of a counter or of a shared device than there is, those that nobody uses give way."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from passbench import Bench, notices, writes
+
+from cluster import CLASS, claim, node
+from dra_operator.allocator import Allocated
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+)
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.writes import Conflict, Refused, ReleaseWrite, Written
+from dra_operator.controller import collisions
+from dra_operator.controller.collisions import LASTING_SECONDS
+from dra_operator.controller.reports import Notice
+from dra_operator.ledger import Overcommitments
+
+DRIVER = "gpu.example.com"
+USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
+POOL = {"name": "pool-1", "generation": 1, "resourceSliceCount": 2}
+SIZES = {"whole": 4, "half-0": 2, "half-1": 2, **{f"quarter-{number}": 1 for number in range(4)}, "shared": 2}
+"""Units of memory that each partition takes of the four there are."""
+SHARED = "shared"
+"""The partition that many claims can have."""
+
+
+def slices(memory=4, rate=10, sizes=SIZES):
+    """A GPU in partitions, and a device that is shared, as two slices of node-1."""
+    counters = {"sharedCounters": [{"name": "gpu-0", "counters": {"memory": {"value": str(memory)}}}]}
+    nic = {"name": "nic", "allowMultipleAllocations": True, "capacity": {"rate": {"value": str(rate)}}}
+    devices = {"devices": [*(partition(*item) for item in sizes.items()), nic]}
+    return [
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": name, "uid": f"uid-{name}"},
+            "spec": {"driver": DRIVER, "nodeName": "node-1", "pool": POOL, **content},
+        }
+        for name, content in (("counters", counters), ("devices", devices))
+    ]
+
+
+def partition(name, memory):
+    """A partition that takes so much memory."""
+    taken = {"memory": {"value": str(memory)}}
+    uses = [{"counterSet": "gpu-0", "counters": taken}]
+    return {"name": name, "allowMultipleAllocations": name == SHARED, "consumesCounters": uses}
+
+
+def has(*results, at="2026-01-01T00:00:00Z"):
+    """An allocation of partitions, by name, and of shares, by amount."""
+    listed = []
+    for result in results:
+        share = {"device": "nic", "shareID": "s", "consumedCapacity": {"rate": str(result)}}
+        what = {"device": result} if isinstance(result, str) else share
+        what |= {"shareID": "s"} if result == SHARED else {}
+        listed.append({"request": "gpu", "driver": DRIVER, "pool": "pool-1", **what})
+    return {"devices": {"results": listed}, "allocationTimestamp": at}
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 0.0
+
+    def __call__(self):
+        """Return the time."""
+        return self.now
+
+
+class Table:
+    """A bench on which claims of ours and of pods lie."""
+
+    def __init__(self, bench):
+        self.bench, self.clock, self.at = bench, bench.clock, 0
+        self.publish()
+
+    def publish(self, **content):
+        """Publish the slices."""
+        return self.bench.run(
+            *(Delta("ResourceSlice", "", body["metadata"]["name"], body) for body in slices(**content))
+        )
+
+    def put(self, name, *results, used=None, **metadata):
+        """Bring an allocated claim, each later than the one before, and return what is to be done."""
+        self.at += 1
+        allocation = has(*results, at=f"2026-01-01T00:00:{self.at:02}Z")
+        return self.bench.run(
+            self.bench.delta(claim(name, **metadata), allocation=allocation, reservedFor=used)
+        )
+
+    def wait(self):
+        """Let it last, and return what is to be done then."""
+        self.clock.now += LASTING_SECONDS
+        return self.bench.run()
+
+    def giving(self):
+        """Wait, and return the claims whose allocation is taken back, one after the other, until none is."""
+        names, effects = [], self.wait()
+        while found := writes(effects, ReleaseWrite):
+            names += [write.name for write in found]
+            gone = [self.bench.delta(claim(write.name)) for write in found]
+            effects = self.bench.run(*gone, *(Written(write, {}) for write in found))
+        return names
+
+
+@pytest.fixture
+def table(bench):
+    """A pool of which nothing is in use."""
+    return Table(bench)
+
+
+def said(effects):
+    """The Events among effects, by object, with their sentences."""
+    return {effect.subject.name: effect.message for effect in effects if isinstance(effect, Notice)}
+
+
+def test_the_claim_of_a_pod_keeps_the_partition(table):
+    """Ours overlaps with it and gives way; both are told what of which pool is too little, and for whom, once."""
+    table.put("ours", "half-0")
+    table.put("theirs", "whole", used=USER)
+    effects = table.wait()
+
+    assert [write.name for write in writes(effects, ReleaseWrite)] == ["ours"]
+    assert said(effects) == dict.fromkeys(
+        ("ours", "theirs"),
+        "counter gpu-0/memory of pool gpu.example.com/pool-1 on node node-1: 4 published, 6 allocated, "
+        "to default/ours (2), default/theirs (4); two allocators serve this driver; "
+        "nobody uses default/ours yet, so that is allocated anew",
+    )
+    assert notices(effects) == ["DeviceOvercommitted"] * 2
+    assert notices(table.wait()) == []
+
+
+def test_the_claim_of_a_pod_keeps_its_share(table):
+    """Of a device that is shared the capacity is told."""
+    table.put("ours", 6)
+    table.put("theirs", 5, used=USER)
+    effects = table.wait()
+
+    assert [write.name for write in writes(effects, ReleaseWrite)] == ["ours"]
+    assert said(effects)["theirs"].startswith(
+        "capacity rate of device gpu.example.com/pool-1/nic on node node-1: 10 published, 11 allocated, to "
+        "default/ours (6), default/theirs (5); "
+    )
+
+
+def test_nothing_is_said_of_what_passes(table):
+    """The slice that made room for an allocation may be here later than the allocation."""
+    table.put("ours", "half-0")
+    effects = table.put("theirs", "whole", used=USER)
+    woken_at = table.bench.wake_at
+    effects += table.publish(memory=6)
+
+    assert notices(effects) + notices(table.wait()) == []
+    assert woken_at == table.clock.now
+
+
+def test_of_claims_that_nobody_uses_none_gives_way(table):
+    """Which of them is right only a person can tell: both are told."""
+    table.put("a", "half-0")
+    table.put("b", "whole")
+    effects = table.wait()
+
+    assert (writes(effects, ReleaseWrite), notices(effects)) == ([], ["DeviceOvercommitted"] * 2)
+    assert "delete one of the claims" in said(effects)["a"]
+
+
+def test_as_few_give_way_as_are_needed(table):
+    """The one that ends it alone, though others are newer, and though a larger one would end it as well."""
+    table.put("small", "quarter-0")
+    table.put("enough", "half-1")
+    table.put("theirs", "half-0", used=USER)
+    table.put("more-of-theirs", "quarter-1", used=USER)
+    table.put("newest", "quarter-2")
+
+    # Seven of four, so three too many.
+    assert table.giving() == ["enough", "newest"]
+
+
+def test_of_those_that_are_enough_the_newest_gives_way(table):
+    """It was decided without knowing of the others, and people have relied on it for the shortest time."""
+    table.put("larger", "half-1")
+    table.put("ours", "quarter-0")
+    table.put("theirs", "half-0", used=USER)
+
+    assert table.giving() == ["ours"]
+
+
+def test_a_partition_of_one_claim_is_given_up_before_one_of_two(table):
+    """One claim less has to move."""
+    table.put("alone", "half-0")
+    table.put("a", SHARED)
+    table.put("b", SHARED)
+    table.put("theirs", "half-1", used=USER)
+
+    assert table.giving() == ["alone"]
+
+
+def test_a_partition_of_two_claims_comes_back_with_the_last(table):
+    """The newest goes first, then the other: one alone would be of no use."""
+    table.put("a", SHARED)
+    table.put("b", SHARED)
+    table.put("theirs", "whole", used=USER)
+
+    assert table.giving() == ["b", "a"]
+
+
+def test_a_partition_that_is_shared_with_one_in_use_stays(table):
+    """To give a share of it back helps nobody."""
+    table.put("ours", SHARED)
+    table.put("theirs", SHARED, used=USER)
+    table.put("more-of-theirs", "whole", used=USER)
+
+    assert table.giving() == []
+
+
+def test_one_that_gives_back_a_device_is_enough(table):
+    """It is on its way already, as another claim has its device as well, and everything else of it comes back, too."""
+    table.put("both", "half-0", "half-1")
+    table.put("newer", "quarter-0")
+    effects = table.put("theirs", "half-0", used=USER)
+
+    assert [write.name for write in writes(effects, ReleaseWrite)] == ["both"]
+    assert writes(table.wait(), ReleaseWrite) == []
+
+
+def test_what_is_decided_and_not_stored_is_not_too_much_yet(table):
+    """The API server may still refuse one of them."""
+    result = DeviceRequestAllocationResult(request="gpu", driver=DRIVER, pool="pool-1", device="half-0")
+    allocation = AllocationResult(devices=DeviceAllocationResult(results=(result,)))
+    table.bench.allocator.answers["ours"] = Allocated("node-1", (allocation,))
+    (write,) = writes(table.bench.run(table.bench.delta(claim("ours"))))
+    table.put("theirs", "whole", used=USER)
+    before = table.wait()
+    stored = table.bench.delta(claim("ours"), allocation=dict(write.allocation))
+    table.bench.run(stored, Written(write, {}))
+
+    assert notices(before) == []
+    assert table.giving() == ["ours"]
+
+
+def test_what_comes_again_is_told_again(table):
+    """An end is not told, so another beginning is."""
+    table.put("a", "half-0", used=USER)
+    told = []
+    for _ in range(2):
+        table.put("b", "whole", used=USER)
+        told += notices(table.wait())
+        table.bench.run(Delta("ResourceClaim", "default", "b", None))
+
+    assert told == ["DeviceOvercommitted"] * 4
+
+
+def test_one_that_gave_way_to_another_case_is_enough(table):
+    """A claim that has too much of two things gives way once, and nobody else does."""
+    table.put("rate", 5)
+    table.put("both", "half-0", 5)
+    table.put("memory", "quarter-0")
+    table.put("theirs", "half-1", 5, used=USER)
+
+    assert table.giving() == ["both"]
+
+
+def test_the_next_one_waits_for_the_one_before(table):
+    """As long as its write is under way, refused or in doubt nobody else gives way, whoever comes meanwhile."""
+    table.put("first", "quarter-0")
+    table.put("second", "quarter-1")
+    table.put("theirs", "half-0", used=USER)
+    table.put("more", "quarter-2", used=USER)
+    (write,) = writes(table.wait(), ReleaseWrite)
+    effects = table.put("third", "quarter-3")
+    effects += table.wait() + table.bench.run(Refused(write, "no")) + table.bench.run()
+
+    assert write.name == "second"
+    assert writes(effects, ReleaseWrite) == []
+    table.clock.now = table.bench.wake_at
+    assert [again.name for again in writes(table.bench.run(), ReleaseWrite)] == ["second"]
+
+
+def test_one_that_is_used_from_now_on_is_passed_over(table):
+    """The write came to nothing; another one gives way, if there is one."""
+    table.put("first", "quarter-0")
+    table.put("second", "quarter-1")
+    table.put("theirs", "half-0", used=USER)
+    table.put("more", "quarter-2", used=USER)
+    (write,) = writes(table.wait(), ReleaseWrite)
+    used = table.bench.delta(claim("second"), allocation=has("quarter-1"), reservedFor=USER)
+
+    effects = table.bench.run(used, Conflict(write, None, "changed"))
+    assert [again.name for again in writes(effects, ReleaseWrite)] == ["first"]
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [{"used": USER}, {"labels": {"dra-operator.io/allocate": "false"}}],
+    ids=["in use", "opted out"],
+)
+def test_nothing_is_taken_that_must_stay(table, ours):
+    """What is in use is never cleared, and what the operator was told to leave alone is left alone."""
+    table.put("ours", "half-0", **ours)
+    table.put("theirs", "whole", used=USER)
+
+    assert table.giving() == []
+
+
+def test_what_a_driver_takes_back_is_told_on_its_slice(table):
+    """No claim is to blame, so none gives way and none is told."""
+    table.put("ours", "half-0")
+    table.put("theirs", "half-1", used=USER)
+    table.publish(memory=3)
+    effects = table.wait()
+
+    assert writes(effects, ReleaseWrite) == []
+    ((name, sentence),) = said(effects).items()
+    assert name == "counters"
+    assert (
+        "3 published, 4 allocated, to default/ours (2), default/theirs (2); the driver publishes less"
+        in sentence
+    )
+    assert "nothing is taken back" in sentence
+    assert b"dra_operator_overcommitments 1.0" in table.bench.passes.desk.metrics.text()
+
+
+def test_what_is_found_at_the_start_is_told_on_its_slice(bench):
+    """Whether a claim or a slice came last is not known any more."""
+    held = [
+        bench.delta(claim("ours"), allocation=has("half-0")),
+        bench.delta(claim("theirs"), allocation=has("whole"), reservedFor=USER),
+    ]
+    bench.run(*held, *(Delta("ResourceSlice", "", body["metadata"]["name"], body) for body in slices()))
+    bench.clock.now += LASTING_SECONDS
+    effects = bench.run()
+
+    assert (writes(effects, ReleaseWrite), list(said(effects))) == ([], ["counters"])
+
+
+def test_a_share_more_is_no_news(table):
+    """Of a device that stays overcommitted the same claims and the same slice are not told again."""
+    table.put("a", 6, used=USER)
+    table.publish(rate=5)
+    told = notices(table.wait())
+    effects = table.put("b", 1, used=USER) + table.wait()
+
+    assert (told, notices(effects)) == (["DeviceOvercommitted"], [])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([*SIZES, 3, 5]), min_size=1, max_size=2, unique=True), st.booleans()
+        ),
+        max_size=7,
+    )
+)
+def test_in_the_end_no_claim_of_ours_stands_in_the_way_of_one_in_use(claims):
+    """Whatever came in, what is still too much is so by what claims in use have, or by none; and it ends."""
+    bench = Bench(Clock())
+    table = Table(bench)
+    taken = set[str]()
+    for number, (results, used) in enumerate(claims):
+        # Who has a device that another has for itself gives it back at once, which is another matter.
+        free = [result for result in results if result not in taken or result == SHARED]
+        taken.update(result for result in free if isinstance(result, str))
+        table.put(f"claim-{number}", *free, used=USER if used else None)
+    gave = table.giving()
+
+    using = {("default", f"claim-{number}") for number, (_, used) in enumerate(claims) if used}
+    assert len(set(gave)) == len(gave)
+    for case in Overcommitments(bench.passes._intake._inventory, bench.ledger).find():
+        assert using.isdisjoint(case.claims) or all(using & part.claims for part in case.parts)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=7))
+def test_no_more_give_way_than_are_needed(shares):
+    """Of claims that have one share each, the largest that may go would have to be as many."""
+    table = Table(Bench(Clock()))
+    for number, (amount, used) in enumerate(shares):
+        table.put(f"claim-{number}", amount, used=USER if used else None)
+    gave = table.giving()
+
+    ours = sorted((amount for amount, used in shares if not used), reverse=True)
+    left, needed = sum(amount for amount, _ in shares), 0
+    while left > 10 and needed < len(ours):
+        left -= ours[needed]
+        needed += 1
+    assert len(gave) == (needed if len(ours) < len(shares) else 0)
+
+
+async def test_a_claim_that_nobody_uses_gets_another_partition(cluster, operator, monkeypatch):
+    """kube-scheduler gave half of the GPU to a pod when we gave away the whole: ours moves on to the other half."""
+    monkeypatch.setattr(collisions, "LASTING_SECONDS", 0.1)
+    cluster.put(node(), CLASS, *slices(), claim("ours"))
+    assert await cluster.allocated("ours") == ["whole"]
+    status = {"allocation": has("half-0"), "reservedFor": USER}
+    cluster.put(claim("theirs") | {"status": status})
+
+    await cluster.until(lambda: cluster.devices("ours") == ["half-1"], "another device")
+    assert cluster.devices("theirs") == ["half-0"]
+    for name in ("ours", "theirs"):
+        await cluster.until(lambda name=name: "DeviceOvercommitted" in cluster.reasons(name))
+    metric = b"dra_operator_overcommitments 0.0"
+    await cluster.until(lambda: metric in operator.runtime.metrics.text(), "the end of the collision")
