@@ -10,7 +10,7 @@ from workloads.devices import bare_full, bare_half, network, shared_nics
 from workloads.gpus import admin, aligned, cluster, first_available, scarce, selector, threshold, wide_pool
 from workloads.hard import hard_distinct, hard_late, hard_match
 from workloads.partitions import partitions
-from workloads.related import apart, shared_pair, together
+from workloads.related import apart, lists, shared_pair, together
 from workloads.scenario import Scenario, Wire
 
 
@@ -36,6 +36,7 @@ SHAPES = {
     "sharednic": Shape(shared_nics, (10, 100, 1000)),
     "together": Shape(together, (100, 1000)),
     "apart": Shape(apart, (100, 1000)),
+    "lists": Shape(lists, (100, 1000)),
     "sharedpair": Shape(shared_pair, (100, 1000)),
     "mig": Shape(partitions, (1, 10, 100, 1000)),
     "network": Shape(network, (128, 1024, 8192)),

@@ -2,7 +2,9 @@
 
 from workloads.devices import add_shared_nics, some_bandwidth
 from workloads.gpus import add_gpu_cluster, add_nics, any_model
-from workloads.scenario import GPU, MOST_CLAIMS, PCIE_ROOT, Scenario, is_model, request
+from workloads.scenario import GPU, MOST_CLAIMS, PCIE_ROOT, Scenario, device_of, is_model, request
+
+_CPU = "cpu.example.com"
 
 
 def together(scenario: Scenario, size: int) -> None:
@@ -23,6 +25,44 @@ def apart(scenario: Scenario, size: int) -> None:
     for number in range(_claims(size)):
         gpus = request("gpus", "gpu", 2 if number % 10 else 3, is_model(any_model(random)))
         scenario.ask([gpus], [{"distinctAttribute": f"{GPU}/numaNode"}])
+
+
+def lists(scenario: Scenario, size: int) -> None:
+    """Ask for GPUs and the processor of their PCIe root, which lists several, or for GPUs by the links that they list.
+
+    The links make a ring: a pair has one in common, and no two of those that are to differ are next to each other.
+    """
+    random = scenario.random
+    add_gpu_cluster(scenario, size)
+    for published in scenario.slices:
+        for number, device in enumerate(published["spec"]["devices"]):
+            device["attributes"]["links"] = {"strings": [f"link-{number}", f"link-{(number + 1) % 8}"]}
+    _add_processors(scenario)
+    for number in range(_claims(size)):
+        model = is_model(any_model(random))
+        if number % 2:
+            gpus = request("gpus", "gpu", random.choice([1, 2]), model)
+            scenario.ask([gpus, request("cpu", "cpu")], [{"matchAttribute": PCIE_ROOT}])
+        elif number % 4:
+            scenario.ask([request("gpus", "gpu", 2, model)], [{"matchAttribute": f"{GPU}/links"}])
+        else:
+            gpus = request("gpus", "gpu", random.choice([2, 3]), model)
+            scenario.ask([gpus], [{"distinctAttribute": f"{GPU}/links"}])
+
+
+def _add_processors(scenario: Scenario) -> None:
+    """Add a processor for each half of a node's PCIe roots; two fifths of them are in use."""
+    scenario.add_class("cpu", f'device.driver == "{_CPU}"')
+    roots = [[f"pci0000:{root:02x}" for root in (2 * socket, 2 * socket + 1)] for socket in range(2)]
+    devices = [
+        {"name": f"cpu-{socket}", "attributes": {PCIE_ROOT: {"strings": its}}}
+        for socket, its in enumerate(roots)
+    ]
+    for node in [item["metadata"]["name"] for item in scenario.nodes]:
+        scenario.add_slice(f"{node}-cpu", _CPU, node, nodeName=node, devices=devices)
+        used = [device_of(_CPU, node, f"cpu-{n}") for n in range(2) if scenario.random.random() < 0.4]
+        if used:
+            scenario.use(node, used)
 
 
 def shared_pair(scenario: Scenario, size: int) -> None:

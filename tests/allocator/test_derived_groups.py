@@ -106,14 +106,19 @@ def test_an_expression_that_may_take_long_is_left_to_the_plain_search(scene: Any
     assert values.known == 0b01
 
 
-def test_a_list_is_left_to_the_plain_search(scene: Any, ask: Any) -> None:
-    """It has something in common with many values."""
-    scene.nodes("n")
-    scene.slice("s", gpu("a", 0), gpu("b", 1), gpu("c", 2))
+def test_devices_match_in_any_value_of_a_derived_list(counted_only: Any, ask: Any) -> None:
+    """Others may derive a single value, or have it published."""
+    published = {"name": "d", "attributes": {"d/x": {"ints": [8, 5]}, "kind": {"string": "nic"}}}
+    counted_only.slice("s", gpu("a", 0), gpu("b", 1), gpu("c", 2), published)
     numa = f'device.attributes["{DRIVER}"].numa'
-    claim = scene.claim(ask("r", 2, **derive(f"[{numa} / 2, 7 + {numa}]")), constraints=MATCH)
+    lists = ask("r", 2, KIND.format("gpu"), **derive(f"[{numa} / 2, 7 + {numa}]"))
+    single = ask("s", 1, KIND.format("gpu"), **derive("8"))
 
-    assert scene.picks(claim) == ["r=a", "r=b"]
+    assert counted_only.picks(counted_only.claim(lists, constraints=MATCH)) == ["r=a", "r=b"]
+    last = ask("t", 1, KIND.format("nic"))
+    listed = ask("r", 1, KIND.format("gpu"), **derive(f"[{numa} / 2, 7 + {numa}]"))
+    assert counted_only.picks(counted_only.claim(listed, last, constraints=MATCH)) == ["r=b", "t=d"]
+    assert counted_only.picks(counted_only.claim(single, last, constraints=MATCH)) == ["s=a", "t=d"]
 
 
 def test_an_error_ends_the_attempt_where_the_plain_search_meets_it(scene: Any, ask: Any) -> None:

@@ -83,6 +83,20 @@ def test_values_that_are_true_or_false(scene: Any, ask: Any) -> None:
     )
 
 
+def test_each_value_of_a_list_is_told(scene: Any, ask: Any) -> None:
+    """Two processors list their roots, and neither has the one that has a card."""
+    scene.nodes("n1")
+    cpus = [device(f"cpu{number}", "cpu", "") for number in range(2)]
+    for number, cpu in enumerate(cpus):
+        cpu["attributes"]["root"] = {"strings": [f"r{2 * number}", f"r{2 * number + 1}"]}
+    scene.slice("s", *cpus, device("nic", "nic", "r2"))
+    scene.hold("holder", "cpu1", "pool")
+
+    assert told(scene, "matchAttribute", want(ask, "cpu"), want(ask, "nic")) == (
+        "; n1 has enough left for cpu with r0 and r1, for nic with r2; others are in use by 1 claim (holder)"
+    )
+
+
 def test_no_node_has_enough_for_each(scene: Any, ask: Any) -> None:
     """Each fits alone with the constraint, but nowhere do all."""
     scene.nodes("n1", "n2")

@@ -23,6 +23,11 @@ DERIVED = (
     "device.driver",
     "1",
 )
+DERIVED_LISTS = (
+    'device.attributes["d"].?links.orValue(["b", "c"])',
+    '[device.attributes["d"].?rail.orValue(0), 2]',
+    '["a", device.attributes["other.io"].?root.orValue("b")]',
+)
 DERIVED_ODDLY = (
     'device.attributes["d"].rail',
     'device.attributes["d"].?kind.orValue("x")',
@@ -61,7 +66,8 @@ class Style:
 
     `paying`: devices that can be shared draw on counters, which the first share pays. `giving`: devices give counters
     back, which no API server admits. `skipping`: slices are for nodes that can do without some of their operations.
-    `deriving`: requests derive attributes that constraints ask for.
+    `deriving`: requests derive attributes that constraints ask for. `listing`: devices have lists that constraints are
+    about.
     `admin` is how likely a request is one for admin access.
     """
 
@@ -72,6 +78,7 @@ class Style:
     giving: bool
     skipping: bool
     deriving: bool
+    listing: bool
     admin: float
 
     @classmethod
@@ -86,6 +93,7 @@ class Style:
             giving=counters and not shares and sometimes(random, 0.7),
             skipping=sometimes(random, 0.15),
             deriving=sometimes(random, 0.3),
+            listing=sometimes(random, 0.4),
             admin=random.choice([0.03, 0.03, 0.3, 0.7]),
         )
 
@@ -104,6 +112,8 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
     attributes: Body = {} if kind is None else {"kind": kind}
     attributes |= {"rail": {"int": random.randrange(3)}} if sometimes(random, 0.8) else {}
     attributes |= {"other.io/root": {"string": random.choice("ab")}} if sometimes(random, 0.8) else {}
+    if style.listing:
+        attributes |= _lists(random)
     memory: Body = {"value": str(random.randint(2, 6))}
     if style.shares and sometimes(random, 0.3):
         memory["requestPolicy"] = {"default": "1", "validRange": {"min": "1", "step": "1"}}
@@ -128,6 +138,26 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
     if sometimes(random, 0.05):
         device |= {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
     return device
+
+
+def _lists(random: Random) -> Body:
+    """Return attributes that are lists, mostly, of values that other devices have as well.
+
+    No API server admits a list of nothing.
+    """
+    links: list[Any] = [{"strings": random.sample("abcd", random.choice([1, 2, 2, 3]))} for _ in range(6)]
+    links += [{"string": random.choice("abcd")}] * 2 + [
+        {"versions": ["1.0.0", "2.0.0"]},
+        {"strings": []},
+        None,
+    ]
+    ports: list[Any] = [
+        {"ints": random.choices(range(3), k=random.choice([1, 2]))},
+        {"int": random.randrange(3)},
+    ]
+    ports += [{"bools": [True, False]}, None]
+    found = {"links": random.choice(links), "other.io/ports": random.choice(ports[:2] * 3 + ports)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def helps_when_taken(device: Body) -> bool:
@@ -281,11 +311,13 @@ def a_claim(random: Random, style: Style, name: str) -> Any:
     constraints = [
         {
             random.choice(["matchAttribute", "distinctAttribute"]): random.choice(
-                ["d/kind", "d/rail", "other.io/root", *(["d/derived"] if style.deriving else [])]
+                ["d/links"] * 3 + ["other.io/ports", "d/derived"]
+                if style.listing
+                else ["d/kind", "d/rail", "other.io/root", *(["d/derived"] if style.deriving else [])]
             ),
             "requests": random.choice([[], [], names[:2], names[-1:]]),
         }
-        for _ in range(random.choice([0, 0, 1, 1, 2]))
+        for _ in range(random.choice([1, 1, 2, 3] if style.listing else [0, 0, 1, 1, 2]))
     ]
     if style.deriving:
         for part in [each for item in requests for each in item.get("firstAvailable", [item.get("exactly")])]:
@@ -297,8 +329,9 @@ def a_claim(random: Random, style: Style, name: str) -> Any:
 
 def _derive(random: Random, style: Style, part: Body) -> None:
     """Let a request or a subrequest derive attributes, mostly."""
-    names = [name for name in ("d/derived", "d/rail", "d/kind") if sometimes(random, 0.5)]
-    expressions = DERIVED + (DERIVED_ODDLY if style.odd else ())
+    choice = ("d/derived", "d/links" if style.listing else "d/rail", "d/kind")
+    names = [name for name in choice if sometimes(random, 0.5)]
+    expressions = DERIVED + (DERIVED_LISTS if style.listing else ()) + (DERIVED_ODDLY if style.odd else ())
     part["derivedAttributes"] = [{"name": name, "expression": random.choice(expressions)} for name in names]
 
 

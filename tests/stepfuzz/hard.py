@@ -1,8 +1,8 @@
 """`python -m stepfuzz.hard [--count N] [--seed S]` looks for tight claims on one node that are decided wrong, or late.
 
 Whatever the search that begins with the hardest answers has to be what the plain search answers that tries everything;
-where that gives up, nothing is compared. Each number stands for a case and an odd one. The exit code is 1 if something
-was wrong. With `--slowest --devices 32` it measures instead, cases that are not odd.
+where that gives up, nothing is compared. Each number stands for a case, an odd one and one with lists. The exit code is
+1 if something was wrong. With `--slowest --devices 32` it measures instead, cases of the first kind.
 """
 
 import argparse
@@ -117,9 +117,9 @@ class Case:
             attributes = device.setdefault("attributes", {})
             for place, name in enumerate(_ATTRIBUTES):
                 if not by_chance:
-                    attributes[name] = {"int": number // (place + 1) % style.values}
+                    attributes[name] = self.value(number // (place + 1) % style.values)
                 elif sometimes(random, 0.95):
-                    attributes[name] = {"int": random.randrange(style.values)}
+                    attributes[name] = self.value(random.randrange(style.values))
             attributes["kind"] = {"int": random.randrange(style.kinds)}
             device["capacity"] = self.capacity()
             if style.shares and not device.get("consumesCounters") and sometimes(random, 0.8):
@@ -133,6 +133,10 @@ class Case:
         for name, content in (("a", {"devices": devices}), ("b", {"sharedCounters": counter_sets})):
             spec = {"driver": "d", "pool": head, "nodeName": "n", **content}
             self.slices.append({"metadata": {"name": f"{pool}-{name}"}, "spec": spec})
+
+    def value(self, number: int) -> Body:
+        """Return an attribute that constraints are about."""
+        return {"int": number}
 
     def capacity(self) -> Body:
         """Return the capacity of a device."""
@@ -304,6 +308,26 @@ class OddCase(Case):
         return fields
 
 
+class ListedCase(Case):
+    """A case in which constraints are about lists, of some devices or of most: these have several values in common.
+
+    As in clusters, some are the values next to each other, and some are those of many devices.
+    """
+
+    def __post_init__(self) -> None:
+        self.listed = self.random.choice([0.2, 0.6, 1])
+        self.longest = self.random.choice([2, 2, 3, 5])
+        super().__post_init__()
+
+    def value(self, number: int) -> Body:
+        """Return an attribute that constraints are about: mostly a list that begins with the number."""
+        random = self.random
+        if not sometimes(random, self.listed):
+            return super().value(number)
+        others = [number + 1, random.randrange(self.style.values), 100 + number // 4]
+        return {"ints": [number, *random.choices(others, k=random.randrange(self.longest))]}
+
+
 def decide_twice(case: Case) -> tuple[Decision, Decision | None]:
     """Return what the search that begins with the hardest decides, and the plain one; None if that gives up.
 
@@ -347,14 +371,14 @@ def main() -> int:
         return 0
     compared = wrong = 0
     for number in range(arguments.first, arguments.first + arguments.count):
-        for make in (Case, OddCase):
+        for make in (Case, OddCase, ListedCase):
             case = make(Random(f"{arguments.seed} {number}"), arguments.devices)  # noqa: S311 - as above
             ours, plain = decide_twice(case)
             compared += plain is not None
             if plain is not None and ours != plain:
                 wrong += 1
                 print(f"--- {make.__name__} {number}:\nexpected {plain}\nfound    {ours}")  # noqa: T201 - the answer
-    cases = 2 * arguments.count
+    cases = 3 * arguments.count
     print(f"seed {arguments.seed}: {compared} of {cases} compared, {wrong} wrong")  # noqa: T201 - the answer
     return 1 if wrong else 0
 

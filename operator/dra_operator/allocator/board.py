@@ -210,7 +210,9 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
     published = eligibility.groups.of(view, (attribute,)) if None in takers or not takers else None
     if published is not None and takers.keys() <= {None}:
         return published
-    return derived_groups(view, takers, published, eligibility.candidates.derived, budget)
+    candidates = eligibility.candidates
+    lists = candidates.features.list_type_attributes
+    return derived_groups(view, takers, published, candidates.derived, budget, lists=lists)
 
 
 def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:

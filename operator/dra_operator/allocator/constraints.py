@@ -8,12 +8,17 @@ Source: docs/dra-semantics 3.7.
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.attributes import AttributeType, AttributeValue
 
 _T = TypeVar("_T")
 ValueSet: TypeAlias = tuple[str, frozenset[int | bool | str]]
-_BASE_TYPES = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
-_SCALARS = frozenset(_BASE_TYPES.values())
+_BASE_TYPES: dict[str, AttributeType] = {
+    "ints": "int",
+    "bools": "bool",
+    "strings": "string",
+    "versions": "version",
+}
+SCALARS: frozenset[str] = frozenset(_BASE_TYPES.values())
 
 
 class Constraint(Protocol):
@@ -55,7 +60,7 @@ class MatchScalar(_Stack[AttributeValue]):
 
     def add(self, value: AttributeValue) -> bool:
         """Take a device in. The first one fixes the value, whatever its type."""
-        if self._stack and (value.type not in _SCALARS or value != self._stack[0]):
+        if self._stack and (value.type not in SCALARS or value != self._stack[0]):
             return False
         self._stack.append(value)
         return True
@@ -95,7 +100,7 @@ class DistinctScalar(_Stack[AttributeValue]):
 
     def add(self, value: AttributeValue) -> bool:
         """Take a device in, if its value differs from all before it."""
-        if self._stack and (value.type not in _SCALARS or value in self._stack):
+        if self._stack and (value.type not in SCALARS or value in self._stack):
             return False
         self._stack.append(value)
         return True
@@ -116,13 +121,23 @@ class DistinctSets(_Stack[ValueSet]):
 
 def as_set(value: AttributeValue) -> ValueSet | None:
     """Return the base type and the set of values, or None for a value of unknown type or an empty list."""
-    if value.type in _SCALARS:
+    if value.type in SCALARS:
         assert not isinstance(value.value, tuple)
         assert value.value is not None
         return (value.type, frozenset((value.value,)))
     if value.type in _BASE_TYPES and value.value and isinstance(value.value, tuple):
         return (_BASE_TYPES[value.type], frozenset(value.value))
     return None
+
+
+def elements(value: AttributeValue) -> tuple[AttributeValue, ...]:
+    """Return the values that a value has, as a set; none if it is of unknown type or an empty list."""
+    if value.type in SCALARS:
+        return (value,)
+    base = _BASE_TYPES.get(value.type)
+    if base is None or not isinstance(value.value, tuple):
+        return ()
+    return tuple([AttributeValue(base, item) for item in dict.fromkeys(value.value)])
 
 
 def match(*, lists: bool) -> Constraint:

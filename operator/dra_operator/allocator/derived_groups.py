@@ -9,10 +9,10 @@ Source: docs/dra-semantics 8.13, KEP-6080.
 from collections.abc import Mapping
 
 from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.constraints import SCALARS
 from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.found import UNSURE, Unsure
-from dra_operator.allocator.groups import SCALARS, Groups
-from dra_operator.api.attributes import AttributeValue
+from dra_operator.allocator.groups import Combination, Groups, combinations, groups_of
 from dra_operator.inventory import NodeView
 
 
@@ -22,50 +22,65 @@ def derived_groups(
     published: Groups | None,
     derived: DerivedAttributes,
     budget: Budget,
+    *,
+    lists: bool,
 ) -> Groups | Unsure:
     """Return the groups of the devices that some requests could take, or that it is unsure.
 
     `takers` holds sets of positions by the expression that derives the attribute for whoever could take them; under
-    None are those of requests that see what is `published`, which may be None if there are none. Raises AbortedError.
+    None are those of requests that see what is `published`, which may be None if there are none. `lists` is the feature
+    ListTypeAttributes. Raises AbortedError.
     """
-    groups: dict[AttributeValue, int] = {}
+    holders: dict[Combination, int] = {}
     odd = seen = 0
     for expression, devices in takers.items():
         if expression is None:
             assert published is not None
-            odd = published.odd & devices
-            found: Mapping[AttributeValue, int] | Unsure = _published(published, devices)
+            found, untold = _published(published, devices)
         else:
-            found = _derived(view, expression, devices, derived, budget)
-        if found is UNSURE or _differ(groups, found, devices & seen):
+            derivations = _derived(view, expression, devices, derived, budget, lists=lists)
+            if derivations is UNSURE:
+                return UNSURE
+            found, untold = derivations
+        # What cannot be told is not held against anything either.
+        if _differ(holders, found, devices & seen) or untold & seen:
             return UNSURE
         seen |= devices
-        for value, those in found.items():
-            groups[value] = groups.get(value, 0) | those
-    return _grouped(groups, odd, sum([pool.size for pool in view.pools]))
+        odd |= untold
+        if not holders:
+            holders = found
+            continue
+        for values, those in found.items():
+            holders[values] = holders.get(values, 0) | those
+    in_order = dict(sorted(holders.items(), key=_first_device))
+    return groups_of(in_order, odd, sum([pool.size for pool in view.pools]))
 
 
-def _differ(some: Mapping[AttributeValue, int], others: Mapping[AttributeValue, int], devices: int) -> bool:
+def _differ(some: Mapping[Combination, int], others: Mapping[Combination, int], devices: int) -> bool:
     """True if any of some devices has another value among the others, or a value in one of the two alone."""
     return bool(devices) and any(
         (some.get(value, 0) ^ others.get(value, 0)) & devices for value in some.keys() | others.keys()
     )
 
 
-def _published(groups: Groups, devices: int) -> Mapping[AttributeValue, int]:
-    return {
-        value: those & devices
-        for (value,), those in zip(groups.values, groups.groups, strict=True)
-        if value is not None and those & devices
+def _published(groups: Groups, devices: int) -> tuple[dict[Combination, int], int]:
+    """Return which of some devices hold each value, and those that cannot be told."""
+    held = {
+        values: those & devices
+        for values, those in zip(groups.values, groups.holders, strict=True)
+        if those & devices
     }
+    return held, groups.odd & devices
 
 
 def _derived(
-    view: NodeView, expression: str, devices: int, derived: DerivedAttributes, budget: Budget
-) -> Mapping[AttributeValue, int] | Unsure:
+    view: NodeView, expression: str, devices: int, derived: DerivedAttributes, budget: Budget, *, lists: bool
+) -> tuple[dict[Combination, int], int] | Unsure:
+    """Return the same of what an expression derives, or that it is unsure."""
     if not derived.can_be_asked_ahead(expression):
         return UNSURE
-    found: dict[AttributeValue, int] = {}
+    held: dict[Combination, int] = {}
+    odd = 0
     for start, pool in view.row:
         for offset, content in pool.placed:
             first = start + offset
@@ -76,24 +91,19 @@ def _derived(
             if values.failed & wanted:
                 return UNSURE
             for value, those in values.of.items():
-                if those & wanted:
-                    found[value] = found.get(value, 0) | (those & wanted) << first
-    return found
+                here = (those & wanted) << first
+                if not here:
+                    continue
+                single = (value,)
+                if value.type in SCALARS:
+                    held[single] = held.get(single, 0) | here
+                elif (combined := combinations(single, lists=lists)) is None:
+                    odd |= here
+                else:
+                    for found in combined:
+                        held[found] = held.get(found, 0) | here
+    return held, odd
 
 
-def _grouped(found: Mapping[AttributeValue, int], odd: int, size: int) -> Groups:
-    groups: list[tuple[AttributeValue, int]] = []
-    members = 0
-    for value, those in sorted(found.items(), key=_first_device):
-        if value.type in SCALARS:
-            groups.append((value, those))
-            members |= those
-        else:
-            odd |= those
-    return Groups(
-        tuple([those for _, those in groups]), members, odd, size, tuple([(value,) for value, _ in groups])
-    )
-
-
-def _first_device(group: tuple[AttributeValue, int]) -> int:
-    return group[1] & -group[1]
+def _first_device(held: tuple[Combination, int]) -> int:
+    return held[1] & -held[1]

@@ -30,7 +30,11 @@ class Eligibility:
 
     availability: Availability
     candidates: Candidates
-    groups: Grouping = field(default_factory=Grouping)
+    groups: Grouping = field(init=False)
+
+    def __post_init__(self) -> None:
+        grouping = Grouping(lists=self.candidates.features.list_type_attributes)
+        object.__setattr__(self, "groups", grouping)
 
     def candidates_of(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Unsure:
         """Return the devices that can be had as far as key and use go, or that only the plain search can tell.

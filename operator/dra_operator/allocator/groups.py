@@ -2,14 +2,25 @@
 
 A matchAttribute constraint lets devices of one group stand together, a distinctAttribute constraint one device of each.
 Which device is in which group depends on what is published and on nothing else, so it is found once for a node view and
-kept with it. A list has something in common with many values; a device that has one is odd, and only the plain search
-deals with it.
+kept with it.
+
+A list is in the groups of all its values: devices whose lists have a value in common are those of its group, and
+devices whose lists have none are in no group together. A group within another one says nothing that the other does not,
+so only the largest are kept, and mostly no two of these have a device in common. Where some do, one device leaves more
+than one group open, and the next closes some of them. So each has a mark, a bit above those of the devices: sets of
+devices that constraints still admit carry the marks of the groups that are open, through every intersection.
+
+With the feature switched off, a list agrees with nothing and is still accepted alone; a device that has one is odd, and
+only the plain search deals with it. Odd is also who is in more groups than can be counted with.
 Source: docs/dra-semantics 3.7.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
+from math import prod
 
+from dra_operator.allocator.constraints import SCALARS, elements
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.inventory import NodeView, bits
 from dra_operator.inventory.columns import AttributeColumn
@@ -17,41 +28,64 @@ from dra_operator.inventory.columns import AttributeColumn
 _MAX_KNOWN = 4096
 _MAX_OF_VIEW = 32
 """There are thousands of views, and claims can name as many attributes that no device has."""
-SCALARS = frozenset(("int", "bool", "string", "version"))
+_MAX_OF_DEVICE = 256
+"""A device has few values, but by several attributes it is in a group for each combination."""
 _Pair = tuple[AttributeColumn | None, AttributeColumn | None]
 """The columns of an attribute: by its literal key, and by its bare id."""
+Combination = tuple[AttributeValue, ...]
+"""Values that devices may have in common, one for each attribute."""
 
 
 @dataclass(slots=True)
 class Groups:
-    """Sets of positions of a node view, each of devices with equal values, by their lowest device.
+    """Sets of positions of a node view, each of devices with a value in common, by their lowest device.
 
-    `members` is all groups together: the devices that have all of the attributes. `odd` are those with a list or an
-    unknown value. `size` is the number of all devices. `values` are those of each group, one for each attribute.
+    `members` is all groups together: the devices that have all of the attributes. `odd` are those that cannot be told.
+    `size` is the number of all devices. `values` are all there are, each one for each attribute, and `holders` the
+    devices that have them. `overlapping` says that some devices are in several groups, which bear marks then.
     """
 
     groups: tuple[int, ...]
     members: int
     odd: int
     size: int
-    values: tuple[tuple[AttributeValue | None, ...], ...] = ()
-    _numbers: Sequence[int] | None = field(default=None, compare=False)
+    values: tuple[Combination, ...] = ()
+    holders: tuple[int, ...] = ()
+    overlapping: bool = False
+    _beside: Sequence[int] | None = field(default=None, compare=False)
 
     @property
-    def number_of(self) -> Sequence[int]:
-        """The number of the group of each position, -1 for none."""
-        if self._numbers is None:
-            numbers = self._numbers = [-1] * self.size
-            for number, those in enumerate(self.groups):
-                for position in bits.each(those):
-                    numbers[position] = number
-        return self._numbers
+    def open(self) -> int:
+        """What a constraint admits at first: the members, and the marks of all groups if they bear some."""
+        return self.members | (bits.first(len(self.groups)) << self.size if self.overlapping else 0)
+
+    @property
+    def beside(self) -> Sequence[int]:
+        """The groups of each position, all together; 0 for none."""
+        if self._beside is None:
+            beside = self._beside = [0] * self.size
+            row = bits.first(self.size)
+            for group in self.groups:
+                for position in bits.each(group & row):
+                    beside[position] |= group
+        return self._beside
+
+    def common(self, admitted: int) -> int:
+        """Return the groups whose marks are among what overlapping groups admit, all together."""
+        found = 0
+        for number in bits.each(admitted >> self.size):
+            found |= self.groups[number]
+        return found
 
 
 @dataclass(slots=True)
 class Grouping:
-    """The groups of node views. Nodes of one kind publish equal columns, and share what is found out about them."""
+    """The groups of node views. Nodes of one kind publish equal columns, and share what is found out about them.
 
+    `lists` is the feature ListTypeAttributes.
+    """
+
+    lists: bool
     _known: dict[object, Groups] = field(default_factory=dict)
 
     def of(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
@@ -80,27 +114,74 @@ class Grouping:
         if found is None:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            found = self._known[key] = _group(table)
+            found = self._known[key] = self._group(table)
         return found
 
+    def _group(self, table: Sequence[tuple[int, Sequence[_Pair]]]) -> Groups:
+        """Return the groups of some slices, of each its number of devices, and the columns of each attribute."""
+        holders: dict[Combination, int] = {}
+        odd = start = 0
+        for size, columns in table:
+            for kind, those in _alike(size, columns):
+                combined = combinations(kind, lists=self.lists)
+                if combined is None:
+                    odd |= those << start
+                else:
+                    for values in combined:
+                        holders[values] = holders.get(values, 0) | those << start
+            start += size
+        return groups_of(holders, odd, start)
 
-def _group(table: Sequence[tuple[int, Sequence[_Pair]]]) -> Groups:
-    """Return the groups of some slices, of each its number of devices, and the columns of each attribute."""
-    groups: dict[tuple[AttributeValue | None, ...], int] = {}
-    odd = members = start = 0
-    for size, columns in table:
-        for kind, those in _alike(size, columns):
-            here = those << start
-            for value in kind:
-                if value is not None and value.type not in SCALARS:
-                    odd |= here
-                    break
-            else:
-                if None not in kind:
-                    groups[kind] = groups.get(kind, 0) | here
-                    members |= here
-        start += size
-    return Groups(tuple(groups.values()), members, odd, start, tuple(groups))
+
+def combinations(kind: Sequence[AttributeValue | None], *, lists: bool) -> Iterable[Combination] | None:
+    """Return what devices with these attributes have in common with others; None if that cannot be told.
+
+    Who lacks an attribute has nothing in common with anybody, with itself neither.
+    """
+    single: list[AttributeValue] = []
+    for value in kind:
+        if value is None:
+            return ()
+        if value.type not in SCALARS:
+            break
+        single.append(value)
+    else:
+        return (tuple(single),)
+    if not lists:
+        return None
+    each = [() if value is None else elements(value) for value in kind]
+    return None if prod(map(len, each)) > _MAX_OF_DEVICE else product(*each)
+
+
+def groups_of(holders: Mapping[Combination, int], odd: int, size: int) -> Groups:
+    """Return the groups of devices that hold some values."""
+    members = total = 0
+    for those in holders.values():
+        members |= those
+        total += those.bit_count()
+    every = tuple(holders.values())
+    number = members.bit_count()
+    if total == number:
+        return Groups(every, members, odd, size, tuple(holders), every)
+    groups = _largest(every)
+    overlapping = sum([group.bit_count() for group in groups]) > number
+    if overlapping:
+        groups = tuple([group | 1 << size + place for place, group in enumerate(groups)])
+    return Groups(groups, members, odd, size, tuple(holders), every, overlapping)
+
+
+def _largest(sets: Sequence[int]) -> tuple[int, ...]:
+    """Return the sets that are within no other one, each once, by their lowest device."""
+    kept: list[int] = []
+    kept_of: dict[int, list[int]] = {}
+    for those in sorted(sets, key=int.bit_count, reverse=True):
+        # Another one around it has its lowest device as well.
+        if any(not those & ~other for other in kept_of.get(bits.lowest(those), ())):
+            continue
+        kept.append(those)
+        for position in bits.each(those):
+            kept_of.setdefault(position, []).append(those)
+    return tuple(sorted(kept, key=bits.lowest))
 
 
 def _alike(size: int, columns: Sequence[_Pair]) -> Iterable[tuple[tuple[AttributeValue | None, ...], int]]:

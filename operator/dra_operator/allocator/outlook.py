@@ -51,7 +51,7 @@ class Outlook:
     _guests: Guests = field(init=False)
     _packing: Packing = field(init=False)
     _bound: list[list[int]] = field(init=False)
-    _kept: dict[object, int] = field(default_factory=dict)
+    _kept: dict[object, Sequence[int]] = field(default_factory=dict)
     _answers: dict[object, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,8 +87,8 @@ class Outlook:
             if not live or (len(live) == 1 and _is_single(wants[live[0]])):
                 continue
             bound = [wants[request] for request in live]
-            kept = self._groups_with_room(number, rule, bound)
-            kept = self._groups_with_places(number, rule, kept, bound, now.in_flight)
+            groups = self._groups_with_room(number, rule, bound, now.open)
+            kept = self._with_places(number, groups, bound, now.in_flight)
             for request in live:
                 narrowed = tuple(_within(wants[request], number, kept))
                 if not narrowed:
@@ -112,39 +112,44 @@ class Outlook:
             and (not self.board.rules or (self._fit_in_groups(wants) and self._can_differ(wants)))
         )
 
-    def _groups_with_room(self, number: int, rule: GroupRule, wants: Sequence[Want]) -> int:
+    def _groups_with_room(
+        self, number: int, rule: GroupRule, wants: Sequence[Want], admitted: Sequence[int]
+    ) -> Sequence[int]:
         bound = tuple(
             tuple([_Bound(item.devices, item.missing, number in item.source.rules) for item in want])
             for want in wants
         )
-        key = (id(rule.groups), bound)
+        # Of overlapping groups those that are open; of others what was picked leaves one.
+        marks = admitted[number] >> rule.groups.size if rule.groups.overlapping else -1
+        key = (id(rule.groups), marks, bound)
         kept = self._kept.get(key)
         if kept is None:
-            kept = 0
-            for group in rule.groups.groups:
-                if self._has_room(group, bound):
-                    kept |= group
-            self._kept[key] = kept
+            kept = self._kept[key] = [
+                group
+                for place, group in enumerate(rule.groups.groups)
+                if marks >> place & 1 and self._has_room(group, bound)
+            ]
         return kept
 
-    def _groups_with_places(
-        self, number: int, rule: GroupRule, kept: int, wants: Sequence[Want], in_flight: InFlight
+    def _with_places(
+        self, number: int, kept: Sequence[int], wants: Sequence[Want], in_flight: InFlight
     ) -> int:
-        """Return the kept groups without those in which the wants bound to a rule cannot be given places."""
+        """Return the kept groups, all together, without those in which the wants bound to a rule have no places."""
         reached = 0
         for want in wants:
             for option in want:
                 if number in option.source.rules:
                     reached |= option.devices
-        groups = [group for group in rule.groups.groups if group & kept & reached]
+        groups = [group for group in kept if group & reached]
         if len(groups) == 1:
             # Then that is where they are, and all wants together are asked about.
-            return kept
+            return groups[0]
+        found = 0
         for group in groups:
             within = [tuple(_within(want, number, group)) for want in wants]
-            if not self._have_places_within(group, within, in_flight):
-                kept &= ~group
-        return kept
+            if self._have_places_within(group, within, in_flight):
+                found |= group
+        return found
 
     def _have_places_within(self, group: int, wants: Sequence[Want], in_flight: InFlight) -> bool:
         key = (

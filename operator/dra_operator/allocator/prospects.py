@@ -155,9 +155,10 @@ class _Maker:
     rules: list[GroupRule] = field(default_factory=list)
     allowed: tuple[int, ...] = ()
     _later: _Rest | None = field(default_factory=lambda: _Rest(-1))
-    _grouping: Grouping = field(default_factory=Grouping)
+    _grouping: Grouping = field(init=False)
 
     def __post_init__(self) -> None:
+        self._grouping = Grouping(lists=self.state.features.list_type_attributes)
         for start, pool in self.state.view.row:
             self.free |= pool.free << start
             if self.state.features.consumable_capacity:
@@ -233,7 +234,7 @@ class _Maker:
         )
 
     def _counted(self, claim: int, first: int, alternative: Alternative, wanted: int) -> tuple[int, ...]:
-        """Return the constraints on an alternative that can be counted with: values are scalar and published."""
+        """Return the constraints on an alternative that can be counted with: values can be told, and are published."""
         attributes = self.state.plans[claim].constraints
         return tuple(
             first + number

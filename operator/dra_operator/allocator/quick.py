@@ -7,17 +7,21 @@ What it finds is what the plain search finds. Without errors that one returns th
   is a device that the key admits, that is free (or in use, for admin access), that has room for the amounts and whose
   counters fit; for one device at most, what others of the same attempt take does not matter, so these are asked of
   each device alone.
-- With matchAttribute constraints only, a solution lies within one group of devices with equal values. Of the groups
-  with `n` candidates or more the one with the lowest candidate gives the lowest first device, and within it the lowest
-  `n` are the lowest sequence. One device alone agrees with itself, and differs: it has to have the attribute.
+- With matchAttribute constraints only, a solution lies within one group of devices that have values in common. Of each
+  group with `n` candidates or more the lowest `n` are the lowest sequence, and of two groups the one that has the
+  lowest device that is not in both gives the lower one. One device alone agrees with itself, and differs: it has to
+  have the attribute.
 - With one distinctAttribute constraint a solution has one device of each of `n` groups. The lowest sequence has the
-  lowest candidates of the groups: whoever takes another one of a group, or leaves a lower one out, is not lower.
+  lowest candidates of the groups: whoever takes another one of a group, or leaves a lower one out, is not lower. Where
+  devices are in several groups, a sequence that takes each device which differs from all before it is the lowest if it
+  gets as far as that; if not, another one may.
 - All devices are one sequence, found or not: each has to be a candidate. No constraint applies to it.
 - Alternatives are asked in order and the first with an answer wins, as nothing follows that could fail.
 
-Where the plain search could meet an error this one says that it is unsure: a free device that ends the attempt, a list
-as a value, node operations, compatibility groups, shares that pay counters. Several devices that draw on counters, and
-several that have to differ in more than one attribute, or to match in one and differ in another, are left as well.
+Where the plain search could meet an error this one says that it is unsure: a free device that ends the attempt, node
+operations, compatibility groups, shares that pay counters. Several devices that draw on counters, and several that have
+to differ in more than one attribute, or to match in one and differ in another, are left as well; so are lists where
+their feature is switched off.
 Source: docs/engine sections 6, 8 and 9.
 """
 
@@ -135,7 +139,15 @@ class QuickSearch:
         groups = self.eligibility.groups.of(view, attributes)
         if groups.odd & wanted:
             return UNSURE
-        best = _first_alike(groups, wanted, count) if matching else _first_of_each(groups, wanted)
+        if matching:
+            best = _first_alike(groups, wanted, count)
+        elif groups.overlapping:
+            wanted &= groups.members
+            best = _first_apart(groups, wanted, count)
+            if best.bit_count() < count and not _are_too_few(groups, wanted, count):
+                return UNSURE
+        else:
+            best = _first_of_each(groups, wanted)
         return _lowest(view, best, count) if best.bit_count() >= count else None
 
 
@@ -156,13 +168,38 @@ def _rules(plan: ClaimPlan, alternative: Alternative) -> tuple[tuple[str, ...], 
 
 
 def _first_alike(groups: Groups, wanted: int, count: int) -> int:
-    """Return those of the devices that are in the group with the lowest one, of the groups that have enough of them."""
-    best = lowest = 0
+    """Return those of the devices that are in one group that has enough, the group whose first ones are the lowest."""
+    best = 0
     for group in groups.groups:
         fitting = group & wanted
-        if fitting.bit_count() >= count and (not best or fitting & -fitting < lowest):
-            best, lowest = fitting, fitting & -fitting
+        if fitting.bit_count() >= count:
+            other = fitting ^ best
+            if fitting & other & -other:
+                best = fitting
     return best
+
+
+def _first_apart(groups: Groups, wanted: int, count: int) -> int:
+    """Return the lowest of the devices, and behind each the lowest that shares no group with those before."""
+    beside = groups.beside
+    found = 0
+    while wanted and count:
+        bit = wanted & -wanted
+        found |= bit
+        wanted &= ~beside[bit.bit_length() - 1]
+        count -= 1
+    return found
+
+
+def _are_too_few(groups: Groups, wanted: int, count: int) -> bool:
+    """True if some groups, fewer than so many, have all of the devices."""
+    for _ in range(count - 1):
+        if not wanted:
+            return True
+        first = bits.lowest(wanted)
+        near = [group & wanted for group in groups.groups if group >> first & 1]
+        wanted &= ~max(near, key=int.bit_count)
+    return not wanted
 
 
 def _first_of_each(groups: Groups, wanted: int) -> int:

@@ -5,7 +5,7 @@ complex, a network card at another. Or of no value is there enough for both, or 
 Source: docs/dra-semantics 3.7.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dra_operator.allocator.board import Board
 from dra_operator.allocator.bounds import Demand, is_bound, least_of
@@ -49,7 +49,8 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
     most = sum([max([choice.count for choice in demand]) for demand in demands])
     wanted = f"for {listed(requests)}, which want {'' if least == most else 'at least '}{least}"
     found = board.rules[number].groups
-    groups = [group & reached for group in found.groups if group & reached]
+    # Who has a list holds several values.
+    groups = [held & reached for held in found.holders if held & reached]
     if not board.rules[number].matching:
         values = f"{len(groups)} value{'s' if len(groups) != 1 else ''}"
         return f"{values} of it left {wanted}" if len(groups) < least else ""
@@ -57,7 +58,7 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
     if not all(enough):
         return ""
     if not set.intersection(*map(set, enough)):
-        left = [[_value(found, group) for group in those] for those in enough]
+        left = [_values(found, reached, those) for those in enough]
         several = len({value.type for those in left for value in those}) > 1
         texts = [
             f"for {request.name} with {_listed(those, with_types=several)}"
@@ -72,13 +73,10 @@ def _has_room(demand: Demand, group: int) -> bool:
     return any((choice.mask & group).bit_count() >= choice.count for choice in demand)
 
 
-def _value(groups: Groups, devices: int) -> AttributeValue:
-    """Return the value that some devices of one group have."""
-    ((value,),) = [
-        values for group, values in zip(groups.groups, groups.values, strict=True) if group & devices
-    ]
-    assert value is not None
-    return value
+def _values(groups: Groups, reached: int, those: Collection[int]) -> list[AttributeValue]:
+    """Return the values that some of the sets of devices have that are reached."""
+    held = zip(groups.values, groups.holders, strict=True)
+    return [value for (value,), devices in held if devices & reached in those]
 
 
 def _listed(values: Sequence[AttributeValue], *, with_types: bool) -> str:

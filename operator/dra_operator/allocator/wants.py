@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from dra_operator.allocator.board import Board, InFlight, Left
 from dra_operator.allocator.stock import Stock
+from dra_operator.inventory import bits
 
 _Shape = tuple[int, tuple[tuple[int, int, bool], ...]]
 
@@ -42,11 +43,15 @@ Want = tuple[Option, ...]
 
 
 class Situation(NamedTuple):
-    """Wants by request, what is left of counters, and what shares picked so far consume."""
+    """Wants by request, what is left of counters, and what shares picked so far consume.
+
+    `open` is what each rule admits with the marks of its groups, or nothing where no group that has to match overlaps.
+    """
 
     wants: tuple[Want, ...]
     left: Left
     in_flight: InFlight
+    open: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,9 @@ class Wants:
                         source = Source(number, place, choice.constraints, key, shape)
                         options.append(Option(devices, choice.count, source))
                 wants[number] = tuple(options)
-        return Situation(tuple(wants), board.left, {}) if all(wants) else None
+        overlapping = any(rule.matching and rule.groups.overlapping for rule in board.rules)
+        admitted = tuple([rule.groups.open for rule in board.rules]) if overlapping else ()
+        return Situation(tuple(wants), board.left, {}, admitted) if all(wants) else None
 
     def pick(self, now: Situation, option: Option, bit: int) -> Situation | int:
         """Return the situation after a device is picked for an option, or a request that cannot be served any more."""
@@ -103,7 +110,7 @@ class Wants:
                 return source.request
             left = charged
             gone |= self.stock.unfit(position, left)
-        admitted = {rule: self._admitted(rule, position) for rule in source.rules}
+        admitted = {rule: self._admitted(rule, position, now.open) for rule in source.rules}
         wants = list(now.wants)
         for number, want in enumerate(now.wants):
             if not want:
@@ -129,7 +136,16 @@ class Wants:
             if not narrowed:
                 return number
             wants[number] = tuple(narrowed)
-        return Situation(tuple(wants), left, in_flight)
+        still = now.open
+        if still:
+            rules = self.board.rules
+            still = tuple(
+                [
+                    admitted.get(rule, before) if rules[rule].matching else before
+                    for rule, before in enumerate(still)
+                ]
+            )
+        return Situation(tuple(wants), left, in_flight, still)
 
     def equals(self, now: Situation, bit: int, among: int) -> int:
         """Return those of other devices that everybody left could have in the place of this one, and it in theirs.
@@ -147,9 +163,11 @@ class Wants:
                 rules.update(option.source.rules)
         for rule in rules:
             groups = board.rules[rule].groups
-            number = groups.number_of[position]
+            beside = groups.beside[position]
             # A device without a value is in no group, and open to no option that the rule binds.
-            same &= groups.groups[number] if number >= 0 else ~groups.members
+            same &= beside or ~groups.members
+            if groups.overlapping:
+                same = bits.of_positions(other for other in bits.each(same) if groups.beside[other] == beside)
         return self.stock.alike(position, same, now.in_flight) if same else 0
 
     def key(self, now: Situation) -> object:
@@ -164,6 +182,11 @@ class Wants:
                     part.append(tuple([(item.devices, item.missing, item.source.shape) for item in want]))
                     for item in want:
                         union |= item.devices
+                        if now.open:
+                            # What they can still take does not tell which groups are still open.
+                            part.append(
+                                tuple([(now.open[rule], 0, item.source.shape) for rule in item.source.rules])
+                            )
             if part:
                 parts.append(tuple(part))
         parts.sort()
@@ -174,10 +197,12 @@ class Wants:
         )
         return (tuple(parts), now.left if union & self.board.counted else (), shares)
 
-    def _admitted(self, rule: int, position: int) -> int:
+    def _admitted(self, rule: int, position: int, before: tuple[int, ...]) -> int:
         groups = self.board.rules[rule].groups
-        group = groups.groups[groups.number_of[position]]
-        return group if self.board.rules[rule].matching else ~group
+        beside = groups.beside[position]
+        if not self.board.rules[rule].matching:
+            return ~beside
+        return groups.common(before[rule] & beside) if groups.overlapping else beside
 
 
 def union_of(want: Want) -> int:

@@ -6,7 +6,8 @@ in flight. Undo is returning, so nothing can be left behind.
 
 - A device picked leaves `available` for all claims, unless it is shareable; then its amounts are in flight.
 - The next device of a request lies above the last, as the plain search forms combinations.
-- matchAttribute: a pick leaves only its own group admitted; distinctAttribute: all but its own group.
+- matchAttribute: a pick leaves only its own group admitted; distinctAttribute: all but its own group. Of a device in
+  several groups it is all of these; devices that match have one in common that is still open.
 - A counter user is refused where its counters do not fit what is left.
 - Alternatives and claims nest in request order, so a later failure moves an earlier request on.
 
@@ -130,7 +131,7 @@ class _Window:
     def solve(self) -> _Path | None:
         """Return the first solution, or None."""
         board = self.board
-        allowed = tuple(rule.groups.members for rule in board.rules)
+        allowed = tuple(rule.groups.open for rule in board.rules)
         if not bounds.have_enough(board.demands, board.available, allowed):
             return None
         if board.rules:
@@ -233,8 +234,10 @@ class _Window:
         admitted = list(allowed)
         for number in choice.constraints:
             rule = self.board.rules[number]
-            group = rule.groups.groups[rule.groups.number_of[position]]
-            admitted[number] &= group if rule.matching else ~group
+            beside = rule.groups.beside[position]
+            admitted[number] &= beside if rule.matching else ~beside
+            if rule.matching and rule.groups.overlapping:
+                admitted[number] = rule.groups.common(admitted[number])
         return tuple(admitted)
 
     def _can_match(
@@ -286,6 +289,10 @@ class _Window:
                 later |= choice.mask
                 for number in choice.constraints:
                     bound[number] |= choice.mask
+                    rule = self.board.rules[number]
+                    if rule.matching and rule.groups.overlapping:
+                        # The devices that are left do not tell which groups are still open.
+                        bound[number] |= -1 << rule.groups.size
             self._later.insert(0, later)
             self._bound_later.insert(0, list(bound))
 
@@ -307,7 +314,7 @@ class _Window:
             draw = board.draw(position) if board.counted >> position & 1 else None
             kind = (
                 tuple(mask >> position & 1 for mask in masks),
-                tuple(rule.groups.number_of[position] for rule in board.rules),
+                tuple(rule.groups.beside[position] for rule in board.rules),
                 draw,
             )
             kind_of[position] = kind

@@ -1,0 +1,378 @@
+"""Constraints on attributes that are lists: the searches that count, and the plain one."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import combinations
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dra_operator.allocator import Allocator, Searching, window
+from dra_operator.allocator import allocator as allocator_module
+from dra_operator.allocator.hardest import HardestFirst
+
+DRIVER = "gpu.example.com"
+KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'
+
+
+def _by_the_hardest(search: window._Window) -> object:
+    return window._path(HardestFirst(search.board, search.budget, 0).solve())
+
+
+@contextmanager
+def _with_memory_at_once() -> Iterator[None]:
+    tries = {"MATCHING": 1, "MEMORY": 0, "HARDEST": 1_000_000}
+    with (
+        patch.multiple(window, **{f"_TRIES_BEFORE_{name}": number for name, number in tries.items()}),
+        patch.object(allocator_module, "is_quick", lambda _: False),
+    ):
+        yield
+
+
+@contextmanager
+def _with_the_hardest_first() -> Iterator[None]:
+    with (
+        patch.object(window._Window, "solve", _by_the_hardest),
+        patch.object(allocator_module, "is_quick", lambda _: False),
+    ):
+        yield
+
+
+WAYS = {
+    "as it is": nullcontext,
+    "with memory at once": _with_memory_at_once,
+    "with the hardest first": _with_the_hardest_first,
+}
+
+
+def listed(name: str, *values: str, kind: str = "gpu") -> dict[str, Any]:
+    """Return a device with some links; one alone is no list."""
+    links = {"strings": list(values)} if len(values) > 1 else {"string": values[0]}
+    return {"name": name, "attributes": {"links": links, "kind": {"string": kind}}}
+
+
+def match(*requests: str, attribute: str = "links") -> dict[str, Any]:
+    """Return the constraint that devices have a link in common."""
+    return {"matchAttribute": f"{DRIVER}/{attribute}", "requests": list(requests)}
+
+
+DIFFER = {"distinctAttribute": f"{DRIVER}/links"}
+
+
+def test_devices_match_in_any_value_of_their_lists(counted_only: Any, ask: Any) -> None:
+    """A single value counts as a list of one."""
+    counted_only.slice(
+        "s", listed("a", "x", "y"), listed("b", "z", "w"), listed("c", "w"), listed("d", "w", "y")
+    )
+
+    assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[match()])) == ["r=b", "r=c", "r=d"]
+
+
+def test_of_two_groups_the_one_with_the_lower_devices_is_taken(counted_only: Any, ask: Any) -> None:
+    """Not the one that begins the list: the lowest device is in both."""
+    counted_only.slice("s", listed("a", "x", "y"), listed("b", "y"), listed("c", "x"), listed("d", "x"))
+
+    assert counted_only.picks(counted_only.claim(ask("r", 2), constraints=[match()])) == ["r=a", "r=b"]
+    assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[match()])) == ["r=a", "r=c", "r=d"]
+
+
+def test_what_each_two_have_in_common_may_be_nothing_for_three(counted_only: Any, ask: Any) -> None:
+    """Of a ring of three, any pair matches."""
+    counted_only.slice("s", listed("a", "x", "y"), listed("b", "y", "z"), listed("c", "z", "x"))
+    alone = [ask(name, 1, KIND.format("gpu")) for name in "pqr"]
+
+    assert counted_only.picks(counted_only.claim(ask("r", 2), constraints=[match()])) == ["r=a", "r=b"]
+    assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[match()])) is None
+    assert counted_only.picks(counted_only.claim(*alone, constraints=[match()])) is None
+
+
+def test_a_request_turns_to_another_value_for_the_next_one(counted_only: Any, ask: Any) -> None:
+    """The processor lists the roots of both cards; with the first GPU there is none of its own root left."""
+    counted_only.slice(
+        "s",
+        listed("g0", "r0"),
+        listed("g1", "r1"),
+        listed("cpu", "r0", "r1", kind="cpu"),
+        listed("n1", "r1", kind="nic"),
+    )
+    requests = [ask(kind, 1, KIND.format(kind)) for kind in ("gpu", "cpu", "nic")]
+
+    assert counted_only.picks(counted_only.claim(*requests, constraints=[match()])) == [
+        "gpu=g1",
+        "cpu=cpu",
+        "nic=n1",
+    ]
+
+
+def test_a_value_in_common_is_one_that_all_have(counted_only: Any, ask: Any) -> None:
+    """The third device has one in common with each of the two before it, but not the one that these have."""
+    counted_only.slice(
+        "s",
+        listed("g", "x", "y"),
+        listed("c", "y", "z", kind="cpu"),
+        listed("n", "z", "x", kind="nic"),
+        listed("g-z", "z"),
+        listed("c-x", "x", kind="cpu"),
+        listed("n-y", "y", kind="nic"),
+    )
+    requests = [ask(kind, 1, KIND.format(kind)) for kind in ("gpu", "cpu", "nic")]
+    picks = ["gpu=g", "cpu=c", "nic=n-y"]
+
+    assert counted_only.picks(counted_only.claim(*requests, constraints=[match()])) == picks
+    with _with_the_hardest_first():
+        assert counted_only.picks(counted_only.claim(*requests, constraints=[match()])) == picks
+
+
+@pytest.mark.parametrize("y_has_a_processor", [True, False])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_what_failed_beside_two_values_may_do_beside_a_third(
+    counted_only: Any, ask: Any, way: Callable[[], Any], *, y_has_a_processor: bool
+) -> None:
+    """The same processors and cards are left, of which those of x are on one rail, and those of y as well."""
+
+    def on(rail: str, name: str, *links: str) -> dict[str, Any]:
+        made = listed(name, *links, kind=name[0])
+        return {**made, "attributes": {**made["attributes"], "rail": {"string": rail}}}
+
+    devices = [listed("g0", "x", "y", kind="g"), listed("g1", "z", kind="g")]
+    devices += [on("p", name, "x", "z") for name in ("c0", "c2", "n1")] + [on("q", "n0", "y", "z")]
+    if y_has_a_processor:
+        devices.append(on("q", "c1", "y", "z"))
+    counted_only.slice("s", *devices)
+    apart = {"distinctAttribute": f"{DRIVER}/rail", "requests": ["c", "n"]}
+    claim = counted_only.claim(
+        *(ask(kind, 1, KIND.format(kind)) for kind in "gcn"), constraints=[match(), apart]
+    )
+
+    with way():
+        assert counted_only.picks(claim) == ["g=g1", "c=c0", "n=n0"]
+
+
+def test_devices_differ_where_their_lists_have_nothing_in_common(counted_only: Any, ask: Any) -> None:
+    """Each with each other."""
+    counted_only.slice(
+        "s", listed("a", "x", "y"), listed("b", "y", "z"), listed("c", "z", "w"), listed("d", "v")
+    )
+
+    assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[DIFFER])) == ["r=a", "r=c", "r=d"]
+    assert counted_only.picks(counted_only.claim(ask("r", 4), constraints=[DIFFER])) is None
+
+
+def test_the_first_device_is_left_where_others_differ_without_it(counted_only: Any, ask: Any) -> None:
+    """It has something in common with each of them."""
+    counted_only.slice(
+        "s", "none", listed("a", "x", "y", "z"), listed("b", "x"), listed("c", "y"), listed("d", "z")
+    )
+
+    assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[DIFFER])) == ["r=b", "r=c", "r=d"]
+
+
+def test_values_of_different_types_have_nothing_in_common(counted_only: Any, ask: Any) -> None:
+    """Nor has an empty list anything with itself: no constraint admits its device."""
+    values = [
+        {"ints": [1, 2]},
+        {"strings": ["1", "2"]},
+        {"versions": ["1.0.0"]},
+        {"bools": [True]},
+        {"ints": []},
+    ]
+    counted_only.slice(
+        "s", *({"name": f"d{n}", "attributes": {"links": value}} for n, value in enumerate(values))
+    )
+    two, four, five = (ask("r", count) for count in (2, 4, 5))
+
+    assert counted_only.picks(counted_only.claim(two, constraints=[match()])) is None
+    assert counted_only.picks(counted_only.claim(four, constraints=[DIFFER])) == [
+        "r=d0",
+        "r=d1",
+        "r=d2",
+        "r=d3",
+    ]
+    assert counted_only.picks(counted_only.claim(five, constraints=[DIFFER])) is None
+    for constraint in (match(), DIFFER):
+        last = ask("r", 1, f'device.attributes["{DRIVER}"].links == []')
+        assert counted_only.picks(counted_only.claim(last, constraints=[constraint])) is None
+
+
+def test_devices_match_in_one_value_of_each_of_two_lists(counted_only: Any, ask: Any) -> None:
+    """Which values these are is the same for all of them."""
+    both = [("x", "y"), ("x",), ("y",)], [("p",), ("q",), ("p", "q")]
+    counted_only.slice(
+        "s",
+        *(
+            {"name": f"d{n}", "attributes": {"links": {"strings": links}, "rails": {"strings": rails}}}
+            for n, (links, rails) in enumerate(zip(*both, strict=True))
+        ),
+    )
+    constraints = [match(), match(attribute="rails")]
+
+    assert counted_only.picks(counted_only.claim(ask("r", 2), constraints=constraints)) == ["r=d0", "r=d2"]
+
+
+def test_a_list_that_is_switched_off_agrees_with_nothing(scene_with: Any, ask: Any) -> None:
+    """It is taken alone, or as the first of those that are to differ."""
+    scene = scene_with(list_type_attributes=False)
+    scene.nodes("n")
+    scene.slice("s", listed("a", "x", "y"), listed("b", "x", "y"), listed("c", "x"), listed("d", "x"))
+
+    for constraint, pair in ((match(), ["r=c", "r=d"]), (DIFFER, ["r=a", "r=c"])):
+        assert scene.picks(scene.claim(ask("r", 1), constraints=[constraint])) == ["r=a"]
+        assert scene.picks(scene.claim(ask("r", 2), constraints=[constraint])) == pair
+
+
+def test_lists_of_more_values_than_are_counted_with_match_as_well(scene: Any, ask: Any) -> None:
+    """No API server admits as many."""
+    scene.nodes("n")
+    many = [f"v{number}" for number in range(300)]
+    scene.slice("s", listed("a", *many), listed("b", "w"), listed("c", "v299"))
+
+    assert scene.picks(scene.claim(ask("r", 2), constraints=[match()])) == ["r=a", "r=c"]
+
+
+# --- the plain search, and the others at each of their ways
+
+_LETTERS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=3)
+VALUES = st.one_of(
+    _LETTERS.map(lambda items: {"strings": items}),
+    _LETTERS.map(lambda items: {"strings": items}),
+    st.sampled_from("abcd").map(lambda item: {"string": item}),
+    st.sampled_from(
+        [None, {"ints": [1, 2]}, {"ints": [2]}, {"int": 2}, {"versions": ["1.0.0"]}, {"strings": []}]
+    ),
+)
+DEVICE = st.fixed_dictionaries(
+    {
+        "links": VALUES,
+        "rails": VALUES,
+        "kind": st.sampled_from(["x", "x", "y"]),
+        "shareable": st.sampled_from([False, False, False, True]),
+        "used": st.sampled_from([False, False, False, True]),
+        "cores": st.sampled_from([0, 0, 0, 1, 2]),
+    }
+)
+ASKED = st.fixed_dictionaries(
+    {
+        "count": st.sampled_from([1, 1, 2, 2, 3]),
+        "kind": st.sampled_from([None, None, "x", "y"]),
+        "other": st.sampled_from([None, None, None, 1, 2]),
+        "admin": st.sampled_from([False, False, False, False, True]),
+    }
+)
+CONSTRAINT = st.fixed_dictionaries(
+    {
+        "rule": st.sampled_from(["matchAttribute", "matchAttribute", "distinctAttribute"]),
+        "attribute": st.sampled_from(["links", "links", "rails"]),
+        "requests": st.sampled_from([[], [], ["r0"], ["r1", "r0"], ["r0/s1"]]),
+    }
+)
+WIDE = st.fixed_dictionaries(
+    {
+        "devices": st.lists(DEVICE, min_size=1, max_size=8),
+        "requests": st.lists(ASKED, min_size=1, max_size=3),
+        "constraints": st.lists(CONSTRAINT, min_size=1, max_size=3),
+    }
+)
+# Devices of three kinds that have one of two values in common with most others.
+_PAIR = st.sampled_from([*map("".join, combinations("abcd", 2)), *"abc"]).map(
+    lambda pair: {"strings": [*pair]}
+)
+_OF_KIND = {"count": st.sampled_from([1, 1, 2]), "other": st.none(), "admin": st.just(value=False)}
+DENSE = st.fixed_dictionaries(
+    {
+        "devices": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "links": _PAIR,
+                    "rails": _PAIR,
+                    "kind": st.sampled_from("xyz"),
+                    "shareable": st.just(value=False),
+                    "used": st.just(value=False),
+                    "cores": st.just(0),
+                }
+            ),
+            min_size=6,
+            max_size=10,
+        ),
+        "requests": st.tuples(
+            *(st.fixed_dictionaries({**_OF_KIND, "kind": st.just(kind)}) for kind in "xyz")
+        ),
+        "constraints": st.sampled_from(
+            [
+                [("matchAttribute", "links", [])],
+                [("matchAttribute", "links", []), ("matchAttribute", "rails", [])],
+                [("matchAttribute", "links", []), ("distinctAttribute", "rails", [])],
+                [("matchAttribute", "links", ["r0", "r2"]), ("matchAttribute", "rails", ["r1", "r2"])],
+            ]
+        ).map(
+            lambda rules: [dict(zip(("rule", "attribute", "requests"), rule, strict=True)) for rule in rules]
+        ),
+    }
+)
+CASES = st.one_of(WIDE, DENSE)
+
+
+def _device(name: str, drawn: dict[str, Any]) -> dict[str, Any]:
+    attributes = {item: drawn[item] for item in ("links", "rails") if drawn[item] is not None}
+    use = {"counterSet": "set", "counters": {"cores": {"value": str(drawn["cores"])}}}
+    return {
+        "name": name,
+        "attributes": {"kind": {"string": drawn["kind"]}, **attributes},
+        "allowMultipleAllocations": drawn["shareable"],
+        "consumesCounters": [use] if drawn["cores"] and not drawn["shareable"] else [],
+    }
+
+
+def _request(ask: Any, number: int, asked: dict[str, Any]) -> dict[str, Any]:
+    selectors = [KIND.format(asked["kind"])] if asked["kind"] else []
+    made: dict[str, Any] = ask(f"r{number}", asked["count"], *selectors)
+    if asked["other"]:
+        other = made.pop("exactly")
+        made["firstAvailable"] = [
+            {"name": "s0", **other},
+            {"name": "s1", **other, "count": asked["other"]},
+        ]
+    elif asked["admin"]:
+        made["exactly"]["adminAccess"] = True
+    return made
+
+
+@pytest.mark.parametrize("lists", [True, False], ids=["lists", "lists switched off"])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=CASES)
+def test_counting_decides_as_the_plain_search(
+    scene_with: Any, ask: Any, way: Callable[[], Any], case: dict[str, Any], *, lists: bool
+) -> None:
+    """Whatever lists devices have, and whichever requests constraints bind."""
+    scene = scene_with(list_type_attributes=lists)
+    scene.nodes("n")
+    scene.put("Namespace", "team", labels={"resource.kubernetes.io/admin-access": "true"})
+    devices = [_device(f"d{number}", drawn) for number, drawn in enumerate(case["devices"])]
+    scene.slice("s", *devices, count=2)
+    scene.slice("t", sharedCounters=[{"name": "set", "counters": {"cores": {"value": "3"}}}], count=2)
+    for number, drawn in enumerate(case["devices"]):
+        if drawn["used"] and not drawn["shareable"]:
+            scene.hold(f"holder-{number}", f"d{number}", "pool")
+    requests = [_request(ask, number, asked) for number, asked in enumerate(case["requests"])]
+    constraints = [
+        {item["rule"]: f"{DRIVER}/{item['attribute']}", "requests": item["requests"]}
+        for item in case["constraints"]
+    ]
+    claim = scene.claim(*requests, constraints=constraints)
+    plain = Allocator(
+        scene.inventory,
+        scene.ledger,
+        features=scene.allocator.features,
+        clock=lambda: 0.0,
+        share_ids=lambda: "id",
+        searching=Searching.PLAIN,
+    )
+    scene.allocator.share_ids = lambda: "id"
+
+    with way():
+        decision = scene.decide(claim)
+
+    assert decision == plain.allocate((claim,))
