@@ -376,11 +376,31 @@ def test_a_late_success_has_a_claim_that_waits_again_decided(bench, write, arriv
 def test_an_annotation_that_cannot_be_written_does_not_put_the_allocation_off(bench, outcome):
     """Why a claim waits matters less than that it need not; the annotation is not tried again at once."""
     (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
-    assert writes(bench.run(outcome(annotate)), AnnotateWrite) == []
+    effects = bench.run(outcome(annotate))
+    assert writes(effects, AnnotateWrite) == []
+    assert "AllocationRefused" not in notices(effects)
     assert bench.allocator.asked == ["claim"]
     bench.allocator.answers = {"claim": FITS}
 
     assert len(writes(bench.run(Tick()))) == 1
+
+
+@pytest.mark.parametrize("outcome", [Refused, lambda *given: Unaccepted(given[0], None, given[1])])
+def test_an_annotation_that_is_not_taken_has_a_longer_pause(bench, clock, outcome):
+    """Twice that of one that was."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.run(outcome(annotate, "policy"))
+    clock.now += 10
+
+    assert writes(bench.run(), AnnotateWrite) == []
+
+
+@pytest.mark.parametrize("outcome", [Refused, lambda *given: Unaccepted(given[0], None, given[1])])
+def test_nothing_is_told_of_a_claim_that_is_gone(bench, write, outcome):
+    """Whatever the API server said."""
+    bench.run(Delta("ResourceClaim", *KEY, None))
+
+    assert bench.run(outcome(write, "no")) == []
 
 
 def test_an_unknown_outcome_for_a_claim_that_a_pod_took_ends_with_its_wait(bench, write, clock):
@@ -416,6 +436,19 @@ def test_an_allocation_decided_while_an_annotation_is_on_its_way_is_held(bench):
     annotated = claim(annotations={"dra-operator.io/pending": annotate.text})
     (held,) = writes(bench.run(bench.delta(annotated), Written(annotate, {})))
     assert (held.resource_version, held.drop_annotation) == ("2", True)
+    assert bench.allocator.asked == ["claim", "claim"], "it is not decided once more"
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["gone", "made anew"])
+def test_a_held_allocation_goes_with_its_claim(bench, anew):
+    """Another claim of its name is decided for itself."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.allocator.answers = {"claim": FITS}
+    bench.run(Tick())
+    arrivals = [Delta("ResourceClaim", *KEY, None), *([bench.delta(claim(uid="new"))] if anew else ())]
+
+    found = writes(bench.run(*arrivals, Written(annotate, {})))
+    assert [write.uid for write in found] == ["new"] * anew
 
 
 @pytest.mark.parametrize(
