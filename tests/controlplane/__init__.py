@@ -10,7 +10,13 @@ from controlplane.client import Client
 from controlplane.manifests import install_access
 from controlplane.namespaces import clear_cluster, fresh_namespace
 from controlplane.operator_process import OperatorProcess, start_operator
-from controlplane.plane import ControlPlane, KubectlError, running_control_plane, running_full_control_plane
+from controlplane.plane import (
+    ControlPlane,
+    KubectlError,
+    only,
+    running_control_plane,
+    running_full_control_plane,
+)
 from controlplane.processes import Process
 from controlplane.scene import Scene
 
@@ -27,6 +33,7 @@ __all__ = [
     "find_or_build",
     "fresh_namespace",
     "install_access",
+    "only",
     "running_control_plane",
     "running_full_control_plane",
     "start_operator",

@@ -1,10 +1,10 @@
 """One control plane: etcd and kube-apiserver, on request also kube-controller-manager and kube-scheduler.
 
-Every gate of Dynamic Resource Allocation is on, every version of its API is served, and access is decided by
-RBAC, so that an operator meets here what it meets in a cluster. Two things differ from one, both because
-there is no kubelet: the admission plugins ServiceAccount and TaintNodesByCondition are off (pods can be made
-without the controller manager, Nodes without a heartbeat take pods), and the node lifecycle controller does
-not run.
+Every gate of Dynamic Resource Allocation is on, every version of its API is served (unless one alone is asked
+for), and access is decided by RBAC, so that an operator meets here what it meets in a cluster. Two things differ
+from one, both because there is no kubelet: the admission plugins ServiceAccount and TaintNodesByCondition are off
+(pods can be made without the controller manager, Nodes without a heartbeat take pods), and the node lifecycle
+controller does not run.
 """
 
 import base64
@@ -17,6 +17,7 @@ import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,32 @@ _USERS = {
 _SERVERS = ("etcd", "kube-apiserver")
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What an API server serves, and who decides about access, in the words of its flags."""
+
+    feature_gates: str
+    runtime_config: str
+    authorization: str
+
+
+EVERYTHING = Serving(FEATURE_GATES, RUNTIME_CONFIG, "Node,RBAC")
+
+
+def only(version: str) -> Serving:
+    """Return what serves `resource.k8s.io` in one version alone, as an older API server does.
+
+    This one itself needs v1 for what is new, and for its authorizer of nodes: both are off.
+    """
+    newer = ("DRADeviceTaintRules", "DRAExtendedResource", "DRAResourcePoolStatus", "GenericWorkload")
+    versions = ("v1", "v1beta1", "v1beta2", "v1alpha3")
+    return Serving(
+        ",".join(f"{gate}=false" for gate in newer),
+        ",".join(f"resource.k8s.io/{each}={str(each == version).lower()}" for each in versions),
+        "RBAC",
+    )
+
+
 class KubectlError(RuntimeError):
     """kubectl returned an error; the text is what it said."""
 
@@ -82,7 +109,8 @@ class KubectlError(RuntimeError):
 class ControlPlane:
     """A running control plane. Made by the two functions at the end of this module."""
 
-    def __init__(self, programs: Programs, directory: Path) -> None:
+    def __init__(self, programs: Programs, directory: Path, serving: Serving = EVERYTHING) -> None:
+        self.serving = serving
         self.directory = directory
         self.programs = programs
         self.tokens = {user: secrets.token_hex(16) for user in _USERS}
@@ -124,14 +152,14 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={files.service_account_public_key}",
             f"--service-account-signing-key-file={files.service_account_key}",
-            "--authorization-mode=Node,RBAC",
+            f"--authorization-mode={self.serving.authorization}",
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             f"--audit-policy-file={self.directory / 'audit-policy.yaml'}",
             f"--audit-log-path={self.audit_log}",
             "--allow-privileged=true",
             "--profiling=false",
-            f"--feature-gates={FEATURE_GATES}",
-            f"--runtime-config={RUNTIME_CONFIG}",
+            f"--feature-gates={self.serving.feature_gates}",
+            f"--runtime-config={self.serving.runtime_config}",
         )
         self._apiserver.wait_until(self.ready, seconds=90)
 
@@ -406,9 +434,11 @@ class ControlPlane:
 
 
 @contextmanager
-def running_control_plane(programs: Programs, directory: Path) -> Iterator[ControlPlane]:
+def running_control_plane(
+    programs: Programs, directory: Path, serving: Serving = EVERYTHING
+) -> Iterator[ControlPlane]:
     """Run etcd and kube-apiserver inside the `with` block, their state in `directory`, which must exist."""
-    plane = ControlPlane(programs, directory)
+    plane = ControlPlane(programs, directory, serving)
     try:
         plane.start()
         yield plane
