@@ -214,20 +214,20 @@ class Candidates:
 
     def _consume(self, requests: Mapping[str, Quantity], content: Slice) -> _Amounts:
         """Return what a request consumes of each device of a slice; most devices of a slice have equal capacity."""
-        columns = content.capacity.values()
-        known: dict[object, Consumed | CapacityError | None] = {}
-        each: list[Consumed | CapacityError | None] = []
+        kinds = [content.every]
+        for column in content.capacity.values():
+            if len(column.sets) > 1:
+                kinds = [both for those in kinds for equal in column.sets if (both := those & equal)]
+        each: list[Consumed | CapacityError | None] = [None] * len(content.names)
         fit = impossible = 0
-        for index, kind in enumerate(zip(*[column.keys for column in columns], strict=True)):
-            if kind in known:
-                found = known[kind]
-            else:
-                found = known[kind] = self._consume_of(requests, content, index)
-            each.append(found)
+        for those in kinds:
+            found = self._consume_of(requests, content, bits.lowest(those))
+            for index in bits.each(those):
+                each[index] = found
             if isinstance(found, Consumed):
-                fit |= 1 << index
+                fit |= those
             elif found is not None:
-                impossible |= 1 << index
+                impossible |= those
         return _Amounts(tuple(each), fit, impossible)
 
     def _consume_of(

@@ -8,13 +8,16 @@ Source: docs/dra-semantics 4.4; ResourceSlice v1, `devices[].capacity[].requestP
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dra_operator.api.quantity import MAX_INT64, NANO, Quantity, family, format_amount
 from dra_operator.api.representation import Representation, representation
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 
 _MILLI = NANO // 1000
-_MIN_INT64 = -MAX_INT64 - 1
+_MOST_MILLI = MAX_INT64 * _MILLI
+_LEAST_MILLI = -_MOST_MILLI - _MILLI
+"""The amounts, in nano-units, that an int64 can hold in thousandths."""
 
 
 class CapacityError(Exception):
@@ -28,9 +31,11 @@ class Consumed:
     amounts: tuple[tuple[str, Quantity, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Amount:
-    """What is consumed of a capacity, and how upstream holds it, by which it tells a default from other amounts."""
+class _Amount(NamedTuple):
+    """What is consumed of a capacity, and how upstream holds it, by which it tells a default from other amounts.
+
+    Some are made for each claim with amounts of its own, and a tuple is made without a call.
+    """
 
     quantity: Quantity
     held: Representation | None
@@ -45,13 +50,20 @@ def consume(
     """
     if any(name not in capacity for name in requests):
         return None
-    # All amounts are computed before the first is judged: an impossible one is an error although another is unfit.
-    amounts = {name: _possible(name, requests, capacity, fractional=fractional) for name in sorted(capacity)}
-    for name, amount in amounts.items():
+    consumed: tuple[tuple[str, Quantity, int], ...] = ()
+    fit = True
+    for name in sorted(capacity):
         of = capacity[name]
-        if not _is_permitted(amount, of.request_policy, fractional=fractional) or amount.quantity > of.value:
-            return None
-    return Consumed(tuple((name, amounts[name].quantity, capacity[name].value.nano) for name in amounts))
+        amount = _possible(name, requests, capacity, fractional=fractional)
+        quantity = amount.quantity
+        # The others are computed all the same: an impossible one is an error although another is unfit.
+        fit = (
+            fit
+            and quantity.nano <= of.value.nano
+            and _is_permitted(amount, of.request_policy, fractional=fractional)
+        )
+        consumed += ((name, quantity, of.value.nano),)
+    return Consumed(consumed) if fit else None
 
 
 def refusal(
@@ -120,7 +132,7 @@ def _amount(request: Quantity | None, capacity: DeviceCapacity, *, fractional: b
     if (span := policy.valid_range) is not None and span.min is not None:
         return _in_range(request, span.min, span, fractional=fractional)
     # Without a value that is large enough the request stands as it is, to be refused when it is judged.
-    enough = next((value for value in policy.valid_values if value >= request), None)
+    enough = next((value for value in policy.valid_values if value.nano >= request.nano), None)
     return _compared(request, policy.valid_values) if enough is None else _copied(enough)
 
 
@@ -137,7 +149,7 @@ def _compared(request: Quantity, bounds: Iterable[Quantity]) -> _Amount:
 def _in_range(
     request: Quantity, least: Quantity, span: CapacityRequestPolicyRange, *, fractional: bool
 ) -> _Amount:
-    if request < least:
+    if request.nano < least.nano:
         return _copied(least)
     if span.step is None:
         return _compared(request, (least,))
@@ -148,14 +160,15 @@ def _in_range(
 
 def _in_milli(span: CapacityRequestPolicyRange, *, fractional: bool) -> bool:
     """True if upstream computes this range in milli-units: it does so for whole numbers as well."""
-    if not fractional or (span.step is not None and span.step.nano <= 0):
+    least, most, step = span.min, span.max, span.step
+    if not fractional or (step is not None and (step.nano <= 0 or not _is_whole_milli(step))):
         return False
-    return all(bound is None or _is_whole_milli(bound) for bound in (span.min, span.max, span.step))
+    return (least is None or _is_whole_milli(least)) and (most is None or _is_whole_milli(most))
 
 
 def _is_whole_milli(amount: Quantity) -> bool:
-    milli, rest = divmod(amount.nano, _MILLI)
-    return rest == 0 and _MIN_INT64 <= milli <= MAX_INT64
+    nano = amount.nano
+    return nano % _MILLI == 0 and _LEAST_MILLI <= nano <= _MOST_MILLI
 
 
 def _round_up_in_milli(request: Quantity, least: Quantity, step: Quantity) -> _Amount:
@@ -199,7 +212,8 @@ def _is_permitted(amount: _Amount, policy: CapacityRequestPolicy | None, *, frac
         return True
     if (span := policy.valid_range) is not None:
         return _is_in_range(amount.quantity, span, fractional=fractional)
-    return not policy.valid_values or amount.quantity in policy.valid_values
+    nano = amount.quantity.nano
+    return not policy.valid_values or nano in [value.nano for value in policy.valid_values]
 
 
 def _is_default(amount: _Amount, default: Quantity | None) -> bool:
@@ -207,11 +221,15 @@ def _is_default(amount: _Amount, default: Quantity | None) -> bool:
 
     Upstream compares how the two are held. An API server admits no default that this is needed for.
     """
-    return amount.held is not None and default is not None and amount.held == representation(default.text)
+    if amount.held is None or default is None:
+        return False
+    held = representation(default.text)
+    # Where nothing is requested it is the default's own, and to compare two takes a call.
+    return amount.held is held or amount.held == held
 
 
 def _is_in_range(amount: Quantity, span: CapacityRequestPolicyRange, *, fractional: bool) -> bool:
-    if span.max is not None and amount > span.max:
+    if span.max is not None and amount.nano > span.max.nano:
         return False
     if span.step is None:
         return True
