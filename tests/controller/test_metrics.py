@@ -1,8 +1,11 @@
 """What a scraper, or a person with curl, gets."""
 
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
+
+import pytest
 
 from dra_operator import __version__
 from dra_operator.cluster.reflector import Counters
@@ -15,14 +18,14 @@ def series_of(metrics, beginning):
 
 
 def test_every_metric_is_explained_once():
-    """No explanation stands twice, and no metric is only there because of the library."""
+    """No explanation stands twice, and of what the library would add there is only what the process uses."""
     metrics = Metrics()
     metrics.allocations.inc()
     metrics.pass_seconds.observe(0.1)
     text = metrics.text().decode()
 
     explained = re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE)
-    assert {name.partition("_")[0] for name, _ in explained} == {"dra"}
+    assert {name.partition("_")[0] for name, _ in explained} <= {"dra", "process"}
     assert len({explanation for _, explanation in explained}) == len(explained)
     assert "_created" not in text
     assert "dra_operator_allocations_total 1.0\n" in text
@@ -46,6 +49,15 @@ def test_which_version_runs_is_told():
 
     assert f'version="{__version__}"' in told
     assert told.endswith("} 1.0")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
+@pytest.mark.parametrize("what", ["resident_memory_bytes", "cpu_seconds_total", "start_time_seconds"])
+def test_what_the_process_uses_is_told(what):
+    """Under the names that dashboards of other operators ask for."""
+    (told,) = series_of(Metrics(), f"process_{what}")
+
+    assert float(told.partition(" ")[2]) > 0
 
 
 def test_what_reflectors_count_is_told_by_kind():

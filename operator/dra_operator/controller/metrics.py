@@ -1,7 +1,8 @@
 """Metrics: what an alert or a graph needs to know of the operator, in a registry of its own.
 
 A registry of its own keeps two operators in one process apart, as in tests, and leaves out what the Python
-client would add by itself. Names follow Prometheus' rules: base units, `_total` for counters.
+client would add by itself, but for what the process uses: dashboards of other operators ask for memory, processor
+time and start under the same names. Names follow Prometheus' rules: base units, `_total` for counters.
 """
 
 import platform
@@ -12,6 +13,7 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
@@ -41,6 +43,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self.claims = self._gauge("claims", "Claims known, by standing.", "standing")
         self.pending_claims = self._gauge("pending_claims", "Claims of ours that wait, by reason.", "reason")
         self.allocations = self._counter("allocations", "Claims allocated and written.")
