@@ -77,6 +77,9 @@ def test_a_claim_that_cannot_be_tidied_is_told_once_and_tried_again_later_each_t
     assert told == ["InternalError"]
     assert count(bench, "tidying") == 4
 
+    clock.now += 1200
+    assert notices(bench.run()) == [], "what is no longer so is not told again"
+
 
 def test_a_change_of_an_untidy_claim_does_not_end_its_wait_unheeded(bench, breaks, clock):
     """A change that comes while it is put off is not taken for the attempt that is due."""

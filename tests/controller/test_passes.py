@@ -3,10 +3,10 @@
 import pytest
 from passbench import FITS, KEY, notices, writes
 
-from cluster import claim
+from cluster import FINALIZER, claim
 from dra_operator.allocator import Failed, Reason
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AnnotateWrite, Written
+from dra_operator.cluster.writes import AnnotateWrite, Conflict, DeallocateWrite, Refused, Written
 from dra_operator.controller import passes as module
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.passes import Tick
@@ -319,3 +319,26 @@ def test_a_namespace_is_not_blamed(bench):
     effects = bench.run(Delta("Namespace", "", "default", namespace), bench.delta(claim()))
 
     assert notices(effects) == ["AdminAccessDenied"]
+
+
+def test_a_claim_that_could_not_be_let_go_is_let_go_when_its_wait_is_over(bench, clock):
+    """Although nothing has happened to it."""
+    going = claim(finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
+    (write,) = writes(bench.run(bench.delta(going)), DeallocateWrite)
+    bench.run(Refused(write, "no"))
+    clock.now = bench.wake_at
+
+    assert len(writes(bench.run(), DeallocateWrite)) == 1
+
+
+def test_the_end_of_an_older_wait_takes_no_device_from_a_write_on_its_way(bench, clock):
+    """The newer version of the claim ended that wait; the write may still be stored when a pod has taken the claim."""
+    bench.allocator.answers = {"claim": FITS}
+    (write,) = writes(bench.run(bench.delta(claim())))
+    bench.run(Conflict(write, None, "changed"))
+    assert len(writes(bench.run(bench.delta(claim())))) == 1
+    bench.run(PodUse("default", "pod", frozenset({"claim"})))
+    clock.now += 31
+    bench.run()
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
