@@ -97,12 +97,11 @@ def test_a_claim_that_was_untidy_is_decided_at_once_when_it_waits_again(bench, b
     """The wait is for what it was then."""
     bad = breaks("tidy")
     bad.add("bad")
-    bench.run(bench.delta(deleted("bad")))
+    bench.run(bench.delta(claim("bad", labels={"dra-operator.io/allocate": "false"})))
     bad.clear()
     bench.allocator.answers["bad"] = FITS
-    again = claim("bad", uid="uid-made-anew")
 
-    assert [write.name for write in writes(bench.run(bench.delta(again)))] == ["bad"]
+    assert [write.name for write in writes(bench.run(bench.delta(claim("bad"))))] == ["bad"]
 
 
 def test_an_annotation_that_cannot_be_kept_holds_up_no_other(bench, breaks):

@@ -156,6 +156,36 @@ def test_an_annotation_does_not_end_the_wait_of_a_claim_that_was_put_off(bench, 
     assert bench.allocator.asked == ["claim"]
 
 
+def test_decisions_are_handed_over_as_they_are_made(bench, clock):
+    """The first one is on its way while the last is being made."""
+    bench.allocator.answers = {"a": FITS, "b": FITS}
+    bench.allocator.takes = lambda: setattr(clock, "now", clock.now + 2 * module.FLUSH)
+    handed = []
+
+    def emit(effects):
+        handed.extend((write.name, len(bench.allocator.asked)) for write in writes(effects))
+
+    bench.passes.run([bench.delta(claim(name)) for name in "ab"], emit, lambda: False)
+
+    assert handed == [("a", 1), ("b", 2)]
+
+
+def test_what_is_left_to_explain_when_the_time_is_up_is_told_in_the_next_pass(bench, clock):
+    """Which is needed at once."""
+    explain = bench.allocator.explain
+
+    def slowly(claims, decision):
+        clock.now += module.BUDGET * 0.6
+        return explain(claims, decision)
+
+    bench.allocator.explain = slowly
+    effects = bench.run(*(bench.delta(claim(name)) for name in "abc"))
+
+    assert len(notices(effects)) == 2
+    assert bench.wake_at <= clock.now
+    assert len(notices(bench.run())) == 1
+
+
 def test_a_defect_costs_one_claim_a_wait_and_the_others_nothing(bench):
     """An exception in one decision is told on its claim; the next claim is decided."""
     bench.may_break = True
