@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Allocated, Failed, Searching, Unsatisfied
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.reasons import Reason
 
 UUID = 'device.attributes["gpu.example.com"].uuid'
 NODES = 40
@@ -132,3 +134,43 @@ def test_views_that_are_gone_leave_little_behind(unlike: Any, ask: Any) -> None:
         scene.decide(scene.claim(ask("r", 1, f'{UUID} == "none-{turn}"')))
 
     assert len(kinds._of_views) < 300
+
+
+@pytest.mark.parametrize(
+    ("attributes", "outcome"),
+    [({}, Unsatisfied), ({"v": {"version": "one"}}, Failed)],
+    ids=["readable", "unreadable"],
+)
+def test_a_pool_of_another_driver_is_passed_over_if_it_can_be_read(
+    unlike: Any, ask: Any, attributes: Any, outcome: type
+) -> None:
+    """The class says no to all of its devices; on one that cannot be read it fails, as in a search."""
+    scene = unlike()
+    for number in range(NODES):
+        device = {"name": "nic", "attributes": attributes if number == 30 else {}}
+        scene.slice(f"nic-{number}", device, driver="nic.example.com", nodeName=f"n{number:02d}")
+    scene.device_class("gpu", 'device.driver == "gpu.example.com"')
+    claim = scene.claim(ask("r", 1, f'{UUID} == "none"'))
+    found = scene.decide(claim)
+    (key,) = scene.allocator.candidates._keys.values()
+    scene.allocator.searching = Searching.PLAIN
+    scene.allocator._problems.clear()
+
+    assert isinstance(found, outcome)
+    assert len(key.answers) < NODES
+    assert scene.decide(claim) == found
+
+
+def test_an_attempt_that_runs_out_of_time_leaves_out_what_was_passed_over(ticking: Any, ask: Any) -> None:
+    """Nothing is kept of those nodes but that they said no, and so claims on large clusters come to an end."""
+    scene = ticking(Limits(seconds=1.5))
+    for number in range(200):
+        name = f"n{number:03d}"
+        scene.nodes(name)
+        scene.slice(name, {"name": "d", "attributes": {"uuid": {"string": name}}}, nodeName=name)
+    claim = scene.claim(ask("r", 1, f'{UUID} == "none"'))
+    found = [scene.decide(claim) for _ in range(8)]
+
+    assert isinstance(found[0], Failed)
+    assert found[0].reason is Reason.SEARCH_ABORTED
+    assert found[-1] == Unsatisfied()

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from dra_operator.allocator.budget import Budget
@@ -36,6 +37,7 @@ _Match: TypeAlias = Callable[[PreparedDevice], bool]
 Answer: TypeAlias = tuple[int, int, int]
 """Of the devices of a slice those known, those selected, and those on which a selector fails."""
 _NOTHING: Final[Answer] = (0, 0, 0)
+_unreadable: Final = attrgetter("unreadable")
 _DRIVER: Final = frozenset(("driver",))
 
 
@@ -145,8 +147,10 @@ class Selection:
         What it takes to keep answers, and to find them, is left out. Raises AbortedError if the time is used up.
         """
         driver, _ = view.key
-        if (self.drivers.get(driver) or self._ask_of_driver(driver)) is not _ADMITTED:
-            return False
+        verdict = self.drivers.get(driver) or self._ask_of_driver(driver)
+        if verdict is not _ADMITTED:
+            # A node has pools of several drivers, and a request is for devices of one.
+            return verdict is _Verdict.REFUSED and not any(map(_unreadable, view.slices))
         kinds = self.kinds.of_view(self.reads, view, wanted)
         if kinds is None:
             return False

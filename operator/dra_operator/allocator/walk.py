@@ -77,15 +77,18 @@ class Sieve:
     ) -> int:
         """Return some nodes without the first ones that have too few free devices. Raises AbortedError."""
         views = self.availability.views
-        while nodes:
-            view = views.of_node(views.order[(nodes & -nodes).bit_length() - 1])
-            if view.error is not None or view.skips_operations:
-                break
-            if self._may_serve(alternatives, view, budget):
-                break
-            others = ~view.nodes
-            nodes &= others
-            problem.maybe &= others
+        before = nodes
+        try:
+            while nodes:
+                view = views.of_node(views.order[(nodes & -nodes).bit_length() - 1])
+                if view.error is not None or view.skips_operations:
+                    break
+                if self._may_serve(alternatives, view, budget):
+                    break
+                nodes &= ~view.nodes
+        finally:
+            # Also when time is used up: the next attempt goes on from here.
+            problem.maybe &= ~(before ^ nodes)
         return nodes
 
     def _may_serve(self, alternatives: Sequence[Alternative], view: NodeView, budget: Budget) -> bool:
@@ -100,7 +103,7 @@ class Sieve:
                 answers = key.answers.get(pool.serial)
                 if answers is None or free & answers.unknown:
                     # What other nodes see as well is asked about once, and kept.
-                    if alone and not pool.nodes & ~view.nodes and alone.refuses(pool, free, budget):
+                    if alone and pool.nodes == view.nodes and alone.refuses(pool, free, budget):
                         continue
                     answers = self.candidates.find(key, pool, budget, free)
                 if answers.errors & free:
