@@ -29,6 +29,7 @@ WENT_BACK = "lease went back"
 CONNECTED = "connected"
 API_UNAVAILABLE = "API server not available"
 NOT_SERVED = "kind not served"
+SERVED_ANEW = "kind served in another version"
 SYNCED = "all kinds listed, allocating"
 FORBIDDEN = "forbidden"
 

@@ -206,11 +206,14 @@ class Runtime:
         if error is None and task.get_name().endswith(" connect"):
             return
         if error is None and self._leading.ended:
-            self._crashed = self._leading.ended
-            self._on_crash()
+            self._crash(self._leading.ended)
             return
-        self._crashed = f"{task.get_name()} ended: {error!r}"
         self.metrics.defect_logger.critical(Defect.TASK, error, task=task.get_name())
+        self._crash(f"{task.get_name()} ended: {error!r}")
+
+    def _crash(self, why: str) -> None:
+        """Have the process end, and say why at /healthz until then."""
+        self._crashed = why
         self._on_crash()
 
     # --- connecting
@@ -404,9 +407,10 @@ class Runtime:
         for name, kind in found.items():
             reflector = self._reflectors.get(name)
             if reflector is not None and reflector.served != kind:
-                raise RuntimeError(
-                    f"{name} is served as {kind.api_version} now, was {reflector.served.api_version}"
-                )
+                was, now = reflector.served.api_version, kind.api_version
+                log.critical(messages.SERVED_ANEW, kind=name, was=was, now=now)
+                self._crash(f"{name} is served as {now} now, was {was}")
+                return
         for name in OPTIONAL:
             if name not in found and name in self._reflectors and self._reflectors[name].trouble is not None:
                 await self._unwatch(name)
