@@ -198,6 +198,58 @@ def test_the_log_forgets_its_oldest_entries() -> None:
     assert log.since(log.end) == 0
 
 
+def test_the_log_tells_all_that_came_since_or_that_it_has_forgotten() -> None:
+    """Whatever it has forgotten: a node that is left out would wait for ever."""
+    log, entries = Log(), list[int]()
+    for number in range(9000):
+        entries.append(1 << number % 61)
+        log.append(entries[-1])
+
+    for position in range(0, len(entries) + 1, 7):
+        expected = 0
+        for entry in entries[position : position + 61]:
+            expected |= entry
+        assert log.since(position) == (None if position < log._start else expected)
+    assert log.end == len(entries) < log._start + 4097
+
+
+def test_a_node_that_comes_to_see_counters_is_helped_by_what_comes_back() -> None:
+    """Also by a device that it does not see itself, from the next one on."""
+    inventory, ledger = Inventory(), Ledger()
+    use = {"consumesCounters": [{"counterSet": "s", "counters": {"memory": {"value": "1"}}}]}
+
+    def put_node(name: str, rack: str) -> None:
+        inventory.put(read_object({"metadata": {"name": name, "labels": {"rack": rack}}}, "Node"))
+
+    def put_slice(name: str, racks: list[str], **spec: Any) -> None:
+        pool = {"name": "wide", "generation": 1, "resourceSliceCount": 3}
+        term = {"matchExpressions": [{"key": "rack", "operator": "In", "values": racks}]}
+        where = {"nodeSelector": {"nodeSelectorTerms": [term]}}
+        body = {"metadata": {"name": name}, "spec": {"driver": "gpu", "pool": pool, **where, **spec}}
+        inventory.put(read_object(body, "ResourceSlice"))
+
+    for name in ("n1", "n2", "n3"):
+        put_node(name, name)
+    counters = {"name": "s", "counters": {"memory": {"value": "1"}}}
+    put_slice("sets", ["n1", "n2"], sharedCounters=[counters])
+    put_slice("first", ["n1"], devices=[{"name": "0", **use}])
+    put_slice("second", ["n2"], devices=[{"name": "1", **use}])
+    availability = Availability(Views(inventory, Features.all_on()), ledger)
+
+    def helped() -> int | None:
+        ledger.put(claim("a", [("wide", "0")]))
+        availability.refresh()
+        position = availability.log.end
+        ledger.remove("team", "a")
+        availability.refresh()
+        return availability.log.since(position)
+
+    before = helped()
+    put_node("n3", "n2")
+
+    assert (before, helped()) == (0b011, 0b111)
+
+
 def test_renumbered_nodes_start_a_new_era(availability: Availability) -> None:
     """Sets of nodes from before a renumbering mean nothing."""
     era = availability.log.era
