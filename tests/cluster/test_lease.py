@@ -3,6 +3,7 @@
 import copy
 
 import pytest
+from structlog.testing import capture_logs
 
 from .leases import SECONDS, Clock, Contender, Store
 
@@ -50,6 +51,31 @@ def test_first_one_takes_it_at_once(contender, store):
         "renewTime": "2026-01-01T00:01:40.050000Z",
         "leaseTransitions": 0,
     }
+
+
+def test_every_change_of_hands_is_counted(contender, store):
+    """Not that somebody has it again who was killed."""
+    counts = []
+    for identity, ends in (("first", False), ("first", True), ("second", True), ("first", True)):
+        holder = contender(identity)
+        holder.rest(0.2)
+        counts.append(store.body["spec"]["leaseTransitions"])
+        if ends:
+            holder.end()
+
+    assert counts == [0, 0, 1, 2]
+
+
+def test_of_two_that_ask_at_once_one_takes_it(contender, store):
+    """For the other one that is no error."""
+    both = [contender(name, quick=False) for name in ("first", "second")]
+    for _ in range(4):
+        for each in both:
+            each.step()
+        store.work()
+
+    assert sorted(each.lease.won for each in both) == [False, True]
+    assert [each.lease.error for each in both] == [None, None]
 
 
 def test_second_one_waits_until_the_first_has_not_renewed_for_long_enough(contender, clock):
@@ -113,15 +139,20 @@ def test_holder_that_cannot_renew_stops_to_write_and_goes_on_when_it_can(contend
     """As long as nobody else took the Lease nothing is lost by an API server that was away."""
     first = contender("first")
     first.rest(0.2)
-    store.fault = "refused"
-    first.rest(RENEWALS + 1)
-    assert (first.lease.valid, first.ended, first.lease.overdue > 0) == (False, False, True)
-    clock.now += 3600
+    with capture_logs() as logs:
+        store.fault = "refused"
+        first.rest(RENEWALS + 10)
+        assert (first.lease.valid, first.ended, first.lease.overdue > 0) == (False, False, True)
+        clock.now += 3600
 
-    store.fault = None
-    first.rest(3)
+        store.fault = None
+        first.rest(10)
 
     assert (first.lease.valid, first.lease.overdue) == (True, 0)
+    assert [line["event"] for line in logs] == [
+        "lease not renewed, writes wait",
+        "lease renewed, writes go on",
+    ]
 
 
 def test_holder_that_was_replaced_meanwhile_ends(contender, store, clock):
