@@ -141,14 +141,16 @@ def test_holder_that_cannot_renew_stops_to_write_and_goes_on_when_it_can(contend
     first.rest(0.2)
     with capture_logs() as logs:
         store.fault = "refused"
-        first.rest(RENEWALS + 10)
+        first.rest(RENEWALS - 2)
+        assert (first.lease.error is None, logs) == (False, [])
+        first.rest(12)
         assert (first.lease.valid, first.ended, first.lease.overdue > 0) == (False, False, True)
         clock.now += 3600
 
         store.fault = None
         first.rest(10)
 
-    assert (first.lease.valid, first.lease.overdue) == (True, 0)
+    assert (first.lease.valid, first.lease.overdue, first.lease.error) == (True, 0, None)
     assert [line["event"] for line in logs] == [
         "lease not renewed, writes wait",
         "lease renewed, writes go on",
