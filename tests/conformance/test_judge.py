@@ -78,6 +78,16 @@ def test_a_crash_of_upstreams_is_put_down_to_its_cause(span: Wire, crash: str, w
     assert judged(scenario(published("s", span)), {"panic": crash}) == (Verdict.EXPLAINED, why)
 
 
+def test_upstream_crashes_before_it_compares_with_what_there_is() -> None:
+    """Whether a policy permits an amount is asked first, also where its minimum is more than the device has."""
+    item = published("s", NO_STEP)
+    policy = {"validRange": NO_STEP}
+    item["spec"]["devices"][0]["capacity"]["memory"] = {"value": "512Mi", "requestPolicy": policy}
+    question = scenario(item, requested="100Mi")
+
+    assert judged(question, {"panic": DIVISION}) == (Verdict.EXPLAINED, "capacity-step")
+
+
 @pytest.mark.parametrize("span", [NO_STEP, ENDLESS, HUGE_STEP])
 @pytest.mark.parametrize(
     "answer", [NO, {"error": "", "errorKind": "fatal"}, {"panic": "something else"}, picked("on-b", "3Gi")]

@@ -56,11 +56,12 @@ def consume(
         of = capacity[name]
         amount = _possible(name, requests, capacity, fractional=fractional)
         quantity = amount.quantity
-        # The others are computed all the same: an impossible one is an error although another is unfit.
+        # The others are computed all the same: an impossible one is an error although another is unfit. The policy is
+        # asked before what the device has, as upstream asks: conformance lets it crash where upstream's crashes.
         fit = (
             fit
-            and quantity.nano <= of.value.nano
             and _is_permitted(amount, of.request_policy, fractional=fractional)
+            and quantity.nano <= of.value.nano
         )
         consumed += ((name, quantity, of.value.nano),)
     return Consumed(consumed) if fit else None
