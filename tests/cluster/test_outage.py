@@ -6,10 +6,11 @@ from typing import NamedTuple
 import pytest
 
 from dra_operator.cluster.backoff import Backoff
+from dra_operator.cluster.delivery import DOUBT_SECONDS, ROLES_SECONDS
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.lease import Lease
 from dra_operator.cluster.outage import Outage
-from dra_operator.cluster.writes import Written
+from dra_operator.cluster.writes import Forbidden, Written
 
 from .mirror import GOOD, QUIET
 from .script import CLASSES, cut, ok, status
@@ -219,6 +220,27 @@ async def test_a_claim_that_may_not_be_read_after_an_outage_is_read_again_in_a_m
 
     assert isinstance(await writing.result(allocate()), Written)
     assert writing.waits == [1.0, 1.0, 2.0, 4.0, 8.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("refused", [1, 4], ids=["at first", "for a while"])
+async def test_a_claim_that_may_not_be_read_after_a_long_outage_is_read_again(script, desk, refused):
+    """Nobody knows yet whether it has its devices, also when no patch can be stored any more."""
+    script.then(cut, *[status(503)] * 20, *[status(403)] * refused, DONE)
+    writing = desk()
+
+    assert isinstance(await writing.result(allocate()), Written)
+    assert sum(writing.waits[:20]) > DOUBT_SECONDS
+
+
+async def test_a_claim_that_may_not_be_read_long_after_an_outage_is_forbidden(script, desk):
+    """Half a minute after the API server is back it has read its roles."""
+    script.then(cut, *[status(503)] * 20)
+    script.default = status(403)
+    writing = desk()
+
+    outcome = await writing.result(allocate())
+    assert isinstance(outcome, Forbidden)
+    assert ROLES_SECONDS <= sum(writing.waits[21:]) < ROLES_SECONDS + 10
 
 
 @pytest.mark.parametrize(

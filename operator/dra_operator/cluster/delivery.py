@@ -63,6 +63,8 @@ DOUBT_SECONDS: Final = 120.0
 """How long a patch without a clear answer may still be stored after we have given it up: a minute that a proxy may hold
 it for, and one that the API server may take (`--request-timeout`, 60 s), however short our own limit is. For as long
 one that gets nothing but errors is repeated."""
+ROLES_SECONDS: Final = 30.0
+"""How long an API server that is back may take to read its roles; until then it permits nobody anything."""
 PARAMS: Mapping[str, str] = {"fieldManager": FIELD_MANAGER}
 
 
@@ -220,10 +222,11 @@ class Delivery:
         """Read the claim back, for as long as it takes: until then nobody knows what it holds.
 
         That it may not be read is an answer, but not while a patch may still be stored. So says an API server, too,
-        that was just started and has not read its roles yet, which it does in a moment.
+        that was just started and has not read its roles yet, which it does in a moment; however long it was away, what
+        was stored before is not known either.
         """
         path = self.served.path(write.namespace, write.name)
-        attempt, away = 0, False
+        attempt, away, until = 0, False, doubtful_until
         while True:
             attempt += 1
             try:
@@ -231,10 +234,10 @@ class Delivery:
             except ApiError as error:
                 if error.status == 404 and error.is_status:
                     return Gone(write)
-                if error.status == 403 and self.clock() >= doubtful_until:
-                    return Forbidden(write, error)
                 if error.status == 403 and away:
-                    attempt, away = 1, False
+                    attempt, away, until = 1, False, max(until, self.clock() + ROLES_SECONDS)
+                if error.status == 403 and self.clock() >= until:
+                    return Forbidden(write, error)
                 trouble: ApiError | ApiUnreachable = error
             except ApiUnreachable as error:
                 trouble = error
