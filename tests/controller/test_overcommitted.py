@@ -1,5 +1,7 @@
 """Where claims have more of a counter or of a shared device than there is, those that nobody uses give way."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,6 +160,20 @@ def test_nothing_is_said_of_what_passes(table):
 
     assert notices(effects) + notices(table.wait()) == []
     assert woken_at == table.clock.now
+
+
+def test_what_has_lasted_since_it_was_looked_at_is_not_slept_over(table):
+    """Time goes on between a look, which comes a moment too early, and the question when to look again."""
+    table.put("ours", "half-0")
+    begun = table.clock.now
+    table.put("theirs", "whole", used=USER)
+    table.clock.now += LASTING_SECONDS * 0.75
+    table.bench.run()
+    table.clock.now += LASTING_SECONDS * 0.5
+
+    assert table.bench.passes._collisions.next_due() == begun + LASTING_SECONDS
+    assert [write.name for write in writes(table.bench.run(), ReleaseWrite)] == ["ours"]
+    assert table.bench.passes._collisions.next_due() is None
 
 
 def test_of_claims_that_nobody_uses_none_gives_way(table):
@@ -405,3 +421,29 @@ async def test_a_claim_that_nobody_uses_gets_another_partition(cluster, operator
         await cluster.until(lambda name=name: "DeviceOvercommitted" in cluster.reasons(name))
     metric = b"dra_operator_overcommitments 0.0"
     await cluster.until(lambda: metric in operator.runtime.metrics.text(), "the end of the collision")
+
+
+async def test_nothing_is_taken_back_while_nothing_is_heard_of_slices(cluster, operator, monkeypatch):
+    """A driver may have added what a pod got: that is seen when the slices are, and until then nobody gives way."""
+    monkeypatch.setattr(collisions, "LASTING_SECONDS", 0.1)
+    sizes = {"half-0": 2, "half-1": 2}
+    cluster.put(node(), CLASS, *slices(memory=2, sizes=sizes), claim("ours"))
+    assert await cluster.allocated("ours") == ["half-0"]
+    faults = [
+        cluster.server.faults.answer(503, times=None, verb=verb, kind="ResourceSlice")
+        for verb in ("list", "watch")
+    ]
+    cluster.server.faults.cut_watches("ResourceSlice")
+    await cluster.until(lambda: operator.runtime._reflectors["ResourceSlice"].trouble)
+    cluster.put(*slices(memory=4, sizes=sizes))
+    status = {"allocation": has("half-1"), "reservedFor": USER}
+    cluster.put(claim("theirs") | {"status": status})
+
+    await asyncio.sleep(0.5)
+    assert cluster.devices("ours") == ["half-0"]
+    for fault in faults:
+        fault.times = 0
+    await cluster.until(lambda: operator.runtime._reflectors["ResourceSlice"].trouble is None)
+    await asyncio.sleep(0.5)
+    assert cluster.devices("ours") == ["half-0"]
+    assert not {"DeviceOvercommitted"}.intersection(cluster.reasons("ours") + cluster.reasons("theirs"))

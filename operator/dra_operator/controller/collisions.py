@@ -5,7 +5,8 @@ shared capacity are a matter of amounts, which slices may lower; what claims bro
 what slices brought about on the slice, once for the pool and not for each of hundreds of claims that are not to blame.
 """
 
-from collections.abc import Hashable, Iterable
+import math
+from collections.abc import Callable, Hashable, Iterable
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
@@ -22,16 +23,19 @@ from dra_operator.ledger import Overcommitment, Overcommitments
 LASTING_SECONDS = 2.0
 """How long more must be allocated of something than there is, in seconds, before it is told and anybody gives way.
 
-An allocation can be seen before the slice that made room for it: they come in by watches of their own.
+An allocation can be seen before the slice that made room for it: they come in by watches of their own. Of the time in
+which nothing is heard of slices, none counts.
 """
 
 
 class Collisions:
-    """Keeps track of what claims have too much, and has claims yield."""
+    """Keeps track of what claims have too much, and has claims yield. `hears` says whether slices are heard of now."""
 
-    def __init__(self, desk: Desk, inventory: Inventory, intake: Intake) -> None:
+    def __init__(self, desk: Desk, inventory: Inventory, intake: Intake, hears: Callable[[], bool]) -> None:
         self._desk = desk
         self._intake = intake
+        self._hears = hears
+        self._heard = True
         self._overcommitments = Overcommitments(inventory, desk.ledger)
         self._ledger_version = -1
         self._facts: dict[str, set[Hashable]] = {"device": set(), "overcommitment": set()}
@@ -41,7 +45,7 @@ class Collisions:
         self._yielding: set[Key] = set()
         """The claims that give way to an overcommitment. One that was chosen stays chosen as long as it can."""
         self._since: dict[tuple[object, ...], float] = {}
-        """Since when each thing is overcommitted, by the clock."""
+        """Since when each thing is overcommitted, by the clock; for ever if that has lasted."""
 
     def report(self) -> None:
         """Look for collisions, if what is used or published has changed, and have those yield that can.
@@ -55,9 +59,8 @@ class Collisions:
 
     def next_due(self) -> float | None:
         """Return when the next thing will have been overcommitted for long, by the clock, or None."""
-        now = self._desk.clock()
-        ends = [since + LASTING_SECONDS for since in self._since.values()]
-        return min((end for end in ends if now < end), default=None)
+        begun = [since for since in self._since.values() if since > -math.inf]
+        return min(begun) + LASTING_SECONDS if begun else None
 
     def _report_devices(self) -> None:
         version = self._desk.ledger.version
@@ -109,10 +112,16 @@ class Collisions:
 
     def _lasting(self, cases: Iterable[Overcommitment]) -> list[Overcommitment]:
         """Return those of some cases that have lasted, and are stored with all their claims."""
-        now = self._desk.clock()
+        now, heard = self._desk.clock(), self._heard
+        self._heard = self._hears()
         stored = [case for case in cases if len(self._stored(case.claims)) == len(case.claims)]
-        self._since = {case.key: self._since.get(case.key, now) for case in stored}
-        return [case for case in stored if now >= self._since[case.key] + LASTING_SECONDS]
+        since = {case.key: self._since.get(case.key, now) for case in stored}
+        # What was heard again may have come while the pass was under way.
+        if not (heard and self._heard):
+            since = {key: now if begun > -math.inf else begun for key, begun in since.items()}
+        lasting = [case for case in stored if now >= since[case.key] + LASTING_SECONDS]
+        self._since = since | {case.key: -math.inf for case in lasting}
+        return lasting
 
     def _able(self, case: Overcommitment) -> dict[Key, ResourceClaim]:
         """Return the claims that can give way to the others of a case."""

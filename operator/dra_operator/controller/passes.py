@@ -72,7 +72,7 @@ def _now() -> datetime:
 class Passes:
     """The operator's mind; used by one thread at a time.
 
-    `clock` is monotonic, in seconds.
+    `clock` is monotonic, in seconds; `hears_slices` says whether what is known of slices is what there is now.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class Passes:
         metrics: Metrics,
         event_refresh: float,
         clock: Callable[[], float],
+        hears_slices: Callable[[], bool] = lambda: True,
     ) -> None:
         book, reports = ClaimBook(), Reports(event_refresh)
         self.desk = Desk(
@@ -102,7 +103,7 @@ class Passes:
         self._intake = Intake(inventory, ledger, book)
         self._landing = Landing(self.desk)
         self._problems = Problems(self.desk, inventory, self._intake)
-        self._collisions = Collisions(self.desk, inventory, self._intake)
+        self._collisions = Collisions(self.desk, inventory, self._intake, hears_slices)
         logger = metrics.defect_logger
         self._asides = {
             name: SideTask(name, clock, logger) for name in ("inventory", "collisions", "metrics")

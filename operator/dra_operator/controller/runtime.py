@@ -107,6 +107,7 @@ class Runtime:
             metrics=self.metrics,
             event_refresh=settings.event_refresh_seconds,
             clock=clock,
+            hears_slices=self._hears_slices,
         )
         self._loop = Loop(
             self._passes,
@@ -426,6 +427,10 @@ class Runtime:
         await asyncio.wait([task])
         reflector.end()
         log.info(messages.NOT_SERVED, kind=name)
+
+    def _hears_slices(self) -> bool:
+        reflector = self._reflectors.get("ResourceSlice")
+        return reflector is not None and reflector.trouble is None
 
     def _in_trouble(self) -> bool:
         return any(reflector.trouble is not None for reflector in self._reflectors.values())
