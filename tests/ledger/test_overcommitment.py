@@ -264,6 +264,15 @@ def test_our_own_decisions_cost_nothing(scene: Scene, holding: Any) -> None:
     assert assumed == opcodes(scene.overcommitments.find) == quiet
 
 
+def test_what_stays_too_much_costs_little(scene: Scene, holding: Any) -> None:
+    """It is not counted anew in each pass: a slip of a driver can bring it about in thousands of pools."""
+    scene.ledger.put(holding("a", "a", "b", "c", share("d", 0)))
+    first = opcodes(scene.overcommitments.find)
+
+    assert opcodes(scene.overcommitments.find) * 3 < first
+    assert scene.found() == [("memory", True)]
+
+
 EVENT = st.one_of(
     st.tuples(
         st.just("claim"), st.sampled_from("xyz"), st.lists(st.sampled_from("abcdn"), max_size=2, unique=True)

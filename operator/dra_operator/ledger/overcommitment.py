@@ -109,6 +109,8 @@ class Overcommitments:
     _drawing: dict[PoolKey, Mapping[int, Sequence[str]]] = field(default_factory=dict)
     """The devices that draw on each counter, by its position, of the pools in which somebody came in."""
     _found: dict[PoolKey, tuple[Overcommitment, ...]] = field(default_factory=dict)
+    _uses: dict[PoolKey, object] = field(default_factory=dict)
+    """What was in use of the pools in `_found`: as long as that stays, so does what was found."""
     _by_claims: dict[PoolKey, set[tuple[object, ...]]] = field(default_factory=dict)
     """Kept while a pool is incomplete: most pools with counters are, for a moment, with each update."""
     _has_looked: bool = False
@@ -127,9 +129,12 @@ class Overcommitments:
             self._drawing.pop(key, None)
         for key in {*newcomers, *changed, *self._found}:
             came = newcomers.get(key, _NOBODY)
+            if key not in newcomers and key not in changed and self._uses[key] == self._in_use(key):
+                continue
             judgement = self._judge(key)
             if judgement is None or judgement.verdict is not Verdict.COMPLETE:
                 self._found.pop(key, None)
+                self._uses.pop(key, None)
                 if judgement is None:
                     self._by_claims.pop(key, None)
                 continue
@@ -158,6 +163,16 @@ class Overcommitments:
             concerned = any(content.counted or content.shareable for content in pool.slices.values())
             self._judgements[key] = pool.judge_all(_FEATURES) if concerned else None
         return self._judgements[key]
+
+    def _in_use(self, key: PoolKey) -> object:
+        """Return what is in use of a pool, to be compared."""
+        ledger = self.ledger
+        shares = [
+            (device, claim, ledger.results(claim))
+            for device, of_device in ledger.shared(key).items()
+            for claim in of_device.claims
+        ]
+        return dict(ledger.held(key)), shares
 
     def _everywhere(self, key: PoolKey, judgement: Judgement) -> Iterator[Overcommitment]:
         """Yield what is overcommitted of a pool that changed."""
@@ -194,8 +209,9 @@ class Overcommitments:
             ]
         )
         self._found.pop(key, None)
+        self._uses.pop(key, None)
         if found:
-            self._found[key] = found
+            self._found[key], self._uses[key] = found, self._in_use(key)
         if by_claims := {item.key for item in found if item.by_claims}:
             self._by_claims[key] = by_claims
 
