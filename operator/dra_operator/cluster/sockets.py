@@ -3,10 +3,14 @@
 A node of the control plane that loses its power says nothing to anybody, and its address goes to another one. A watch
 would stay silent on such a connection until it is taken for dead, for more than a minute, and a write wait for its
 answer as long. So the kernel asks every few seconds whether somebody is there, and waits no longer for what is sent to
-be acknowledged. A server that is slow, or busy, acknowledges all the same: its kernel does.
+be acknowledged. A server that is slow, or busy, acknowledges all the same: its kernel does, as long as it has room for
+what is sent. It has for a request of ours, but for a claim of more than some 100 KB that is updated in protobuf: if the
+server reads nothing of that for so long, the connection is given up, and the claim is read back like after any other
+request without an answer.
 Source: tcp(7); Go's net.Dialer and client-go ask in the same way, every 15 and 30 seconds.
 """
 
+import contextlib
 import socket
 from typing import Any, Final
 
@@ -20,7 +24,7 @@ _OPTIONS: Final = {
     "TCP_KEEPCNT": GONE_SECONDS // ASK_SECONDS,
     "TCP_USER_TIMEOUT": GONE_SECONDS * 1000,
 }
-"""Each system has some of these."""
+"""Each system has some of these, and may refuse what it has: then it is as slow to notice as its kernel is."""
 
 
 def open_socket(address: tuple[Any, ...]) -> socket.socket:
@@ -30,5 +34,6 @@ def open_socket(address: tuple[Any, ...]) -> socket.socket:
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _OPTIONS.items():
         if (option := getattr(socket, name, None)) is not None:
-            opened.setsockopt(socket.IPPROTO_TCP, option, value)
+            with contextlib.suppress(OSError):
+                opened.setsockopt(socket.IPPROTO_TCP, option, value)
     return opened
