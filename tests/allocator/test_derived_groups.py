@@ -1,12 +1,14 @@
 """Derived attributes in the searches that count."""
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Allocator, Failed, Reason, Searching
+from dra_operator.allocator import Allocator, Failed, Reason, Searching, groups
+from dra_operator.allocator.plain import PlainSearch
 
 DRIVER = "gpu.example.com"
 KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'
@@ -31,6 +33,10 @@ def derive(expression: str) -> dict[str, Any]:
 def of(name: str) -> dict[str, Any]:
     """Return the same, by another attribute."""
     return derive(f'device.attributes["{DRIVER}"].{name}')
+
+
+def _unexpected(_: PlainSearch) -> None:
+    raise AssertionError("the plain search was asked")
 
 
 def test_devices_are_aligned_by_what_is_called_differently(counted_only: Any, ask: Any) -> None:
@@ -119,6 +125,23 @@ def test_devices_match_in_any_value_of_a_derived_list(counted_only: Any, ask: An
     listed = ask("r", 1, KIND.format("gpu"), **derive(f"[{numa} / 2, 7 + {numa}]"))
     assert counted_only.picks(counted_only.claim(listed, last, constraints=MATCH)) == ["r=b", "t=d"]
     assert counted_only.picks(counted_only.claim(single, last, constraints=MATCH)) == ["s=a", "t=d"]
+
+
+def test_more_derived_groups_than_there_is_room_for_are_left_to_the_plain_search(
+    scene: Any, ask: Any
+) -> None:
+    """As where they are published, or derived and published together."""
+    published = {"name": "d", "attributes": {"d/x": {"ints": [8, 5]}, "kind": {"string": "nic"}}}
+    scene.nodes("n")
+    scene.slice("s", gpu("a", 0), gpu("b", 1), published)
+    listed = ask("r", 1, KIND.format("gpu"), **derive(f'[device.attributes["{DRIVER}"].numa + 7, 1, 2, 3]'))
+    last = ask("t", 1, KIND.format("nic"))
+    claim = scene.claim(listed, last, constraints=MATCH)
+
+    with patch.object(groups, "_MOST_PLACES", 0):
+        assert scene.picks(claim) == ["r=b", "t=d"]
+        with patch.object(PlainSearch, "run", _unexpected), pytest.raises(AssertionError, match="asked"):
+            scene.picks(claim)
 
 
 def test_an_error_ends_the_attempt_where_the_plain_search_meets_it(scene: Any, ask: Any) -> None:

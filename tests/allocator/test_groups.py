@@ -2,7 +2,11 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
+import pytest
+
+from dra_operator.allocator import groups as groups_module
 from dra_operator.allocator.groups import groups_of
 from dra_operator.api.attributes import AttributeValue
 
@@ -45,3 +49,54 @@ def test_groups_that_overlap_bear_marks() -> None:
     assert groups.open & 0b1111 == groups.members == 0b1111
     assert (groups.open & first & second) & 0b1111 == 0b0111
     assert groups.common(groups.open & first & second) & 0b1111 == 0b0011
+
+
+DRIVER = "gpu.example.com"
+MATCH = [{"matchAttribute": f"{DRIVER}/{name}"} for name in ("links", "rails")]
+
+
+def test_more_groups_than_there_is_room_for_are_left_to_the_plain_search(
+    scene: Any, ask: Callable[..., Any]
+) -> None:
+    """Two lists of 16 are in 256 groups, which for thousands of devices would take gigabytes, and half a minute."""
+    devices = [
+        {
+            "name": f"d{number:04}",
+            "attributes": {
+                "links": {"ints": [(number * step) % 509 for step in range(1, 17)]},
+                "rails": {"ints": [(number * step) % 503 for step in range(1, 17)]},
+            },
+        }
+        for number in range(1, 1025)
+    ]
+    scene.nodes("n")
+    for first in range(0, 1024, 64):
+        scene.slice(f"s{first:04}", *devices[first : first + 64], count=16)
+
+    assert scene.picks(scene.claim(ask("r", 2), constraints=MATCH)) == ["r=d0001", "r=d0002"]
+    view = scene.allocator.availability.views.of_node("n")
+    both, *each = (
+        found for _, found in sorted(view.groups.items(), key=lambda item: len(item[0]), reverse=True)
+    )
+    assert not both.groups
+    assert both.odd.bit_count() == 1024
+    assert all(found.overlapping for found in each)
+
+
+@pytest.mark.parametrize("limit", ["_MOST_PLACES", "_MOST_BITS"])
+def test_lists_are_too_many_but_not_one_value_of_each(
+    scene: Any, ask: Callable[..., Any], limit: str
+) -> None:
+    """There always is a group for each device, as without lists."""
+    scene.nodes("n")
+    scene.slice(
+        "s",
+        *({"name": name, "attributes": {"links": {"ints": [int(name), 9]}}} for name in "12"),
+        *({"name": name, "attributes": {"rails": {"int": int(name)}}} for name in "345"),
+    )
+    with patch.object(groups_module, limit, 0):
+        for constraint, picks in zip(MATCH, (["r=1", "r=2"], None), strict=True):
+            assert scene.picks(scene.claim(ask("r", 2), constraints=[constraint])) == picks
+    found = scene.allocator.availability.views.of_node("n").groups
+
+    assert len(found[f"{DRIVER}/rails",].groups) == 3

@@ -12,7 +12,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.constraints import SCALARS
 from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.found import UNSURE, Unsure
-from dra_operator.allocator.groups import Combination, Groups, combinations, groups_of
+from dra_operator.allocator.groups import Combination, Groups, are_too_many, combinations, groups_of
 from dra_operator.inventory import NodeView
 
 
@@ -80,7 +80,8 @@ def _derived(
     if not derived.can_be_asked_ahead(expression):
         return UNSURE
     held: dict[Combination, int] = {}
-    odd = 0
+    odd = places = 0
+    every = sum([pool.size for pool in view.pools])
     for start, pool in view.row:
         for offset, content in pool.placed:
             first = start + offset
@@ -102,6 +103,9 @@ def _derived(
                 else:
                     for found in combined:
                         held[found] = held.get(found, 0) | here
+                        places += here.bit_count()
+            if are_too_many(len(held), places, every):
+                return UNSURE
     return held, odd
 
 

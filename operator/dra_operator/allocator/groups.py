@@ -11,7 +11,8 @@ than one group open, and the next closes some of them. So each has a mark, a bit
 devices that constraints still admit carry the marks of the groups that are open, through every intersection.
 
 With the feature switched off, a list agrees with nothing and is still accepted alone; a device that has one is odd, and
-only the plain search deals with it. Odd is also who is in more groups than can be counted with.
+only the plain search deals with it. Odd is also who is in more groups than can be counted with, and so are all devices
+of a node where there are too many groups: each has a bit for each device, and for each group.
 Source: docs/dra-semantics 3.7.
 """
 
@@ -30,6 +31,9 @@ _MAX_OF_VIEW = 32
 """There are thousands of views, and claims can name as many attributes that no device has."""
 _MAX_OF_DEVICE = 256
 """A device has few values, but by several attributes it is in a group for each combination."""
+_MOST_PLACES = 1 << 17
+_MOST_BITS = 1 << 28
+"""What lists may come to in a node: places of devices in groups, each some microseconds, and bits of all groups."""
 _Pair = tuple[AttributeColumn | None, AttributeColumn | None]
 """The columns of an attribute: by its literal key, and by its bare id."""
 Combination = tuple[AttributeValue, ...]
@@ -120,15 +124,20 @@ class Grouping:
     def _group(self, table: Sequence[tuple[int, Sequence[_Pair]]]) -> Groups:
         """Return the groups of some slices, of each its number of devices, and the columns of each attribute."""
         holders: dict[Combination, int] = {}
-        odd = start = 0
+        odd = start = places = 0
+        every = sum([size for size, _ in table])
         for size, columns in table:
             for kind, those in _alike(size, columns):
                 combined = combinations(kind, lists=self.lists)
                 if combined is None:
                     odd |= those << start
                 else:
+                    each = those.bit_count()
                     for values in combined:
                         holders[values] = holders.get(values, 0) | those << start
+                        places += each
+            if are_too_many(len(holders), places, every):
+                return untold(every)
             start += size
         return groups_of(holders, odd, start)
 
@@ -153,6 +162,19 @@ def combinations(kind: Sequence[AttributeValue | None], *, lists: bool) -> Itera
     return None if prod(map(len, each)) > _MAX_OF_DEVICE else product(*each)
 
 
+def are_too_many(values: int, places: int, size: int) -> bool:
+    """True if so many values are too many to count with, of which some devices have so many all together.
+
+    One value of each device is not, as where there are no lists.
+    """
+    return places > size and (places > _MOST_PLACES or values * (size + values) > _MOST_BITS)
+
+
+def untold(size: int) -> Groups:
+    """Return the groups of devices of which none can be told."""
+    return Groups((), 0, bits.first(size), size)
+
+
 def groups_of(holders: Mapping[Combination, int], odd: int, size: int) -> Groups:
     """Return the groups of devices that hold some values."""
     members = total = 0
@@ -163,6 +185,8 @@ def groups_of(holders: Mapping[Combination, int], odd: int, size: int) -> Groups
     number = members.bit_count()
     if total == number:
         return Groups(every, members, odd, size, tuple(holders), every)
+    if are_too_many(len(every), total, size):
+        return untold(size)
     groups = _largest(every)
     overlapping = sum([group.bit_count() for group in groups]) > number
     if overlapping:
