@@ -1,5 +1,6 @@
 """Inventory and ledger joined: the invariants hold after each event."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -57,6 +58,18 @@ def wide_slice(node: str, devices: tuple[str, ...]) -> Any:
     return read_object({"metadata": {"name": f"{node}-wide"}, "spec": spec}, "ResourceSlice")
 
 
+def unreadable_slice(node: str) -> Any:
+    """Return a slice of a pool of its own whose node selector cannot be parsed."""
+    terms = [{"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["many"]}]}]
+    spec = {
+        "driver": "gpu",
+        "pool": {"name": f"{node}-odd", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "0"}],
+        "nodeSelector": {"nodeSelectorTerms": terms},
+    }
+    return read_object({"metadata": {"name": f"{node}-odd"}, "spec": spec}, "ResourceSlice")
+
+
 def claim(name: str, results: list[tuple[str, str]]) -> Any:
     """Return a claim that holds these devices, the shareable one as a share."""
     listed = [
@@ -72,18 +85,25 @@ def claim(name: str, results: list[tuple[str, str]]) -> Any:
     return read_object({"metadata": {"name": name, "namespace": "team"}, "status": status}, "ResourceClaim")
 
 
-EVENT = st.one_of(
-    st.tuples(
-        st.just("claim"),
-        st.sampled_from("abc"),
-        st.lists(st.sampled_from(list(product(("n1", "n2", "wide"), DEVICES))), max_size=4, unique=True),
-    ),
-    st.tuples(st.just("gone"), st.sampled_from("abc"), st.just(None)),
-    st.tuples(
-        st.just("slice"),
-        st.sampled_from(["n1", "n2"]),
-        st.tuples(st.lists(st.sampled_from(DEVICES), max_size=3, unique=True), st.booleans()),
-    ),
+CLAIM = st.tuples(
+    st.just("claim"),
+    st.sampled_from("abc"),
+    st.lists(st.sampled_from(list(product(("n1", "n2", "wide"), DEVICES))), max_size=4, unique=True),
+)
+NAMES = st.lists(st.sampled_from(DEVICES), max_size=3, unique=True)
+# Claims come more often than all else: most of what happens shows by them.
+EVENT = (
+    CLAIM
+    | CLAIM
+    | CLAIM
+    | st.tuples(st.just("gone"), st.sampled_from("abc"), st.just(None))
+    | st.tuples(st.just("slice"), st.sampled_from(["n1", "n2"]), st.tuples(NAMES, st.booleans()))
+    | st.tuples(st.just("wide"), st.sampled_from(["n1", "n2"]), NAMES | NAMES | st.none())
+    | st.tuples(
+        st.sampled_from(["node", "unreadable"]),
+        st.sampled_from(["n0", "n1"]),
+        st.sampled_from([True, True, False]),
+    )
 )
 
 
@@ -105,10 +125,11 @@ def check(availability: Availability) -> None:
     views = availability.views
     nonempty = 0
     for position, name in enumerate(views.order):
-        for view in views.of_node(name).pools:
+        node_view = views.of_node(name)
+        for view in node_view.pools:
             check_view(availability, view)
-            if view.free:
-                nonempty |= 1 << position
+        if node_view.error is not None or any(view.free for view in node_view.pools):
+            nonempty |= 1 << position
     assert availability.nonempty == nonempty
 
 
@@ -131,10 +152,54 @@ def check_view(availability: Availability, view: PoolView) -> None:
         assert state.overdrawn == sum(amount < 0 for amount in left)
 
 
-@settings(max_examples=150)
+def change(inventory: Inventory, kind: str, name: str, content: Any) -> None:
+    """Change what a driver publishes for a node, or the nodes there are."""
+    if kind == "slice":
+        inventory.put(pool_slice(name, tuple(content[0]), counters=content[1]))
+    elif kind == "wide":
+        if content is None:
+            inventory.remove("ResourceSlice", f"{name}-wide")
+        else:
+            # No name twice, as no view of the pool would have a device then.
+            inventory.put(
+                wide_slice(name, tuple(each for each in content if (each == "1") == (name == "n2")))
+            )
+    elif kind == "node":
+        if content:
+            inventory.put(read_object({"metadata": {"name": name}}, "Node"))
+        else:
+            inventory.remove("Node", name)
+    elif content:
+        inventory.put(unreadable_slice(name))
+    else:
+        inventory.remove("ResourceSlice", f"{name}-odd")
+
+
+def room(availability: Availability) -> dict[str, Counter[object]]:
+    """Return by node what there is to be had: free devices, and what is left of counters and of shared devices."""
+    found = dict[str, Counter[object]]()
+    for name in availability.views.order:
+        there = found[name] = Counter()
+        for view in availability.views.of_node(name).pools:
+            for device, position in view.positions.items():
+                if view.free >> position & 1:
+                    there[view.key, device] = 100
+                    there.subtract(
+                        {
+                            (view.key, device, amount): number // 10**9
+                            for amount, number in availability.ledger.consumed(view.key, device).items()
+                        }
+                    )
+            if view.counters is not None:
+                left = availability.counters(view.counters).left
+                there.update({(view.key, number): amount for number, amount in enumerate(left)})
+    return found
+
+
+@settings(max_examples=400)
 @given(st.lists(st.tuples(EVENT, st.booleans()), max_size=30))
 def test_free_devices_counters_and_nodes_follow_every_event(events: list[tuple[Any, bool]]) -> None:
-    """The `free` bits, the counters and the set of nodes with free devices are those of ledger and views."""
+    """They are those of ledger and views, and the log names each node that has more of anything than before."""
     inventory, ledger = Inventory(), Ledger()
     for node in ("n1", "n2"):
         inventory.put(read_object({"metadata": {"name": node}}, "Node"))
@@ -142,16 +207,24 @@ def test_free_devices_counters_and_nodes_follow_every_event(events: list[tuple[A
     inventory.put(wide_slice("n1", ("0", "2")))
     inventory.put(wide_slice("n2", ("1",)))
     availability = Availability(Views(inventory, Features.all_on()), ledger)
+    before, era, position = room(availability), -1, 0
     for (kind, name, content), refresh in events:
         if kind == "claim":
             ledger.put(claim(name, content))
         elif kind == "gone":
             ledger.remove("team", name)
         else:
-            inventory.put(pool_slice(name, tuple(content[0]), counters=content[1]))
+            change(inventory, kind, name, content)
         if refresh:
             availability.refresh()
             check(availability)
+            log, now = availability.log, room(availability)
+            if log.era == era:
+                better = [name for name, there in now.items() if there - before[name]]
+                order = availability.views.order
+                came_back = log.since(position) or 0
+                assert {name for name in better if not came_back >> order.index(name) & 1} == set()
+            before, era, position = now, log.era, log.end
     availability.refresh()
     check(availability)
 
