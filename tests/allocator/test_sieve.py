@@ -174,3 +174,34 @@ def test_an_attempt_that_runs_out_of_time_leaves_out_what_was_passed_over(tickin
     assert isinstance(found[0], Failed)
     assert found[0].reason is Reason.SEARCH_ABORTED
     assert found[-1] == Unsatisfied()
+
+
+def test_a_derived_attribute_fails_where_a_search_would_meet_it(unlike: Any, ask: Any) -> None:
+    """On the first device of a node, also where there is no second one."""
+    scene = unlike(n30_free={"attributes": {}})
+    same = {"derivedAttributes": [{"name": "d/x", "expression": UUID}]}
+    claim = scene.claim(ask("r", 2, **same), constraints=[{"matchAttribute": "d/x"}])
+
+    assert isinstance(scene.decide(claim), Failed)
+
+
+def test_nodes_behind_the_one_that_fits_are_still_asked(unlike: Any, ask: Any) -> None:
+    """Only those that were passed over have said no."""
+    scene = unlike()
+
+    assert [scene.use(f"late-{number}", ask("r", 1, f'{UUID} >= "n33"')) for number in range(3)] == [
+        ["free"]
+    ] * 3
+
+
+def test_devices_that_come_back_everywhere_are_asked_about(unlike: Any, ask: Any) -> None:
+    """Also where the answers about what was free before are kept."""
+    scene = unlike()
+    scene.device_class("gpu", f'{UUID} != "none"')
+    claim = scene.claim(ask("r", 1, f'{UUID} == "n37-used"'))
+    before = scene.decide(claim)
+    for number in range(NODES):
+        scene.ledger.remove("team", f"holder-n{number:02d}")
+
+    assert before == Unsatisfied()
+    assert scene.picks(claim) == ["r=used"]
