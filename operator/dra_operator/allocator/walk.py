@@ -58,8 +58,8 @@ class SearchProblems:
 
 
 def can_sieve(plans: Sequence[ClaimPlan]) -> bool:
-    """True if some claims fit on no node that has too few free devices for the first request, nor end with an error."""
-    return all(plan.needs_free and plan.countable and not plan.derives for plan in plans)
+    """True if countable claims fit on no node with too few devices for the first request, nor end with an error."""
+    return all(plan.needs_free and not plan.derives for plan in plans)
 
 
 @dataclass(frozen=True, slots=True)

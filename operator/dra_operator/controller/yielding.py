@@ -25,14 +25,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import ReleaseWrite
-from dra_operator.controller.claims import Key, Standing, is_released
+from dra_operator.controller.claims import Key, Standing
 from dra_operator.controller.desk import Desk
 from dra_operator.ledger import Overcommitment
 
 
 def yielding(desk: Desk, claims: Sequence[ResourceClaim]) -> list[ResourceClaim]:
     """Return which of the claims that hold one thing can give it back, since one that lasts is in use."""
-    if not any(claim.status.reserved_for and not is_released(claim) for claim in claims):
+    if not any(claim.status.reserved_for for claim in claims):
         return []
     return [claim for claim in claims if desk.book.standing(claim) is Standing.OURS and _is_decided(claim)]
 
@@ -54,9 +54,9 @@ def next_to_yield(case: Overcommitment, able: Mapping[Key, ResourceClaim]) -> Ke
 
 def release(desk: Desk, claim: ResourceClaim) -> None:
     """Have the allocation of a claim taken back, unless that was tried just now."""
-    metadata = claim.metadata
-    if (metadata.namespace, metadata.name) in desk.flights or desk.is_put_off(claim):
+    if desk.is_put_off(claim):
         return
+    metadata = claim.metadata
     desk.launch(ReleaseWrite(metadata.namespace, metadata.name, metadata.uid, metadata.resource_version))
 
 
