@@ -1,7 +1,10 @@
 """Claims that must not be tried again just yet."""
 
 import pytest
+from passbench import writes
 
+from cluster import PENDING, claim
+from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, Unaccepted, Written
 from dra_operator.controller.putoff import PutOffs
 
 KEY = ("team-a", "gpu")
@@ -63,3 +66,21 @@ def test_what_is_forgotten_starts_with_the_first_wait_again(putoffs):
     putoffs.forget(KEY)
 
     assert putoffs.for_time(KEY, "uid", 1, 100) == 1
+
+
+def test_a_write_that_fails_time_and_again_is_tried_later_each_time(bench, write, clock):
+    """Also as it is told on the claim, and taken off it by the next attempt, which makes new versions of it."""
+    waited = []
+    for _ in range(12):
+        effects = bench.run(bench.delta(claim()), Unaccepted(write, None, "failed calling webhook"))
+        for told in writes(effects, AnnotateWrite):
+            effects = bench.run(bench.delta(claim(annotations={PENDING: told.text})), Written(told, {}))
+        begun = clock.now
+        while not (found := writes(effects, AllocateWrite)):
+            clock.now += 0.25
+            effects = bench.run()
+        (write,) = found
+        waited.append(clock.now - begun)
+
+    assert waited == sorted(waited)
+    assert waited[-2:] == [30.0, 30.0]

@@ -201,7 +201,8 @@ class Landing:
         if isinstance(write, AnnotateWrite) and write.text is not None:
             desk.telling.refused(key)
         else:
-            desk.putoffs.for_version(key, write.uid, write.resource_version, *CONFLICT)
+            # Not for a version: the patch before it made another one, and so does what is told on the claim.
+            desk.putoffs.for_time(key, write.uid, *CONFLICT)
         log.warning(
             messages.WRITE_UNACCEPTED, claim=text(key), uid=write.uid, write=kind_of(write), why=message
         )
