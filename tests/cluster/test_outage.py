@@ -280,6 +280,23 @@ async def test_events_go_on_as_soon_as_another_request_is_answered(script, sessi
     running.cancel()
 
 
+async def test_events_wait_where_that_others_are_answered_does_not_help_them(script, session):
+    """Their etcd may be one of its own: each is tried a few times, and these must not all be over in seconds."""
+    script.then(cut)
+    script.default = status(500)
+    recorder = EventRecorder(session, backoff=Backoff(base=1.0, cap=3.0), random=lambda: 1.0)
+    running = asyncio.create_task(recorder.run())
+    recorder.record(About(), "Warning", "NoDevice", "why")
+    await come_back(script, session)
+    await asyncio.sleep(0.1)
+    tried = len(script.asked)
+    await come_back(script, session)
+    await asyncio.sleep(0.2)
+
+    assert len(script.asked) == tried + 1
+    running.cancel()
+
+
 @pytest.mark.parametrize(
     ("first", "refused"),
     [(cut, 0), (status(503), 0), (status(429), 1)],

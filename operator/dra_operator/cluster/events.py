@@ -153,6 +153,8 @@ class EventRecorder:
         self._tokens_at = clock()
         self._failures = 0
         self._away = False
+        self._in_vain = False
+        """Whether the last pause ended because somebody was answered; where that helps no Event, the next one lasts."""
         self._denied: _Entry | None = None
 
     @property
@@ -288,7 +290,7 @@ class EventRecorder:
             self._away = False
             self._refuse(entry, error)
         else:
-            self._away = False
+            self._away = self._in_vain = False
             entry.queued = False
             entry.attempts = 0
             entry.sent_at = self._clock()
@@ -336,10 +338,13 @@ class EventRecorder:
             (self._refreshes if entry.exists else self._news).appendleft(entry)
             self._wake.set()
         seconds = self._backoff.delay(self._failures, self._random, retry_after)
-        if retry_after is None:
-            await self._session.outage.pause(seconds, self._sleep)
-        else:
+        if retry_after is not None or self._in_vain:
+            self._in_vain = False
             await self._sleep(seconds)
+            return
+        until = self._clock() + seconds
+        await self._session.outage.pause(seconds, self._sleep)
+        self._in_vain = self._clock() < until
 
     def _refuse(self, entry: _Entry, error: ApiError) -> None:
         self.counts["refused"] += 1
