@@ -1,6 +1,6 @@
 """Which devices of a view a key admits, and which of them somebody had to ask about."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -8,8 +8,11 @@ from unittest.mock import patch
 import pytest
 
 from dra_operator.allocator import Failed, Limits, Unsatisfied
+from dra_operator.allocator.candidates import KeyContent
 from dra_operator.allocator.selectors import SelectorAnswers, SelectorCache
+from dra_operator.api.quantity import parse_quantity
 from dra_operator.cel import STORED_137, PreparedDevice, Selector
+from opcodes import opcodes
 
 UUID = 'device.attributes["gpu.example.com"].uuid'
 
@@ -185,3 +188,49 @@ def test_what_a_class_reads_is_asked_once_for_all_requests() -> None:
 
     assert first.before is second.before is cache.together(of_class, ())
     assert by_driver.before is None
+
+
+def _disks(number: int) -> list[dict[str, Any]]:
+    """Return disks that can be shared, no two of which have the same of anything."""
+    return [
+        {
+            "name": f"disk-{place:03}",
+            "allowMultipleAllocations": True,
+            "capacity": {f"c{name}": {"value": str(1 + place * (name + 1))} for name in range(6)},
+        }
+        for place in range(number)
+    ]
+
+
+def test_devices_are_asked_by_their_own_capacity_however_they_differ(scene: Any, ask: Any) -> None:
+    """Where few of them are alike and where many are, and where some lack what others have."""
+    scene.nodes("n")
+    few = [{**disk, "name": f"few-{disk['name']}", "capacity": {"c0": {"value": "9"}}} for disk in _disks(3)]
+    scene.slice("few", *few, "none", pool="a")
+    scene.slice("many", *_disks(16), pool="b")
+
+    for amount, picks in (("9", "few-disk-000"), ("10", "disk-009"), ("16", "disk-015"), ("17", None)):
+        claim = scene.claim(ask("r", 1, capacity={"requests": {"c0": amount}}))
+        assert scene.picks(claim) == (picks and [f"r={picks}"])
+    last = scene.claim(ask("r", 1, capacity={"requests": {"c0": "1", "c5": "91"}}))
+    assert scene.picks(last) == ["r=disk-015"]
+
+
+def test_what_devices_consume_costs_as_much_for_each_where_no_two_are_alike(
+    scene: Any, slice_with: Callable[..., Any]
+) -> None:
+    """Not more the more there are in a slice."""
+    candidates = scene.allocator.candidates
+    one = parse_quantity("1")
+    keys = [
+        candidates.key(KeyContent((), (), (), amounts), requests)
+        for amounts, requests in (((), {}), ((("c0", one.nano, one.text),), {"c0": one}))
+    ]
+
+    def cost(number: int) -> int:
+        content = slice_with(*_disks(number))
+        # How amounts are held is found out once.
+        candidates.consumed_each(keys[0], content)
+        return opcodes(lambda: candidates.consumed_each(keys[1], content))
+
+    assert cost(128) < 4.4 * cost(32)

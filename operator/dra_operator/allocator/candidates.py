@@ -28,6 +28,8 @@ _MAX_AMOUNTS = 16_384
 _MAX_TAINTS = 256
 """Of each key, and there are thousands of keys."""
 _MAX_ANSWERS = 262_144
+_PAIRS_A_DEVICE = 8
+"""Where devices differ so much, to look at each takes no longer than to look at the sets in which they are equal."""
 
 
 class KeyContent(NamedTuple):
@@ -214,13 +216,9 @@ class Candidates:
 
     def _consume(self, requests: Mapping[str, Quantity], content: Slice) -> _Amounts:
         """Return what a request consumes of each device of a slice; most devices of a slice have equal capacity."""
-        kinds = [content.every]
-        for column in content.capacity.values():
-            if len(column.sets) > 1:
-                kinds = [both for those in kinds for equal in column.sets if (both := those & equal)]
         each: list[Consumed | CapacityError | None] = [None] * len(content.names)
         fit = impossible = 0
-        for those in kinds:
+        for those in _alike(content):
             found = self._consume_of(requests, content, bits.lowest(those))
             for index in bits.each(those):
                 each[index] = found
@@ -293,6 +291,20 @@ class Candidates:
 
 
 _NOTHING = Consumed(())
+
+
+def _alike(content: Slice) -> Sequence[int]:
+    """Return the devices of a slice as sets, each of those with equal capacity."""
+    columns = [column for column in content.capacity.values() if len(column.sets) > 1]
+    kinds = [content.every]
+    for column in columns:
+        if len(kinds) * len(column.sets) > _PAIRS_A_DEVICE * len(content.names):
+            found: dict[object, int] = {}
+            for index, key in enumerate(zip(*[column.keys for column in columns], strict=True)):
+                found[key] = found.get(key, 0) | 1 << index
+            return list(found.values())
+        kinds = [both for those in kinds for equal in column.sets if (both := those & equal)]
+    return kinds
 
 
 def untolerated(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> DeviceTaint | None:
