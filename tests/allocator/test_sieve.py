@@ -161,6 +161,15 @@ def test_a_pool_of_another_driver_is_passed_over_if_it_can_be_read(
     assert scene.decide(claim) == found
 
 
+def test_a_pool_of_a_driver_on_which_the_class_fails_is_not_passed_over(unlike: Any, ask: Any) -> None:
+    """A search meets the error, whatever the request asks for."""
+    scene = unlike()
+    scene.slice("nic", "nic", driver="nic.example.com", nodeName="n30")
+    scene.device_class("gpu", '{"gpu.example.com": true}[device.driver]')
+
+    assert isinstance(scene.decide(scene.claim(ask("r", 1, f'{UUID} == "none"'))), Failed)
+
+
 def test_an_attempt_that_runs_out_of_time_leaves_out_what_was_passed_over(ticking: Any, ask: Any) -> None:
     """Nothing is kept of those nodes but that they said no, and so claims on large clusters come to an end."""
     scene = ticking(Limits(seconds=1.5))
