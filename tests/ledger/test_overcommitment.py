@@ -148,14 +148,26 @@ def test_a_claim_that_comes_to_a_slice_that_shrank_is_not_to_blame(scene: Scene,
     assert scene.found() == [("memory", False)]
 
 
-def test_a_claim_that_comes_with_the_slice_that_shrank_is(scene: Scene, holding: Any) -> None:
-    """Without it there would be enough, so it was given what is not there."""
-    scene.ledger.put(holding("a", "a"))
+def test_a_claim_that_comes_with_the_slice_that_shrank_is_not_either(scene: Scene, holding: Any) -> None:
+    """Which of them came first, nobody knows: both devices may have fitted until then."""
+    scene.ledger.put(holding("a", "a", share("nic", 2)))
     scene.overcommitments.find()
-    scene.publish(memory=1)
-    scene.ledger.put(holding("b", "b"))
+    scene.publish(memory=1, rate=1)
+    scene.ledger.put(holding("b", "b", share("nic", 1)))
 
-    assert scene.found() == [("memory", True)]
+    assert scene.found() == [("rate", False), ("memory", False)]
+
+
+def test_a_claim_that_comes_with_a_slice_that_says_the_same_is(scene: Scene, holding: Any) -> None:
+    """There was no more before it, either."""
+    scene.ledger.put(holding("a", "a", share("nic", 1)))
+    scene.overcommitments.find()
+    scene.publish(memory=1, rate=1)
+    scene.overcommitments.find()
+    scene.publish(memory=1, rate=1)
+    scene.ledger.put(holding("b", "b", share("nic", 1)))
+
+    assert scene.found() == [("rate", True), ("memory", True)]
 
 
 def test_of_what_is_there_at_the_start_nobody_knows(holding: Any) -> None:
@@ -174,6 +186,20 @@ def test_an_update_of_the_pool_makes_nobody_forget(scene: Scene, holding: Any) -
         scene.ledger.put(holding(name, name))
     scene.overcommitments.find()
     scene.put("counters", 2, sharedCounters=[{"name": "gpu-0", "counters": amounts(memory=2)}])
+    meanwhile = scene.found()
+    scene.publish(generation=2)
+
+    assert (meanwhile, scene.found()) == ([], [("memory", True)])
+
+
+def test_a_claim_that_comes_during_an_update_of_the_pool_is_remembered(scene: Scene, holding: Any) -> None:
+    """It is judged when the pool is complete again, and what was published before that is known still."""
+    scene.ledger.put(holding("a", "a"))
+    scene.ledger.put(holding("b", "b"))
+    scene.overcommitments.find()
+    scene.put("counters", 2, sharedCounters=[{"name": "gpu-0", "counters": amounts(memory=2)}])
+    scene.overcommitments.find()
+    scene.ledger.put(holding("c", "c"))
     meanwhile = scene.found()
     scene.publish(generation=2)
 

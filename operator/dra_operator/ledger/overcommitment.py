@@ -5,12 +5,12 @@ partition of the same GPU, or a share of the same device, and both together are 
 that publishes less than before. The two must be kept apart, since only the first is anybody's to take back: claims
 that fitted when they were allocated are not wrong because a slice shrank, and their devices may well work.
 
-What tells them apart is who came last, judged by the slices as they are now. If all fitted but for claims whose
-allocation came in just now, and which we did not decide, then these claims brought it about; that a slice shrank as
-well does not matter, as without them there was enough. If it does not fit without them either, the slices did.
-Nothing is known of that when everything has just been listed, nor where a changed slice publishes another amount:
-then it counts as brought about by slices, by which nobody loses anything. What we decide ourselves never is too much,
-so that decisions cost nothing here: only pools are looked at that changed, or where an allocation of others came in.
+What tells them apart is who came last. If all fitted but for claims whose allocation came in just now, and which we
+did not decide, and as much is published as when the pool was complete the last time, then these claims brought it
+about. If it does not fit without them either, the slices did. Where a slice came in with them that publishes another
+amount, all may have fitted before it; and nothing is known of that when everything has just been listed. Then it counts
+as brought about by slices, by which nobody loses anything. What we decide ourselves never is too much, so that
+decisions cost nothing here: only pools are looked at that changed, or where an allocation of others came in.
 
 Claims and slices come in by different watches. An allocation of what a driver has just added can be here before the
 slice is, and then looks like too much for a moment; whoever acts on it waits for that moment.
@@ -94,8 +94,10 @@ class _Newcomers:
     claims: set[ClaimKey] = field(default_factory=set)
     devices: set[str] = field(default_factory=set)
 
-
-_NOBODY = _Newcomers()
+    def add(self, others: "_Newcomers") -> None:
+        """Count others in."""
+        self.claims |= others.claims
+        self.devices |= others.devices
 
 
 @dataclass(slots=True)
@@ -106,6 +108,10 @@ class Overcommitments:
     ledger: Ledger
     _changes: Changes = field(init=False)
     _judgements: dict[PoolKey, Judgement | None] = field(default_factory=dict)
+    _complete: dict[PoolKey, Judgement] = field(default_factory=dict)
+    """The verdicts on pools when they were complete the last time."""
+    _unjudged: dict[PoolKey, _Newcomers] = field(default_factory=dict)
+    """Who came in while a pool was not complete."""
     _drawing: dict[PoolKey, Mapping[int, Sequence[str]]] = field(default_factory=dict)
     """The devices that draw on each counter, by its position, of the pools in which somebody came in."""
     _found: dict[PoolKey, tuple[Overcommitment, ...]] = field(default_factory=dict)
@@ -128,18 +134,18 @@ class Overcommitments:
             self._judgements.pop(key, None)
             self._drawing.pop(key, None)
         for key in {*newcomers, *changed, *self._found}:
-            came = newcomers.get(key, _NOBODY)
             if key not in newcomers and key not in changed and self._uses[key] == self._in_use(key):
                 continue
+            came = self._unjudged.pop(key, _Newcomers())
+            came.add(newcomers.get(key, _Newcomers()))
             judgement = self._judge(key)
             if judgement is None or judgement.verdict is not Verdict.COMPLETE:
-                self._found.pop(key, None)
-                self._uses.pop(key, None)
-                if judgement is None:
-                    self._by_claims.pop(key, None)
+                self._put_off(key, came, is_concerned=judgement is not None)
                 continue
             cases = self._everywhere(key, judgement) if key in changed else self._beside(key, judgement, came)
-            self._keep(key, list(cases), came.claims)
+            before = self._complete.get(key) if key in changed else judgement
+            self._keep(key, list(cases), came.claims, before)
+            self._complete[key] = judgement
         self._has_looked = True
         found = [item for items in self._found.values() for item in items]
         return tuple(sorted(found, key=lambda item: (item.pool, item.resource.value, item.owner, item.name)))
@@ -199,21 +205,52 @@ class Overcommitments:
         if devices := {device for device in (*came.devices, *owners) if device in shared}:
             yield from _capacities_of(key, judgement, self.ledger, devices)
 
-    def _keep(self, key: PoolKey, cases: Sequence[Overcommitment], newcomers: Collection[ClaimKey]) -> None:
+    def _put_off(self, key: PoolKey, came: _Newcomers, *, is_concerned: bool) -> None:
+        """Say nothing of a pool, and forget it unless it has something in use that may turn out to be too much."""
+        self._found.pop(key, None)
+        self._uses.pop(key, None)
+        if is_concerned:
+            self._unjudged[key] = came
+        else:
+            self._by_claims.pop(key, None)
+            self._complete.pop(key, None)
+
+    def _keep(
+        self,
+        key: PoolKey,
+        cases: Sequence[Overcommitment],
+        newcomers: Collection[ClaimKey],
+        judged_before: Judgement | None,
+    ) -> None:
         """Keep the cases of a pool, and find out which of them claims brought about."""
         before = self._by_claims.pop(key, set())
-        found = tuple(
-            [
-                replace(item, by_claims=item.key in before or item.returned(newcomers) >= item.excess)
-                for item in cases
-            ]
-        )
+
+        def is_by_claims(item: Overcommitment) -> bool:
+            if item.key in before:
+                return True
+            return item.returned(newcomers) >= item.excess and _total(judged_before, item) == item.total
+
+        found = tuple([replace(item, by_claims=is_by_claims(item)) for item in cases])
         self._found.pop(key, None)
         self._uses.pop(key, None)
         if found:
             self._found[key], self._uses[key] = found, self._in_use(key)
         if by_claims := {item.key for item in found if item.by_claims}:
             self._by_claims[key] = by_claims
+
+
+def _total(judgement: Judgement | None, item: Overcommitment) -> int | None:
+    """Return how much a pool published of what a case is about; None if it was not there, or is not known."""
+    if judgement is None:
+        return None
+    if item.resource is Resource.COUNTER:
+        layout, name = judgement.counters, (item.owner, item.name)
+        return None if layout is None or name not in layout.names else layout.totals[layout.names.index(name)]
+    for content in judgement.slices:
+        index, column = content.indexes.get(item.owner), content.capacity.get(item.name)
+        if index is not None and column is not None and (capacity := column.values[index]) is not None:
+            return capacity.value.nano
+    return None
 
 
 def _drawing(layout: CounterLayout) -> Mapping[int, Sequence[str]]:
