@@ -104,6 +104,7 @@ class Landing:
             # cleared again since, or the claim made anew, the assumption must not outlive it, and the claim is
             # to be decided again.
             self._withdraw(key, changes)
+            desk.telling.waits_no_more(key)
             self._announce(key, write)
 
     def _announce(self, key: Key, write: AllocateWrite) -> None:
@@ -177,6 +178,9 @@ class Landing:
         """Say which right is missing, and put the claim off until somebody may have given it to us."""
         desk = self._desk
         self._put_off(key, write, *FORBIDDEN)
+        if isinstance(write, AllocateWrite):
+            # There are devices for it now; what it waits for is the right.
+            desk.telling.waits_no_more(key)
         why = messages.forbidden(error.verb, error.resource, error.message)
         if desk.rights.deny(error.verb, error.resource, key, why):
             log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)

@@ -341,7 +341,7 @@ class Passes:
         )
         desk.ledger.assume(*key, allocation)
         desk.nodes[key] = decision.node
-        desk.telling.waits_no_more(key)
+        desk.telling.under_way(key)
         desk.launch(write)
 
     def _explain(self, decision: Decision, key: Key, claim: ResourceClaim) -> None:

@@ -98,6 +98,14 @@ class Telling:
         if self._told.pop(key, None) is not None:
             self._reports.clear(("waiting", key))
 
+    def under_way(self, key: Key) -> None:
+        """Note that devices are being written to a claim that waits; it waits until that has succeeded.
+
+        Meanwhile nothing else can be written, and the write takes the annotation off.
+        """
+        if told := self._told.get(key):
+            told.urgent, told.pending = True, False
+
     def annotation_due(self, claim: ResourceClaim) -> str | None:
         """Return the text that the annotation must be set to now, or None if it is right or may still wait."""
         told = self._told.get(claim_key(claim))
