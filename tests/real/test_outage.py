@@ -1,4 +1,4 @@
-"""The end of an outage of the API server: nobody waits out a pause that has grown meanwhile."""
+"""An outage of the API server: nobody waits out a pause that has grown meanwhile, and the log tells of it once."""
 
 import time
 
@@ -29,3 +29,23 @@ def test_the_first_claim_after_an_outage_is_decided_at_once(scene, control_plane
     operator.wait_ready()
 
     assert time.monotonic() - begun < SECONDS
+
+
+def test_an_outage_is_one_line_in_the_log_and_its_end_another(control_plane, operator):
+    """Seven watches meet a cut connection, then nobody, then a server that permits nothing and knows no old version."""
+    with control_plane.outage():
+        time.sleep(5)
+    operator.wait_ready()
+
+    def lines():
+        found = [line for line in operator.lines() if "kinds" in line]
+        return found if found and found[-1]["event"] == "watching again" else []
+
+    operator.wait_until(lines, seconds=10)
+    *begins, end = lines()
+    kinds = end["kinds"].split(", ")
+    # Two, should the look fall into the moment in which the connections are cut.
+    assert {line["event"] for line in begins} == {"watch interrupted"}
+    assert sorted(kind for line in begins for kind in line["kinds"].split(", ")) == sorted(kinds)
+    assert len(kinds) == 7
+    assert 4 <= end["seconds"] <= 20

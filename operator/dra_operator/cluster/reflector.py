@@ -130,6 +130,8 @@ class Reflector:
         self.forbidden: ApiError | None = None
         self.trouble: str | None = None
         """What is wrong now, as one line; None while all is well."""
+        self.last_trouble = ""
+        """What was wrong last, be it over or not."""
         self.last_contact: float | None = None
         """When the API server last said something useful, by `clock`; None if it never did."""
         self.counters = Counters()
@@ -421,7 +423,7 @@ class Reflector:
     def _heard(self) -> None:
         """Say that the trouble is over, if one was told. Pauses stay long until something useful has come."""
         if self._interrupted:
-            log.info("watching again", kind=self.served.kind.kind, failures=self._failures)
+            log.debug("watching again", kind=self.served.kind.kind, failures=self._failures)
         self._interrupted = False
         self.trouble = None
 
@@ -434,9 +436,10 @@ class Reflector:
         self._failures += 1
         self.counters.failures += 1
         if trouble != self.trouble:
-            log.warning("watch interrupted", kind=self.served.kind.kind, why=trouble)
+            # For all kinds together it is told by `controller.interruptions`.
+            log.debug("watch interrupted", kind=self.served.kind.kind, why=trouble)
         self._interrupted = True
-        self.trouble = trouble
+        self.trouble = self.last_trouble = trouble
         seconds = self._backoff.delay(self._failures, self._random, retry_after)
         if retry_after is None:
             await self._session.outage.pause(seconds, self._sleep)

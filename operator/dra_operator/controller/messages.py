@@ -30,6 +30,8 @@ CONNECTED = "connected"
 API_UNAVAILABLE = "API server not available"
 NOT_SERVED = "kind not served"
 SERVED_ANEW = "kind served in another version"
+WATCH_INTERRUPTED = "watch interrupted"
+WATCHING_AGAIN = "watching again"
 SYNCED = "all kinds listed, allocating"
 FORBIDDEN = "forbidden"
 

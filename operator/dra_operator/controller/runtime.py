@@ -32,6 +32,7 @@ from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, PodUse, pod_use
 from dra_operator.controller.desk import Effect
 from dra_operator.controller.health import HealthServer
+from dra_operator.controller.interruptions import Interruptions
 from dra_operator.controller.leading import Leading
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.loop import Loop
@@ -132,6 +133,7 @@ class Runtime:
             following=self._leading.following,
             metrics=self.metrics.text,
         )
+        self._interruptions = Interruptions(clock)
         self._reports = Reports(settings.event_refresh_seconds)
         self._session: ApiSession | None = None
         self._recorder: EventRecorder | None = None
@@ -351,6 +353,7 @@ class Runtime:
             await asyncio.sleep(LOOK_SECONDS)
             now = self._clock()
             self.metrics.loop_lag_seconds.set(max(0.0, now - due))
+            self._interruptions.look(self._reflectors)
             if self._session is not None and self._leading.stands_by:
                 await self._standby.look(self._session)
             self._report_forbidden(now)
