@@ -13,7 +13,7 @@ from dra_operator.cluster.outage import Outage
 from dra_operator.cluster.writes import Forbidden, Written
 
 from .mirror import GOOD, QUIET
-from .script import CLASSES, cut, ok, status
+from .script import CLASSES, cut, lines, ok, status
 from .writing import DONE, UNCHANGED, allocate
 
 MADE = ok({"kind": "Event"}, 201)
@@ -31,10 +31,10 @@ class About(NamedTuple):
 class Paused:
     """Somebody who has begun a pause, by a clock that stands still."""
 
-    def __init__(self, seconds):
+    def __init__(self, seconds, in_vain=0):
         self.now, self.slept, self.end = 0.0, [], asyncio.Event()
         self.outage = Outage(lambda: self.now)
-        self.pause = asyncio.ensure_future(self.outage.pause(seconds, self.sleep))
+        self.pause = asyncio.ensure_future(self.outage.pause(seconds, self.sleep, in_vain))
 
     async def sleep(self, seconds):
         """Note a pause and wait until the test ends it."""
@@ -47,8 +47,8 @@ async def paused():
     """Return a function that lets somebody begin a pause, which ends after the test."""
     begun = []
 
-    async def begin(seconds):
-        begun.append(Paused(seconds))
+    async def begin(seconds, in_vain=0):
+        begun.append(Paused(seconds, in_vain))
         await turns()
         return begun[-1]
 
@@ -89,6 +89,19 @@ async def test_a_part_of_a_pause_is_taken_in_any_case(paused, seconds, left):
     await turns()
 
     assert (somebody.pause.done(), somebody.slept) == (False, [seconds, left])
+
+
+async def test_what_was_in_vain_is_tried_later_each_time(paused):
+    """Each time the server is back for others twice as much of the pause is taken, up to all of it."""
+    taken = []
+    for in_vain in range(7):
+        somebody = await paused(30, in_vain)
+        somebody.outage.lost()
+        somebody.outage.answered()
+        await turns()
+        taken.append(somebody.slept[1])
+
+    assert taken == [1, 2, 4, 8, 16, 30, 30]
 
 
 async def test_answers_of_a_server_that_was_not_away_end_no_pause(paused):
@@ -157,6 +170,53 @@ async def test_a_kind_is_listed_as_soon_as_another_request_is_answered(script, s
     async with asyncio.timeout(0.5):
         await waiting.reflector.synced.wait()
     assert len(script.asked) <= asked + 3
+
+
+@pytest.fixture
+async def troubled(session, mirror):
+    """Return a reflector with pauses of a minute, in each of which others find the server lost and back."""
+    made = mirror(served=CLASSES, backoff=Backoff(base=60.0, cap=60.0))
+
+    async def sleep(seconds):
+        made.waits.append(round(seconds))
+        session.outage.lost()
+        session.outage.answered()
+        await turns()
+
+    made.reflector._sleep = sleep
+    return made
+
+
+@pytest.mark.parametrize("code", [403, 500], ids=["not permitted", "never answered"])
+async def test_a_kind_that_others_do_not_help_is_listed_less_and_less_often(script, troubled, code):
+    """A webhook that fails looks like an outage that begins and ends: else there were a list each second."""
+    script.default = status(code)
+    await troubled.until(lambda: len(troubled.waits) >= 16)
+
+    # Each pause, and the part of it that was taken.
+    assert troubled.waits[:16:2] == [60] * 8
+    assert troubled.waits[1:16:2] == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+async def test_a_kind_that_was_heard_of_is_listed_in_a_second_after_the_next_outage(script, troubled):
+    """What was in vain once is not held against it for ever."""
+    script.then(status(500), status(500), *GOOD, lines(), status(500))
+    script.default = QUIET
+    await troubled.until(lambda: len(troubled.waits) >= 8)
+
+    assert troubled.waits[1::2] == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("away", [cut, status(503)], ids=["no answer", "503"])
+async def test_a_kind_that_may_not_be_listed_after_an_outage_is_listed_again_in_a_moment(
+    script, mirror, away
+):
+    """However the server was away: one that was just started permits nobody anything until it has read its roles."""
+    script.then(*[away] * 16, status(403), status(403), *GOOD, QUIET)
+    waiting = mirror(served=CLASSES)
+    await waiting.reflector.synced.wait()
+
+    assert waiting.waits[-2:] == [0.25, 0.5]
 
 
 async def test_retry_after_is_obeyed_whoever_else_is_answered(script, session, patient):

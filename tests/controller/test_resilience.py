@@ -365,6 +365,29 @@ async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluste
     assert unstarted.runtime.stuck() == ["Node is served as v2 now, was v1"]
 
 
+async def test_what_is_served_no_longer_matters_to_an_operator_that_stops(cluster, unstarted):
+    """Whoever stopped it gets 0 for an answer, and no line that says that it had to end."""
+    serve_again = leave_out(unstarted.runtime, "DeviceTaintRule")
+    await unstarted.start()
+    await unstarted.ready()
+    asked, answered = asyncio.Event(), asyncio.Event()
+    serve_again(lambda found: {**found, "Node": replace(found["Node"], version="v2")})
+    discover = unstarted.runtime._discover
+
+    async def late():
+        asked.set()
+        await answered.wait()
+        return await discover()
+
+    unstarted.runtime._discover = late
+    await asked.wait()
+    unstarted.runtime._stopping = True
+    answered.set()
+
+    await cluster.stays(lambda: not unstarted.crashed)
+    unstarted.runtime._stopping = False
+
+
 # --- sudden death
 # ---------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ After an outage of minutes each kind would wait out a pause of its own, of up to
 renewed again already. What is allocated meanwhile is decided on what was known before. And writes that were under way
 would hold their slots for ten seconds more, so that nothing new is written. So the first good answer ends the pauses of
 all: watches, writes, Events, and the Lease. But none before a tenth of its time is over, or a second: a server that
-answers one kind and never another would be asked for that one in a hot loop.
+answers one kind and never another would be asked for that one in a hot loop. Whoever says how often that was in vain
+waits twice as long each time.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from typing import Final
 SHARE: Final = 0.1
 """The part of a pause that is taken in any case."""
 LONGEST_SHARE: Final = 1.0
-"""It is no longer than so many seconds: the Lease asks every two, so that no pause is worth much more."""
+"""It is no longer than so many seconds, at first: the Lease asks every two, so that no pause is worth much more."""
 
 
 class Outage:
@@ -37,8 +38,13 @@ class Outage:
             self._back.set()
             self._back = asyncio.Event()
 
-    async def pause(self, seconds: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        """Wait for so long, or until the server is back."""
+    async def pause(
+        self, seconds: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, in_vain: int = 0
+    ) -> bool:
+        """Wait for so long, or until the server is back; return whether it is.
+
+        `in_vain` says how often in a row it was back, and what was waited for failed again.
+        """
         begun = self._clock()
         pause = asyncio.ensure_future(sleep(seconds))
         back = asyncio.ensure_future(self._back.wait())
@@ -46,9 +52,11 @@ class Outage:
             await asyncio.wait({pause, back}, return_when=asyncio.FIRST_COMPLETED)
             if pause.done():
                 await pause
-                return
+                return False
         finally:
             pause.cancel()
             back.cancel()
-        if (left := begun + min(seconds * SHARE, LONGEST_SHARE) - self._clock()) > 0:
+        least = min(seconds * SHARE, LONGEST_SHARE) * 2.0 ** min(in_vain, 30)
+        if (left := begun + min(least, seconds) - self._clock()) > 0:
             await sleep(left)
+        return True

@@ -152,6 +152,8 @@ class Reflector:
         self._observed: set[Key] | None = None
         self._resume: str | None = None
         self._failures = 0
+        self._in_vain = 0
+        """How often in a row a pause ended early, and it failed again."""
         self._fruitless = 0
         self._interrupted = False
         self._away = False
@@ -196,7 +198,8 @@ class Reflector:
                 self.forbidden = error if error.status == 403 else None
                 if self.forbidden is not None and self._away:
                     # It answers again, and permits nobody anything until it has read its roles: in a moment.
-                    self._failures, self._away = 0, False
+                    self._start_afresh()
+                self._away = self._away or error.status >= 500
                 await self._pause(str(error), error.retry_after)
             except ApiSilent as error:
                 # A kind that nobody changes has nothing to say, and not even a bookmark where etcd tells no
@@ -229,8 +232,7 @@ class Reflector:
         """
         self._resume = None
         if self._away:
-            self._failures = 0
-        self._away = False
+            self._start_afresh()
 
     def end(self) -> None:
         """Deliver all objects as gone, since their kind is not served any more; `run` must have ended.
@@ -425,10 +427,15 @@ class Reflector:
         if self._interrupted:
             log.debug("watching again", kind=self.served.kind.kind, failures=self._failures)
         self._interrupted = False
+        self._in_vain = 0
         self.trouble = None
 
     def _well(self) -> None:
         self._heard()
+        self._start_afresh()
+
+    def _start_afresh(self) -> None:
+        """Begin with short pauses again."""
         self._failures = 0
         self._away = False
 
@@ -442,7 +449,9 @@ class Reflector:
         self.trouble = self.last_trouble = trouble
         seconds = self._backoff.delay(self._failures, self._random, retry_after)
         if retry_after is None:
-            await self._session.outage.pause(seconds, self._sleep)
+            # What ends an outage for others may not help this kind, as where it may not be listed: there would be a
+            # list each second for as long as a webhook fails, which looks like an outage that begins and ends.
+            self._in_vain += await self._session.outage.pause(seconds, self._sleep, self._in_vain)
         else:
             await self._sleep(seconds)
 

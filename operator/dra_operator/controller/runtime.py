@@ -408,6 +408,8 @@ class Runtime:
             found = await self._discover()
         except (ApiError, ApiUnreachable):
             return
+        if self._stopping or self._crashed is not None:
+            return
         for name, kind in found.items():
             reflector = self._reflectors.get(name)
             if reflector is not None and reflector.served != kind:
