@@ -15,7 +15,7 @@ from dra_operator.cluster.writes import (
 )
 
 from .script import cut, lines, ok, status
-from .writing import ALLOCATION, DONE, OTHERS, UNCHANGED, allocate, claim, patches
+from .writing import ALLOCATION, DONE, OTHERS, UNCHANGED, allocate, annotate, claim, patches
 
 REFUSALS = {
     "invalid": (status(422, "status.allocation: Invalid value", "Invalid"), Refused),
@@ -383,6 +383,25 @@ class TestOutcomes:
 
         assert isinstance(outcome, Refused)
         assert "resourceclaims was accepted, but metadata.finalizers is not as sent" in outcome.message
+
+    @pytest.mark.parametrize("finalizers", [(), (FINALIZER,)], ids=["to be set", "set before"])
+    async def test_an_annotation_that_is_put_on_again_holds_no_allocation_up(self, script, desk, finalizers):
+        """That a policy lets a claim go on saying that it waits is no reason to let it wait."""
+        script.then(ok(claim(6, finalizers=[FINALIZER], annotation="by a policy")), DONE)
+
+        outcome = await desk().result(allocate(finalizers=finalizers, drop_annotation=True))
+
+        assert isinstance(outcome, Written)
+        assert [patch["metadata"]["resourceVersion"] for _, patch in patches(script)] == ["5", "6"]
+
+    async def test_an_annotation_that_is_put_on_again_is_told(self, script, desk):
+        """When nothing else is to be written."""
+        script.then(ok(claim(6, annotation="by a policy")))
+
+        outcome = await desk().result(annotate(None, current="waits"))
+
+        assert isinstance(outcome, Refused)
+        assert "resourceclaims was accepted, but metadata.annotations is not as sent" in outcome.message
 
     async def test_altered_allocation_is_a_conflict(self, script, desk):
         """If a webhook made other devices of ours, those are looked at and not ours assumed."""

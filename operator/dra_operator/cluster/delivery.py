@@ -142,7 +142,11 @@ class Delivery:
             attempt += 1
             answer = await self._patch(write, step, version)
             if isinstance(answer, dict):
-                return answer if step.holds(answer) else _not_made(write, step, answer)
+                return (
+                    answer
+                    if step.holds(answer) or _suffices(step, answer)
+                    else _not_made(write, step, answer)
+                )
             if isinstance(answer, ApiError):
                 verdict = _verdict(write, answer, invalid=invalid)
                 if isinstance(verdict, Gone) or (verdict and self.clock() >= doubtful_until):
@@ -333,6 +337,14 @@ def _taken(step: Step, body: Body) -> bool:
     return isinstance(step, Allocation) and allocation_of(body) is not None
 
 
+def _suffices(step: Step, body: Body) -> bool:
+    """Return whether a claim may get its devices although a policy keeps our annotation on it.
+
+    A text that is not true any more is no reason to wait. It is told when it is to be taken off by itself.
+    """
+    return isinstance(step, FinalizerAndAnnotation) and FINALIZER in finalizers_of(body)
+
+
 def _not_made(write: Write, step: Step, body: Body) -> WriteOutcome:
     """Return what an accepted patch means that changed nothing or something else: a webhook, probably."""
     if _taken(step, body):
@@ -340,17 +352,16 @@ def _not_made(write: Write, step: Step, body: Body) -> WriteOutcome:
     target = f"resourceclaims/{step.subresource}" if step.subresource else "resourceclaims"
     return Refused(
         write,
-        f"the patch of {target} was accepted, but {_place(step, body)} is not as sent: "
+        f"the patch of {target} was accepted, but {_place(step)} is not as sent: "
         "a mutating webhook or admission policy changes it",
     )
 
 
-def _place(step: Step, body: Body) -> str:
+def _place(step: Step) -> str:
     """Return the field of a claim that is not as a patch asked for."""
     if step.subresource:
         return "status.allocation"
-    protected = isinstance(step, FinalizerAndAnnotation) and FINALIZER in finalizers_of(body)
-    return "metadata.annotations" if protected or isinstance(step, Annotation) else "metadata.finalizers"
+    return "metadata.annotations" if isinstance(step, Annotation) else "metadata.finalizers"
 
 
 def _reason_to_wait(error: ApiError | ApiUnreachable, attempt: int) -> Wait:
