@@ -101,24 +101,31 @@ class _Newcomers:
 
 
 @dataclass(slots=True)
+class _Pool:
+    """What is kept of a pool that may have too much in use."""
+
+    judgement: Judgement | None = None
+    """The verdict on it as a whole; None since it has changed."""
+    drawing: Mapping[int, Sequence[str]] | None = None
+    """The devices that draw on each counter, by its position, once somebody came in."""
+    complete: Judgement | None = None
+    """The verdict when it was complete the last time."""
+    unjudged: _Newcomers = field(default_factory=_Newcomers)
+    """Who came in while it was not complete."""
+    by_claims: frozenset[tuple[object, ...]] = frozenset()
+    """The keys of the cases that claims brought about. Kept while it is incomplete: most are, with each update."""
+
+
+@dataclass(slots=True)
 class Overcommitments:
     """Finds what is overcommitted, and remembers what claims brought about."""
 
     inventory: Inventory
     ledger: Ledger
     _changes: Changes = field(init=False)
-    _judgements: dict[PoolKey, Judgement | None] = field(default_factory=dict)
-    _complete: dict[PoolKey, Judgement] = field(default_factory=dict)
-    """The verdicts on pools when they were complete the last time."""
-    _unjudged: dict[PoolKey, _Newcomers] = field(default_factory=dict)
-    """Who came in while a pool was not complete."""
-    _drawing: dict[PoolKey, Mapping[int, Sequence[str]]] = field(default_factory=dict)
-    """The devices that draw on each counter, by its position, of the pools in which somebody came in."""
-    _found: dict[PoolKey, tuple[Overcommitment, ...]] = field(default_factory=dict)
-    _uses: dict[PoolKey, object] = field(default_factory=dict)
-    """What was in use of the pools in `_found`: as long as that stays, so does what was found."""
-    _by_claims: dict[PoolKey, set[tuple[object, ...]]] = field(default_factory=dict)
-    """Kept while a pool is incomplete: most pools with counters are, for a moment, with each update."""
+    _pools: dict[PoolKey, _Pool] = field(default_factory=dict)
+    _found: dict[PoolKey, tuple[tuple[Overcommitment, ...], object]] = field(default_factory=dict)
+    """The cases of each pool that has any, and what was in use of it: as long as that stays, so do they."""
     _has_looked: bool = False
 
     def __post_init__(self) -> None:
@@ -130,24 +137,12 @@ class Overcommitments:
         changed, self._changes.pools = self._changes.pools, {}
         self._changes.nodes.clear()
         self._changes.classes.clear()
-        for key in changed:
-            self._judgements.pop(key, None)
-            self._drawing.pop(key, None)
         for key in {*newcomers, *changed, *self._found}:
-            if key not in newcomers and key not in changed and self._uses[key] == self._in_use(key):
+            if key not in newcomers and key not in changed and self._found[key][1] == self._in_use(key):
                 continue
-            came = self._unjudged.pop(key, _Newcomers())
-            came.add(newcomers.get(key, _Newcomers()))
-            judgement = self._judge(key)
-            if judgement is None or judgement.verdict is not Verdict.COMPLETE:
-                self._put_off(key, came, is_concerned=judgement is not None)
-                continue
-            cases = self._everywhere(key, judgement) if key in changed else self._beside(key, judgement, came)
-            before = self._complete.get(key) if key in changed else judgement
-            self._keep(key, list(cases), came.claims, before)
-            self._complete[key] = judgement
+            self._look(key, newcomers.get(key, _Newcomers()), has_changed=key in changed)
         self._has_looked = True
-        found = [item for items in self._found.values() for item in items]
+        found = [item for items, _ in self._found.values() for item in items]
         return tuple(sorted(found, key=lambda item: (item.pool, item.resource.value, item.owner, item.name)))
 
     def _newcomers(self) -> dict[PoolKey, _Newcomers]:
@@ -160,15 +155,44 @@ class Overcommitments:
                 newcomers.devices.add(result.device)
         return found
 
-    def _judge(self, key: PoolKey) -> Judgement | None:
-        """Return the verdict on a pool as a whole; None if nothing of it is in use, or could be overcommitted."""
+    def _look(self, key: PoolKey, came: _Newcomers, *, has_changed: bool) -> None:
+        """Find the cases of a pool, or put that off while it is not complete."""
+        before = self._found.pop(key, ((), None))[0]
+        pool = self._pools.pop(key, _Pool())
+        if has_changed:
+            pool.judgement = pool.drawing = None
+        if not self._is_concerned(key):
+            if pool.judgement is not None:
+                # Of which nothing is in use now; it may be in a moment.
+                self._pools[key] = _Pool(pool.judgement, pool.drawing)
+            return
+        self._pools[key] = pool
+        if pool.judgement is None:
+            pool.judgement = self.inventory.pools[key].judge_all(_FEATURES)
+        pool.unjudged.add(came)
+        judgement = pool.judgement
+        if judgement.verdict is not Verdict.COMPLETE:
+            return
+        came, pool.unjudged = pool.unjudged, _Newcomers()
+        judged_before = pool.complete if has_changed else judgement
+        cases = self._everywhere(key, judgement) if has_changed else self._beside(key, pool, came, before)
+
+        def is_by_claims(item: Overcommitment) -> bool:
+            if item.key in pool.by_claims:
+                return True
+            return item.returned(came.claims) >= item.excess and _total(judged_before, item) == item.total
+
+        found = tuple([replace(item, by_claims=is_by_claims(item)) for item in cases])
+        if found:
+            self._found[key] = found, self._in_use(key)
+        pool.complete, pool.by_claims = judgement, frozenset(item.key for item in found if item.by_claims)
+
+    def _is_concerned(self, key: PoolKey) -> bool:
+        """Return whether something of a pool is in use, and could be overcommitted."""
         pool = self.inventory.pools.get(key)
         if pool is None or not (self.ledger.held(key) or self.ledger.shared(key)):
-            return None
-        if key not in self._judgements:
-            concerned = any(content.counted or content.shareable for content in pool.slices.values())
-            self._judgements[key] = pool.judge_all(_FEATURES) if concerned else None
-        return self._judgements[key]
+            return False
+        return any(content.counted or content.shareable for content in pool.slices.values())
 
     def _in_use(self, key: PoolKey) -> object:
         """Return what is in use of a pool, to be compared."""
@@ -189,54 +213,25 @@ class Overcommitments:
         if shared:
             yield from _capacities_of(key, judgement, self.ledger, shared.keys())
 
-    def _beside(self, key: PoolKey, judgement: Judgement, came: _Newcomers) -> Iterator[Overcommitment]:
+    def _beside(
+        self, key: PoolKey, pool: _Pool, came: _Newcomers, before: Iterable[Overcommitment]
+    ) -> Iterator[Overcommitment]:
         """Yield what is overcommitted of what newcomers use, or was before: a pool may have thousands of devices."""
-        held, shared, before = self.ledger.held(key), self.ledger.shared(key), self._found.get(key, ())
+        held, shared, judgement = self.ledger.held(key), self.ledger.shared(key), pool.judgement
+        assert judgement is not None
         if (layout := judgement.counters) is not None:
-            drawing = self._drawing.get(key) or self._drawing.setdefault(key, _drawing(layout))
+            if pool.drawing is None:
+                pool.drawing = _drawing(layout)
             draws = [draw for device in came.devices for draw in layout.draws.get(device, ())]
             positions = {position for draw in draws for position, _ in draw.amounts}
             counters = [(item.owner, item.name) for item in before if item.resource is Resource.COUNTER]
             positions.update(map(layout.names.index, counters))
-            beside = {device for position in positions for device in drawing[position]}
+            beside = {device for position in positions for device in pool.drawing[position]}
             used = {device for device in beside if device in held or device in shared}
             yield from _counters(key, judgement, layout, self.ledger, used, sorted(positions))
         owners = {item.owner for item in before if item.resource is Resource.CAPACITY}
         if devices := {device for device in (*came.devices, *owners) if device in shared}:
             yield from _capacities_of(key, judgement, self.ledger, devices)
-
-    def _put_off(self, key: PoolKey, came: _Newcomers, *, is_concerned: bool) -> None:
-        """Say nothing of a pool, and forget it unless it has something in use that may turn out to be too much."""
-        self._found.pop(key, None)
-        self._uses.pop(key, None)
-        if is_concerned:
-            self._unjudged[key] = came
-        else:
-            self._by_claims.pop(key, None)
-            self._complete.pop(key, None)
-
-    def _keep(
-        self,
-        key: PoolKey,
-        cases: Sequence[Overcommitment],
-        newcomers: Collection[ClaimKey],
-        judged_before: Judgement | None,
-    ) -> None:
-        """Keep the cases of a pool, and find out which of them claims brought about."""
-        before = self._by_claims.pop(key, set())
-
-        def is_by_claims(item: Overcommitment) -> bool:
-            if item.key in before:
-                return True
-            return item.returned(newcomers) >= item.excess and _total(judged_before, item) == item.total
-
-        found = tuple([replace(item, by_claims=is_by_claims(item)) for item in cases])
-        self._found.pop(key, None)
-        self._uses.pop(key, None)
-        if found:
-            self._found[key], self._uses[key] = found, self._in_use(key)
-        if by_claims := {item.key for item in found if item.by_claims}:
-            self._by_claims[key] = by_claims
 
 
 def _total(judgement: Judgement | None, item: Overcommitment) -> int | None:
