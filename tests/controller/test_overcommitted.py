@@ -16,7 +16,7 @@ from dra_operator.api.types import (
 )
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Conflict, Refused, ReleaseWrite, Written
-from dra_operator.controller import collisions
+from dra_operator.controller import collisions, messages
 from dra_operator.controller.collisions import LASTING_SECONDS
 from dra_operator.controller.reports import Notice
 from dra_operator.ledger import Overcommitments
@@ -282,6 +282,16 @@ def test_one_that_gave_way_to_another_case_is_enough(table):
     assert table.giving() == ["both"]
 
 
+def test_one_that_ends_two_cases_gives_way_before_newer_ones_that_end_one_each(table):
+    """Else one claim more would have to move: who comes first is asked for one case after the other."""
+    table.put("both", "half-0", 5)
+    table.put("rate", 5)
+    table.put("memory", "quarter-0")
+    table.put("theirs", "half-1", 5, used=USER)
+
+    assert table.giving() == ["both"]
+
+
 def test_the_next_one_waits_for_the_one_before(table):
     """As long as its write is under way, refused or in doubt nobody else gives way, whoever comes meanwhile."""
     table.put("first", "quarter-0")
@@ -309,6 +319,7 @@ def test_one_that_is_used_from_now_on_is_passed_over(table):
 
     effects = table.bench.run(used, Conflict(write, None, "changed"))
     assert [again.name for again in writes(effects, ReleaseWrite)] == ["first"]
+    assert "nobody uses default/first yet" in said(effects)["theirs"]
 
 
 @pytest.mark.parametrize(
@@ -363,6 +374,24 @@ def test_a_share_more_is_no_news(table):
     effects = table.put("b", 1, used=USER) + table.wait()
 
     assert (told, notices(effects)) == (["DeviceOvercommitted"], [])
+
+
+def test_a_sentence_is_formed_when_something_changes(table, monkeypatch):
+    """Not in each pass: a slip of a driver brings about hundreds. The Event is refreshed with what is true then."""
+    formed, form = [], messages.overcommitted
+    monkeypatch.setattr(messages, "overcommitted", lambda *given: formed.append(form(*given)) or formed[-1])
+    table.put("a", 6, used=USER)
+    table.publish(rate=5)
+    table.wait()
+    for _ in range(3):
+        table.bench.run()
+    assert len(formed) == 1
+
+    table.put("b", 1, used=USER)
+    table.clock.now += 1200
+    (notice,) = [effect for effect in table.bench.run() if isinstance(effect, Notice)]
+    assert "5 published, 7 allocated" in notice.message
+    assert len(formed) == 2
 
 
 @given(

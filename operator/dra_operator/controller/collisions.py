@@ -6,7 +6,9 @@ what slices brought about on the slice, once for the pool and not for each of hu
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
@@ -28,6 +30,15 @@ which nothing is heard of slices, none counts.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """What was told of a case, while that was so and these claims gave way."""
+
+    case: Overcommitment
+    giving: Sequence[Key]
+    facts: AbstractSet[Hashable]
+
+
 class Collisions:
     """Keeps track of what claims have too much, and has claims yield. `hears` says whether slices are heard of now."""
 
@@ -44,6 +55,8 @@ class Collisions:
         """The claims that give back a device that another has as well."""
         self._yielding: set[Key] = set()
         """The claims that give way to an overcommitment. One that was chosen stays chosen as long as it can."""
+        self._told: dict[tuple[object, ...], _Sentence] = {}
+        """What was told of each thing that is overcommitted."""
         self._since: dict[tuple[object, ...], float] = {}
         """Since when each thing is overcommitted, by the clock; for ever if that has lasted."""
 
@@ -95,18 +108,26 @@ class Collisions:
     def _report_overcommitments(self) -> None:
         desk, found = self._desk, set[Hashable]()
         cases = self._lasting(self._overcommitments.find())
-        able = [self._able(case) for case in cases]
+        able = [(case, self._able(case)) for case in cases]
         # Whoever has begun to give way is not asked to stop halfway, and nobody else until it is gone.
-        self._yielding &= {key for claims in able for key in claims}
-        for case, claims in zip(cases, able, strict=True):
-            going = (self._yielding | self._givers) & claims.keys()
-            if not going and (key := next_to_yield(case, claims)) is not None:
-                self._yielding.add(key)
+        self._yielding &= {key for _, claims in able for key in claims}
+        for case, claims in able:
+            going = self._yielding | self._givers
+            for key in self._yielding & claims.keys():
                 release(desk, claims[key])
-            for key in going & self._yielding:
-                release(desk, claims[key])
+            if not claims or not going.isdisjoint(claims):
+                continue
+            beside = [
+                other
+                for other, others in able
+                if other is not case and not others.keys().isdisjoint(claims) and going.isdisjoint(others)
+            ]
+            if (chosen := next_to_yield(case, claims, beside)) is not None:
+                self._yielding.add(chosen)
+                release(desk, claims[chosen])
         for case in cases:
             self._tell(case, found)
+        self._told = {case.key: self._told[case.key] for case in cases}
         self._clear("overcommitment", found)
         desk.metrics.overcommitments.set(len(cases))
 
@@ -135,16 +156,23 @@ class Collisions:
 
     def _tell(self, case: Overcommitment, found: set[Hashable]) -> None:
         giving = sorted(self._yielding.intersection(case.claims))
-        message = messages.overcommitted(case, giving)
+        told = self._told.get(case.key)
+        if told is not None and told.case is case and told.giving == giving:
+            # As it was: the sentence of each of hundreds of cases takes longer than to find them.
+            found |= told.facts
+            return
+        message, facts = messages.overcommitted(case, giving), set[Hashable]()
         if case.by_claims:
             subjects = [subject_of(claim) for claim in self._stored(case.claims)]
         else:
             subjects = [self._intake.subject("ResourceSlice", case.slice_name)]
         for subject in subjects:
             fact = ("overcommitted", case.key, subject.kind, subject.namespace, subject.name)
-            self._note("overcommitment", fact, found)
+            self._note("overcommitment", fact, facts)
             # Who else has a share of it by now, and how much, is no news.
             tell(self._desk, fact, subject, messages.EVENT_OVERCOMMITTED, message, (case.key, *giving))
+        self._told[case.key] = _Sentence(case, giving, facts)
+        found |= facts
 
     def _note(self, sort: str, fact: Hashable, found: set[Hashable]) -> None:
         found.add(fact)

@@ -11,9 +11,10 @@ Of claims that nobody uses none gives way to another: which of them is right onl
 
 A device has room for one claim, so all that nobody uses give it back. A counter may have room for most of those that
 draw on it. There as few give way as are needed, one after the other, and who comes next is asked when the one before is
-gone. First comes what ends the matter at once, or else gives back most; then what the fewest claims must give up, as a
-device that is shared is only free when the last of them is gone; then the newest allocation: it is the one that was
-decided without knowing of the others, and the one that people have relied on for the shortest time.
+gone. First comes what ends the matter at once, or else gives back most; of that what ends the most other matters, as a
+partition draws on several counters; then what the fewest claims must give up, as a device that is shared is only free
+when the last of them is gone; then the newest allocation: it is the one that was decided without knowing of the others,
+and the one that people have relied on for the shortest time.
 
 Nothing is taken back where a driver publishes less than it did (`ledger.overcommitment` tells how that is told
 apart). It is nobody's collision: each of the claims fitted when it was allocated, the devices may still work, and to
@@ -37,8 +38,13 @@ def yielding(desk: Desk, claims: Sequence[ResourceClaim]) -> list[ResourceClaim]
     return [claim for claim in claims if desk.book.standing(claim) is Standing.OURS and _is_decided(claim)]
 
 
-def next_to_yield(case: Overcommitment, able: Mapping[Key, ResourceClaim]) -> Key | None:
-    """Return which of the claims that are able to give way does so first; None if that would give nothing back."""
+def next_to_yield(
+    case: Overcommitment, able: Mapping[Key, ResourceClaim], others: Collection[Overcommitment] = ()
+) -> Key | None:
+    """Return which of the claims that are able to give way does so first; None if that would give nothing back.
+
+    `others` are further cases for which nobody gives way yet.
+    """
     groups = {part.claims for part in case.parts if part.claims <= able.keys()}
     if not groups:
         return None
@@ -46,8 +52,17 @@ def next_to_yield(case: Overcommitment, able: Mapping[Key, ResourceClaim]) -> Ke
     def newest(claims: Collection[Key]) -> tuple[str, Key]:
         return max((_allocated_at(able[key]), key) for key in claims)
 
+    def ended(claims: Collection[Key]) -> int:
+        return sum(other.returned(claims) >= other.excess for other in others)
+
     chosen = max(
-        groups, key=lambda claims: (min(case.returned(claims), case.excess), -len(claims), newest(claims))
+        groups,
+        key=lambda claims: (
+            min(case.returned(claims), case.excess),
+            ended(claims),
+            -len(claims),
+            newest(claims),
+        ),
     )
     return newest(chosen)[1]
 
