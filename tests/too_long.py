@@ -59,12 +59,30 @@ def values(count: int) -> dict[str, Any]:
     }
 
 
+def parameters(count: int, letter: str = "a") -> dict[str, Any]:
+    """An entry of configuration whose parameters are so many bytes of compact JSON."""
+    left = count - len('{"x":""}')
+    size = len(letter.encode())
+    text = letter * (left // size) + "a" * (left % size)
+    return {"opaque": {"driver": "a.io", "parameters": {"x": text}}}
+
+
 MATCH = {"matchAttribute": "a.io/b"}
 LISTS = {"bindingFailureConditions": ["f"]}
 CASES = {
     "requests": (lambda n: claim(requests=[request(f"r{i}") for i in range(n)]), 32, "spec.devices.requests"),
     "constraints": (lambda n: claim(constraints=[MATCH] * n), 32, "spec.devices.constraints"),
     "configuration": (lambda n: claim(config=[CONFIG] * n), 32, "spec.devices.config"),
+    "parameters": (
+        lambda n: claim(config=[parameters(n)]),
+        10240,
+        "spec.devices.config[0].opaque.parameters",
+    ),
+    "parameters of a class, in other letters": (
+        lambda n: {"kind": "DeviceClass", "spec": {"config": [parameters(n, "é")]}},
+        10240,
+        "spec.config[0].opaque.parameters",
+    ),
     "alternatives": (
         lambda n: claim(requests=[alternatives(n)]),
         8,

@@ -1,5 +1,7 @@
 """What is too long for `simulate` is what the real API server refuses as too long, and nothing shorter."""
 
+import json
+
 import pytest
 
 from dra_operator.api.kinds import KINDS
@@ -15,7 +17,9 @@ def dry_run(client):
         where = "namespaces/default/" if kind.namespaced else ""
         whole = {"apiVersion": "resource.k8s.io/v1", "metadata": {"name": "too-long"}, **body}
         path = f"/apis/resource.k8s.io/v1/{where}{kind.plural}"
-        return client.request("POST", path, whole, query={"dryRun": "All", "fieldValidation": "Strict"})
+        # As kubectl sends it: of parameters the API server counts the bytes.
+        sent = json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
+        return client.request("POST", path, sent, query={"dryRun": "All", "fieldValidation": "Strict"})
 
     return create
 

@@ -5,6 +5,7 @@ told before. Tolerations (16 are documented) and amounts are not counted, as the
 Source: the constants of k8s.io/api/resource/v1 of Kubernetes 1.37, and the answers of an API server of 1.36.
 """
 
+import json
 from collections.abc import Iterator, Sequence, Sized
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from dra_operator.api.types import (
     Device,
     DeviceClaim,
     DeviceClass,
+    DeviceConfiguration,
     DeviceSelector,
     DeviceSubRequest,
     ExactDeviceRequest,
@@ -31,6 +33,7 @@ _MOST_DEVICES_ADVANCED = 64
 _MOST_NAMED_VALUES = 32
 _MOST_VALUES = 48
 _LONGEST_EXPRESSION = 10 * 1024
+_LONGEST_PARAMETERS = 10 * 1024
 
 
 class TooLong(NamedTuple):
@@ -50,7 +53,7 @@ def find_too_long(obj: object) -> Iterator[TooLong]:
             yield from _claim(obj.spec.spec.devices, "spec.spec.devices")
         case DeviceClass():
             yield from _selectors(obj.spec.selectors, "spec.selectors")
-            yield from _most(obj.spec.config, 32, "spec.config", _LEAVE_OUT)
+            yield from _config(obj.spec.config, "spec.config")
         case ResourceSlice():
             yield from _slice(obj)
         case _:
@@ -65,7 +68,7 @@ def _most(items: Sized, most: int, path: str, remedy: str) -> Iterator[TooLong]:
 def _claim(devices: DeviceClaim, path: str) -> Iterator[TooLong]:
     yield from _most(devices.requests, 32, f"{path}.requests", _SPLIT_CLAIM)
     yield from _most(devices.constraints, 32, f"{path}.constraints", _LEAVE_OUT)
-    yield from _most(devices.config, 32, f"{path}.config", _LEAVE_OUT)
+    yield from _config(devices.config, f"{path}.config")
     for number, request in enumerate(devices.requests):
         at = f"{path}.requests[{number}]"
         if request.exactly is not None:
@@ -77,6 +80,22 @@ def _claim(devices: DeviceClaim, path: str) -> Iterator[TooLong]:
         yield from _most(constraint.requests, 32, f"{path}.constraints[{number}].requests", _NAME_NONE)
     for number, config in enumerate(devices.config):
         yield from _most(config.requests, 32, f"{path}.config[{number}].requests", _NAME_NONE)
+
+
+def _config(items: Sequence[DeviceConfiguration], path: str) -> Iterator[TooLong]:
+    yield from _most(items, 32, path, _LEAVE_OUT)
+    for number, item in enumerate(items):
+        length = _sent_length(item.opaque.parameters) if item.opaque is not None else 0
+        if length > _LONGEST_PARAMETERS:
+            text = f"bytes are too many, {_LONGEST_PARAMETERS} at most: {_LEAVE_OUT}"
+            yield TooLong(f"{path}[{number}].opaque.parameters", length, text)
+
+
+def _sent_length(parameters: object) -> int:
+    # The API server counts the bytes that it is sent, and compact JSON has the fewest.
+    return len(
+        json.dumps(parameters, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass")
+    )
 
 
 def _request(item: ExactDeviceRequest | DeviceSubRequest, path: str) -> Iterator[TooLong]:
