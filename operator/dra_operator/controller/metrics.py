@@ -44,16 +44,25 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self.claims = self._gauge("claims", "Claims known, by standing.", "standing")
+        self.claims = self._gauge(
+            "claims", "Claims known, by standing: ours, or why they are left alone.", "standing"
+        )
         self.pending_claims = self._gauge("pending_claims", "Claims of ours that wait, by reason.", "reason")
         self.allocations = self._counter("allocations", "Claims allocated and written.")
         self.deallocations = self._counter("deallocations", "Deleted claims deallocated.")
         self.allocation_seconds = self._histogram(
-            "allocation_seconds", "Time from the moment a claim was seen until its allocation was written."
+            "allocation_seconds",
+            "Time from the moment a claim was seen until its allocation was written, its wait for devices included.",
         )
-        self.decisions = self._counter("decisions", "Decisions about claims, by result.", "result")
+        self.decisions = self._counter(
+            "decisions",
+            "Decisions about claims: allocated, unsatisfied for now, or failed as something is wrong.",
+            "result",
+        )
         self.decision_seconds = self._histogram("decision_seconds", "Time the allocator took for one claim.")
-        self.passes = self._counter("passes", "Passes, by outcome.", "outcome")
+        self.passes = self._counter(
+            "passes", "Passes over the claims that a change may help, by outcome.", "outcome"
+        )
         self.pass_seconds = self._histogram("pass_seconds", "Time one pass took.")
         self.queue_depth = self._gauge("queue_depth", "Changes that wait for the next pass.")
         self.writes = self._counter("writes", "Writes, by kind and outcome.", "kind", "outcome")

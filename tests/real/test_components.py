@@ -1,0 +1,139 @@
+"""What `manifests/components/` adds, as an administrator turns it on: by taking the `#` away in the kustomization."""
+
+import re
+import shutil
+
+import pytest
+import yaml
+
+from controlplane import install_access
+from controlplane.manifests import MANIFESTS, NAMESPACE
+
+COMPONENTS = sorted(folder.name for folder in (MANIFESTS / "components").iterdir())
+FOREIGN = "monitoring.coreos.com/v1"
+"""What the Prometheus Operator brings, which is not on this API server."""
+
+
+@pytest.fixture(scope="module")
+def turned_on(control_plane, tmp_path_factory):
+    """Return the objects that there are with every component."""
+    folder = tmp_path_factory.mktemp("components") / "manifests"
+    shutil.copytree(MANIFESTS, folder)
+    file = folder / "kustomization.yaml"
+    file.write_text(re.sub(r"^#- ", "- ", file.read_text(), flags=re.MULTILINE))
+    assert sorted(each.split("/")[1] for each in yaml.safe_load(file.read_text())["components"]) == COMPONENTS
+    return list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(folder))))
+
+
+@pytest.fixture(scope="module")
+def text(turned_on):
+    """Return those that every API server knows, as text to apply."""
+    return yaml.safe_dump_all([found for found in turned_on if found["apiVersion"] != FOREIGN])
+
+
+@pytest.fixture(scope="module")
+def applied(control_plane, text):
+    """Apply them; a warning of the API server counts as an error."""
+    control_plane.kubectl("apply", "-f", "-", "--warnings-as-errors", input=text)
+    yield control_plane
+    ours = [each for each in yaml.safe_load_all(text) if each["kind"] != "Namespace"]
+    control_plane.kubectl("delete", "-f", "-", input=yaml.safe_dump_all(ours))
+    install_access(control_plane)
+
+
+@pytest.fixture
+def one(turned_on):
+    """Return a function that returns the one object of a kind."""
+
+    def find(kind, **labels):
+        (found,) = [
+            each
+            for each in turned_on
+            if each["kind"] == kind and labels.items() <= each["metadata"].get("labels", {}).items()
+        ]
+        return found
+
+    return find
+
+
+@pytest.fixture
+def pod_labels(one):
+    """Return the labels of the operator's pods."""
+    return one("Deployment")["spec"]["template"]["metadata"]["labels"]
+
+
+def test_second_apply_changes_nothing(applied, text):
+    """The API server stores them as they are written, apart from the one that kubectl always writes anew."""
+    lines = applied.kubectl("apply", "-f", "-", "--warnings-as-errors", input=text).splitlines()
+
+    changed = [line for line in lines if not line.endswith(" unchanged")]
+    assert changed == ["poddisruptionbudget.policy/dra-operator configured"]
+    path = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/dra-operator"
+    assert applied.client.get(path)["metadata"]["generation"] == 1
+
+
+def test_everything_is_in_the_operator_s_namespace_and_says_whose_it_is(turned_on):
+    """So that `kubectl get all,... -l app.kubernetes.io/name=dra-operator` finds it, and none is left elsewhere."""
+    strange = [
+        (found["kind"], found["metadata"]["name"])
+        for found in turned_on
+        if found["metadata"].get("labels", {}).get("app.kubernetes.io/name") != "dra-operator"
+        or found["metadata"].get("namespace", NAMESPACE) != NAMESPACE
+    ]
+
+    assert strange == []
+
+
+def test_other_pods_give_way_to_the_operator_s(applied, one):
+    """Its pods have the priority of what a cluster cannot do without, and the quota names the class they have it by."""
+    template = one("Deployment")["spec"]["template"]
+    template["metadata"]["generateName"] = "dra-operator-"
+    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    made = applied.client.request("POST", pods, {"apiVersion": "v1", "kind": "Pod", **template})
+    applied.client.delete(f"{pods}?gracePeriodSeconds=0")
+
+    assert made.status == 201, made.body
+    assert made.body["spec"]["priority"] == 2_000_000_000
+    (scope,) = one("ResourceQuota")["spec"]["scopeSelector"]["matchExpressions"]
+    assert scope["values"] == [made.body["spec"]["priorityClassName"]]
+
+
+def test_one_of_two_may_be_evicted_and_one_alone_too(one):
+    """The budget never stops a drain for ever, which it would with one replica and a least number of pods."""
+    spec = one("PodDisruptionBudget")["spec"]
+
+    assert spec["maxUnavailable"] == 1
+    assert "minAvailable" not in spec
+    assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"), [("PodDisruptionBudget", "selector"), ("NetworkPolicy", "podSelector")]
+)
+def test_pods_of_the_operator_are_meant(one, pod_labels, kind, path):
+    """A selector that fits no pod would be admitted, and do nothing."""
+    assert one(kind)["spec"][path]["matchLabels"].items() <= pod_labels.items()
+
+
+def test_policy_lets_a_scraper_in_by_the_port_that_it_uses(one):
+    """And nobody by any other."""
+    (rule,) = one("NetworkPolicy")["spec"]["ingress"]
+    (container,) = one("Deployment")["spec"]["template"]["spec"]["containers"]
+
+    assert [port["port"] for port in rule["ports"]] == [port["name"] for port in container["ports"]]
+
+
+def test_monitor_finds_the_service_and_its_port(one):
+    """By the labels of the Service, in its namespace, by the name of its port."""
+    monitor, service = one("ServiceMonitor"), one("Service")
+
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["metadata"]["namespace"] == service["metadata"]["namespace"]
+    assert {each["port"] for each in monitor["spec"]["endpoints"]} <= {
+        port["name"] for port in service["spec"]["ports"]
+    }
+
+
+def test_dashboard_keeps_its_name_when_it_changes(one):
+    """Grafana finds it by the label, and would show the old one beside the new one."""
+    assert one("ConfigMap", grafana_dashboard="1")["metadata"]["name"] == "dra-operator-dashboard"
