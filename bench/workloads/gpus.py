@@ -20,6 +20,7 @@ from workloads.scenario import (
 
 PLACE = "topology.example.com/numa"
 """What requests call the place of a device."""
+_TEAM = "example.com/team"
 
 
 def add_gpu_cluster(scenario: Scenario, size: int) -> None:
@@ -129,6 +130,31 @@ def scarce(scenario: Scenario, size: int) -> None:
         scenario.ask(
             [request("gpus", "gpu", 1, f'{uuid}.contains("{number % 100:02d}-") && {uuid} != "not {number}"')]
         )
+
+
+def tolerations(scenario: Scenario, size: int) -> None:
+    """Leave nine of ten nodes to a team, by taints in slices or by a rule; let each claim tolerate its team's taint.
+
+    No two claims tolerate the same: each has a toleration for a project of its own as well.
+    """
+    random = scenario.random
+    add_gpu_cluster(scenario, size)
+    teams = [f"team-{number}" for number in range(min(40, max(2, size // 6)))]
+    for number, published in enumerate(scenario.slices):
+        if number % 10 == 0:
+            continue
+        taint = {"key": _TEAM, "value": random.choice(teams), "effect": "NoSchedule"}
+        if number % 2:
+            for device in published["spec"]["devices"]:
+                device["taints"] = [taint]
+        else:
+            selector = {"driver": GPU, "pool": published["spec"]["pool"]["name"]}
+            scenario.add_taint_rule(f"rule-{number:05d}", selector, taint)
+    for number in range(_claims(size)):
+        count = random.choices([1, 2, 4, 8], [0.5, 0.25, 0.15, 0.1])[0]
+        team = {"key": _TEAM, "operator": "Equal", "value": random.choice(teams), "effect": "NoSchedule"}
+        project = {"key": "example.com/project", "operator": "Equal", "value": f"project-{number}"}
+        scenario.ask([request("gpus", "gpu", count, tolerations=[team, project])])
 
 
 def first_available(scenario: Scenario, size: int) -> None:

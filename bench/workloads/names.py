@@ -7,7 +7,17 @@ from pathlib import Path
 from random import Random
 
 from workloads.devices import bare_full, bare_half, network, shared_nics
-from workloads.gpus import admin, aligned, cluster, first_available, scarce, selector, threshold, wide_pool
+from workloads.gpus import (
+    admin,
+    aligned,
+    cluster,
+    first_available,
+    scarce,
+    selector,
+    threshold,
+    tolerations,
+    wide_pool,
+)
 from workloads.hard import hard_distinct, hard_late, hard_match
 from workloads.partitions import partitions
 from workloads.related import apart, lists, shared_pair, together
@@ -28,6 +38,7 @@ SHAPES = {
     "threshold": Shape(threshold, (1000,)),
     "selector": Shape(selector, (1000,)),
     "scarce": Shape(scarce, (1000,)),
+    "tolerations": Shape(tolerations, (100, 1000)),
     "schedperf-half": Shape(bare_half, (100, 500, 5000)),
     "schedperf-full": Shape(bare_full, (500,)),
     "firstavail": Shape(first_available, (10, 100, 1000)),

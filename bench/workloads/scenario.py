@@ -1,4 +1,4 @@
-"""A scenario while it is made: nodes, classes, slices, what is in use and what is asked for, as plain objects."""
+"""A scenario while it is made: nodes, classes, slices, taint rules, what is in use and asked for, as plain objects."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +24,7 @@ class Scenario:
     nodes: list[Wire] = field(default_factory=list)
     classes: list[Wire] = field(default_factory=list)
     slices: list[Wire] = field(default_factory=list)
+    taint_rules: list[Wire] = field(default_factory=list)
     allocated: list[Wire] = field(default_factory=list)
     claims: list[Wire] = field(default_factory=list)
 
@@ -46,6 +47,11 @@ class Scenario:
             _object(_GROUP, "ResourceSlice", {"name": name}, {"driver": driver, "pool": of_pool, **fields})
         )
 
+    def add_taint_rule(self, name: str, selector: Wire, taint: Wire) -> None:
+        """Add a rule that taints devices."""
+        spec = {"deviceSelector": selector, "taint": taint}
+        self.taint_rules.append(_object(_GROUP, "DeviceTaintRule", {"name": name}, spec))
+
     def use(self, node: str | None, results: Sequence[Wire]) -> None:
         """Add a claim that holds devices already."""
         name = f"holder-{len(self.allocated):06d}"
@@ -67,6 +73,7 @@ class Scenario:
             "nodes": self.nodes,
             "deviceClasses": self.classes,
             "resourceSlices": self.slices,
+            **({"deviceTaintRules": self.taint_rules} if self.taint_rules else {}),
             "allocated": self.allocated,
             "claims": self.claims,
         }

@@ -71,6 +71,18 @@ def test_every_selector_is_another_where_claims_have_their_own() -> None:
     assert len(expressions) == len(claims) == 60
 
 
+def test_no_two_claims_tolerate_the_same_where_nodes_are_of_teams() -> None:
+    """The workload is about tolerations that claims have for themselves; nine of ten nodes are kept for somebody."""
+    made = workload("tolerations-100")
+    tolerated = {
+        repr(item["spec"]["devices"]["requests"][0]["exactly"]["tolerations"]) for item in made["claims"]
+    }
+    tainted = [item for item in made["resourceSlices"] if "taints" in item["spec"]["devices"][0]]
+
+    assert len(tolerated) == len(made["claims"]) == 60
+    assert (len(tainted), len(made["deviceTaintRules"])) == (50, 40)
+
+
 @pytest.mark.parametrize("name", ["cluster", "nothing-10", "cluster-0", "cluster-many"])
 def test_a_name_that_means_nothing_is_refused(name: str) -> None:
     """The message lists what there is."""
