@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Failed, Limits, Unsatisfied
+from dra_operator.allocator import Failed, Limits, Searching, Unsatisfied
 from dra_operator.allocator.candidates import KeyContent
 from dra_operator.allocator.selectors import SelectorAnswers, SelectorCache
 from dra_operator.api.quantity import parse_quantity
@@ -113,6 +113,19 @@ def test_a_device_whose_taints_are_not_tolerated_stays_out_when_it_is_asked_abou
         scene.ledger.remove("team", f"holder-{uuid}")
 
     assert (before, scene.picks(claim)) == (None, ["r=gpu-a", "r=gpu-c"])
+
+
+@pytest.mark.parametrize("searching", [*Searching])
+def test_taints_keep_nobody_away_where_their_feature_is_switched_off(
+    scene_with: Any, ask: Any, searching: Searching
+) -> None:
+    """Whichever search is asked."""
+    scene = scene_with(device_taints=False)
+    scene.allocator.searching = searching
+    scene.nodes("n")
+    scene.slice("s", *gpus("a", taints=[{"key": "k", "effect": "NoSchedule"}]), nodeName="n")
+
+    assert scene.picks(scene.claim(ask())) == ["r=gpu-a"]
 
 
 def test_a_key_remembers_few_taints_however_many_there_are(scene: Any, ask: Any) -> None:

@@ -38,6 +38,8 @@ DERIVED_ODDLY = (
 FAILING = 'device.attributes["d"].kind == "x"'
 """A selector that fails on devices which lack the attribute, or have it with another type."""
 TAINTS = ({"key": "k", "effect": "NoSchedule"}, {"key": "k2", "effect": "NoExecute", "value": "v"})
+TEAMS = ("t0", "t1", "t2")
+"""Values of taints that keep devices for one of several."""
 FEATURES = (
     "admin_access",
     "compatibility_groups",
@@ -68,7 +70,8 @@ class Style:
     back, which no API server admits. `skipping`: slices are for nodes that can do without some of their operations.
     `deriving`: requests derive attributes that constraints ask for. `listing`: devices have lists that constraints are
     about.
-    `admin` is how likely a request is one for admin access.
+    `admin` is how likely a request is one for admin access. `parting`: devices are kept for teams, and each request
+    tolerates what it likes.
     """
 
     counters: bool
@@ -80,6 +83,7 @@ class Style:
     deriving: bool
     listing: bool
     admin: float
+    parting: bool
 
     @classmethod
     def of(cls, random: Random) -> "Style":
@@ -95,6 +99,7 @@ class Style:
             deriving=sometimes(random, 0.3),
             listing=sometimes(random, 0.4),
             admin=random.choice([0.03, 0.03, 0.3, 0.7]),
+            parting=sometimes(random, 0.4),
         )
 
 
@@ -131,8 +136,8 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
         # No API server admits a set twice.
         sets += random.sample(sets, 1) if style.odd and sometimes(random, 0.1) else []
         device["consumesCounters"] = [_use(random, style, item) for item in sets]
-    if sometimes(random, 0.1):
-        device["taints"] = [random.choice(TAINTS)]
+    if sometimes(random, 0.7 if style.parting else 0.1):
+        device["taints"] = [a_taint(random, style) for _ in range(random.choice([1, 1, 1, 2]))]
     if pool == "each":
         device |= _device_nodes(random, style)
     if sometimes(random, 0.05):
@@ -252,7 +257,28 @@ def pool_slices(random: Random, style: Style, pool: str, generation: int) -> lis
     ]
 
 
-def a_rule(random: Random) -> Body:
+def a_taint(random: Random, style: Style) -> Body:
+    """Return a taint."""
+    if not style.parting:
+        return random.choice(TAINTS)
+    effect = random.choice(["NoSchedule", "NoSchedule", "NoExecute", "None"])
+    return {"key": random.choice(["team", "team", "k"]), "value": random.choice(TEAMS), "effect": effect}
+
+
+def some_tolerations(random: Random, style: Style) -> list[Body]:
+    """Return what a request tolerates; where devices are kept for teams it is hardly ever what another one does."""
+    if not style.parting:
+        return [random.choice([{"operator": "Exists"}, {"key": "k2", "operator": "Equal", "value": "v"}])]
+    tolerations: list[Body] = [{"key": "own", "operator": "Equal", "value": str(random.randrange(1000))}]
+    for _ in range(random.choice([0, 1, 1, 2])):
+        key, value = random.choice(["team", "team", "k", ""]), random.choice(TEAMS)
+        exists = not key or sometimes(random, 0.2)
+        item = {"key": key, **({"operator": "Exists"} if exists else {"operator": "Equal", "value": value})}
+        tolerations.append({**item, "effect": random.choice(["", "", "NoSchedule", "NoExecute"])})
+    return random.sample(tolerations, len(tolerations))
+
+
+def a_rule(random: Random, style: Style) -> Body:
     """Return what a taint rule says: of one device, a pool, a driver, all there is, or nothing."""
     selector: Body | None = {}
     if sometimes(random, 0.05):
@@ -262,29 +288,29 @@ def a_rule(random: Random) -> Body:
         choices["device"] = f"{random.randrange(2)}{random.randrange(3)}"
         names = random.choice([["pool", "device"], ["pool", "device"], ["device"], ["pool"], ["driver"]])
         selector = {name: choices[name] for name in names}
-    return {"deviceSelector": selector, "taint": random.choice(TAINTS)}
+    return {"deviceSelector": selector, "taint": a_taint(random, style)}
 
 
 def a_request(random: Random, style: Style, name: str) -> Body:
     """Return a request of the API."""
+    few = style.parting and sometimes(random, 0.8)
 
     def alternative() -> Body:
-        expressions = random.sample(SELECTORS, random.choice([0, 0, 1, 1, 2]))
+        # Few selectors, where it is about what those with the same tolerate.
+        expressions = random.sample(SELECTORS, random.choice([0, 0, 1, 1, 2])) if not few else []
         expressions += [FAILING] if style.odd and sometimes(random, 0.2) else []
         fields: Body = {
             "deviceClassName": "c" if sometimes(random, 0.9) else "e",
             "count": random.choice([1, 1, 1, 2, 2, 3]),
             "selectors": [{"cel": {"expression": item}} for item in expressions],
         }
-        if sometimes(random, 0.3):
+        if not few and sometimes(random, 0.3):
             fields["capacity"] = {"requests": {"memory": str(random.randint(1, 3))}}
         if sometimes(random, 0.1):
             del fields["count"]
             fields["allocationMode"] = "All"
-        if sometimes(random, 0.4):
-            fields["tolerations"] = [
-                random.choice([{"operator": "Exists"}, {"key": "k2", "operator": "Equal", "value": "v"}])
-            ]
+        if sometimes(random, 0.9 if style.parting else 0.4):
+            fields["tolerations"] = some_tolerations(random, style)
         return fields
 
     if sometimes(random, 0.25):

@@ -11,6 +11,7 @@ from dra_operator.allocator import (
     Allocated,
     Allocator,
     Decision,
+    Explanation,
     Failed,
     Features,
     Limits,
@@ -40,6 +41,7 @@ from stepfuzz.content import (
 )
 
 _STEPS = 20_000
+_MANY_STEPS = 400_000
 _MOST_WAITING = 6
 _STEPS_TO_FRESH = 8
 
@@ -266,7 +268,7 @@ class World:
 
     def rule_changes(self) -> None:
         """Let an administrator taint some devices, or others."""
-        self.put("DeviceTaintRule", self.random.choice("ab"), spec=a_rule(self.random))
+        self.put("DeviceTaintRule", self.random.choice("ab"), spec=a_rule(self.random, self.style))
 
     def rule_goes(self) -> None:
         """Let an administrator take back a rule."""
@@ -366,7 +368,7 @@ class World:
                 continue
             self.compared += 1
             self.same(claims, other, mine)
-            mine, other = self.counting.explain(claims, mine), fresh.explain(claims, other)
+            mine, other = explain(self.counting, claims, mine), explain(fresh, claims, other)
             if not any(item.reason is Reason.SEARCH_ABORTED for item in (*mine, *other)):
                 self.same(claims, other, mine)
 
@@ -376,6 +378,15 @@ class World:
             raise WrongError(
                 f"step {self.number}, {self.style}, {self.features}:\n{claims}\nexpected {expected}\nfound    {found}"
             )
+
+
+def explain(allocator: Allocator, claims: tuple[Any, ...], decision: Decision) -> tuple[Explanation, ...]:
+    """Return why claims are not allocated. That steps ran out is not always told, so there are more of them."""
+    limits, allocator.limits = allocator.limits, Limits(_MANY_STEPS, None)
+    try:
+        return allocator.explain(claims, decision)
+    finally:
+        allocator.limits = limits
 
 
 def gave_up(decision: Decision) -> bool:

@@ -13,7 +13,7 @@
    - `derived`: attributes that a request computes
    - `failures`: what is said of a selector that fails
    - `room`: the one limit on all answers that are kept
-3. Which nodes are asked? `walk`
+3. Which nodes are asked? `walk`; `openings` leaves out those that are kept for others
 4. What has a node? Searches of equal answers, the faster one first; what one leaves open goes to the next:
    - `eligible`: the candidates that can be had now, as bits; `groups` and `derived_groups`: those by attribute
    - `quick`: one claim with one request, by counting

@@ -28,6 +28,7 @@ from dra_operator.allocator.decision import (
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.explain import Explainer, explain_failure
 from dra_operator.allocator.found import UNSURE, Answer, Found
+from dra_operator.allocator.openings import NO_OPENINGS, Openings
 from dra_operator.allocator.plain import PlainSearch
 from dra_operator.allocator.plan import ClaimPlan, Planner
 from dra_operator.allocator.quick import QuickSearch, is_quick
@@ -90,6 +91,7 @@ class Allocator:
     _fast: Sequence[_Way] = field(init=False)
     _problems: SearchProblems = field(init=False)
     _sieve: Sieve = field(init=False)
+    _openings: Openings = field(init=False)
     _class_changes: Changes = field(init=False)
     _planned: dict[ClaimKey, ClaimPlan] = field(default_factory=dict)
     _explainer: Explainer | None = None
@@ -105,6 +107,7 @@ class Allocator:
         self._fast = (QuickSearch(eligibility).search, WindowSearch(eligibility).search)
         self._problems = SearchProblems(self.availability)
         self._sieve = Sieve(self.availability, self.candidates)
+        self._openings = Openings(self.availability)
 
     def allocate(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
@@ -268,6 +271,12 @@ class Allocator:
         if plans and all(plan.needs_free for plan in plans):
             wanted &= availability.nonempty
         ways = self._ways(plans)
+        first = NO_OPENINGS
+        if problem.maybe == -1 and wanted and plans and ways and can_sieve(plans):
+            first = self._openings.ask(plans[0].requests[0].alternatives)
+            closed = first.closed()
+            problem.maybe &= ~closed
+            wanted &= ~closed
         failures, sieve_at, pause = 0, _FAILURES_BEFORE_SIEVE, 1
         while wanted:
             position = (wanted & -wanted).bit_length() - 1
@@ -281,8 +290,12 @@ class Allocator:
             wanted &= ~failed
             problem.maybe &= ~failed
             failures += 1
+            if first.parts:
+                first.note(view)
             if failures == sieve_at and ways and can_sieve(plans):
-                left = self._sieve.pass_over(plans[0].requests[0].alternatives, problem, wanted, budget)
+                left = self._sieve.pass_over(
+                    plans[0].requests[0].alternatives, problem, wanted, first, budget
+                )
                 # The longer it was good for nothing, the longer it rests.
                 pause = 1 if left != wanted else 2 * pause
                 sieve_at, wanted = failures + pause, left

@@ -21,11 +21,12 @@ from dra_operator.allocator.room import Room
 from dra_operator.allocator.selectors import Selection, SelectorCache
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
-from dra_operator.api.types import DeviceTaint, DeviceToleration
+from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
+from dra_operator.inventory.barriers import Barred, Barrier, Barriers
 
 _MAX_AMOUNTS = 16_384
-_MAX_TAINTS = 256
+_MAX_BARRIERS = 256
 """Of each key, and there are thousands of keys."""
 _MAX_ANSWERS = 262_144
 _PAIRS_A_DEVICE = 8
@@ -78,8 +79,7 @@ class _Amounts:
 class CandidateKey:
     """A key and its answers by serial number of the view. Its own number is never given to another.
 
-    `selection` is by all expressions, from when they are first asked; `tolerated` tells what is known of taints by key,
-    value and effect.
+    `selection` is by all expressions, from when they are first asked; `tolerated` tells what is known of barriers.
     """
 
     serial: int
@@ -88,7 +88,7 @@ class CandidateKey:
     requests: Mapping[str, Quantity]
     answers: dict[int, Answers] = field(default_factory=dict)
     selection: Selection | None = None
-    tolerated: dict[tuple[str, str, str], bool] = field(default_factory=dict)
+    tolerated: dict[Barriers, bool] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class Candidates:
 
     def find(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int) -> Answers:
         """Find the answers of a key about a view, where they are not known: at least those about the needed devices."""
-        selectable = mask = errors = unknown = 0
+        selectable = errors = unknown = 0
         selection = key.selection or self._selection(key)
         for offset, content in view.placed:
             devices = content.every
@@ -164,10 +164,8 @@ class Candidates:
                 untold = fit & content.tainted & ~(needed >> offset)
                 unknown |= untold << offset
                 fit ^= untold
-                mask |= self.tolerated(key, content, fit) << offset
-            else:
-                mask |= fit << offset
             selectable |= fit << offset
+        mask = self._let_through(key, view.barred, selectable) if view.barred else selectable
         if view.serial not in key.answers:
             self._room.take(key.answers)
         found = key.answers[view.serial] = (
@@ -269,24 +267,22 @@ class Candidates:
 
     def tolerated(self, key: CandidateKey, content: Slice, devices: int) -> int:
         """Return those of the devices whose taints the request tolerates."""
-        tainted = content.tainted & devices
-        if not tainted or not self.features.device_taints:
+        if not content.barred or not self.features.device_taints:
             return devices
-        known, tolerations = key.tolerated, key.content.tolerations
-        while tainted:
-            bit = tainted & -tainted
-            tainted ^= bit
-            for taint in content.taints[bit.bit_length() - 1]:
-                # A dataclass would be hashed by a call.
-                look = (taint.key, taint.value, taint.effect)
-                found = known.get(look)
-                if found is None:
-                    if len(known) >= _MAX_TAINTS:
-                        known.clear()
-                    found = known[look] = untolerated((taint,), tolerations) is None
-                if not found:
-                    devices ^= bit
-                    break
+        return self._let_through(key, content.barred, devices)
+
+    def _let_through(self, key: CandidateKey, barred: Barred, devices: int) -> int:
+        known = key.tolerated
+        for barriers, behind in barred:
+            if not behind & devices:
+                continue
+            found = known.get(barriers)
+            if found is None:
+                if len(known) >= _MAX_BARRIERS:
+                    known.clear()
+                found = known[barriers] = untolerated(barriers, key.content.tolerations) is None
+            if not found:
+                devices &= ~behind
         return devices
 
 
@@ -307,17 +303,18 @@ def _alike(content: Slice) -> Sequence[int]:
     return kinds
 
 
-def untolerated(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> DeviceTaint | None:
-    """Return the first taint that keeps a device from a request, or None. Effects other than these two keep nothing."""
-    for taint in taints:
-        if taint.effect in ("NoSchedule", "NoExecute") and not any(
-            tolerates(toleration, taint) for toleration in tolerations
-        ):
-            return taint
+def untolerated(barriers: Barriers, tolerations: Sequence[DeviceToleration]) -> Barrier | None:
+    """Return the first barrier that keeps a device from a request, or None."""
+    for barrier in barriers:
+        for toleration in tolerations:
+            if tolerates(toleration, barrier):
+                break
+        else:
+            return barrier
     return None
 
 
-def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+def tolerates(toleration: DeviceToleration, taint: Barrier) -> bool:
     """True if a toleration covers a taint. Source: docs/dra-semantics 5.1."""
     if toleration.effect and toleration.effect != taint.effect:
         return False

@@ -109,11 +109,12 @@ class Obstacles:
     def _taints(
         self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
     ) -> Iterator[Refusal]:
-        tolerated = self.candidates.tolerated(alternative.key, place.content, devices)
-        for index in bits.each(devices & ~tolerated):
-            taint = untolerated(place.content.taints[index], alternative.tolerations)
-            assert taint is not None
-            yield Refusal(Reason.DEVICE_TAINTED, 1 << index, taint_text(taint))
+        refused = devices & ~self.candidates.tolerated(alternative.key, place.content, devices)
+        for barriers, behind in place.content.barred if refused else ():
+            if here := refused & behind:
+                barrier = untolerated(barriers, alternative.tolerations)
+                assert barrier is not None
+                yield Refusal(Reason.DEVICE_TAINTED, here, taint_text(barrier))
 
     def _nodes(self, _: Alternative, _record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
         for index in bits.each(devices & ~place.reachable):

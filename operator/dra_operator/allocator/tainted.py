@@ -16,12 +16,13 @@ from dra_operator.allocator.published import Published
 from dra_operator.api.shortened import shortened
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
 from dra_operator.inventory import Slice, bits
+from dra_operator.inventory.barriers import Barrier
 from dra_operator.inventory.taints import names_device, touches
 
 _NEAR = 0.7
 
 
-def taint_text(taint: DeviceTaint) -> str:
+def taint_text(taint: DeviceTaint | Barrier) -> str:
     """Return a taint as kubectl writes those of nodes: `key=value:effect`."""
     return _text(taint.key, taint.value, taint.effect)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.openings import FirstRequest
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.inventory import NodeView
 from dra_operator.ledger import Availability
@@ -73,9 +74,17 @@ class Sieve:
     candidates: Candidates
 
     def pass_over(
-        self, alternatives: Sequence[Alternative], problem: SearchProblem, nodes: int, budget: Budget
+        self,
+        alternatives: Sequence[Alternative],
+        problem: SearchProblem,
+        nodes: int,
+        first: FirstRequest,
+        budget: Budget,
     ) -> int:
-        """Return some nodes without the first ones that have too few free devices. Raises AbortedError."""
+        """Return some nodes without the first ones that have too few free devices. Raises AbortedError.
+
+        What these have is noted for the openings of the first request.
+        """
         views = self.availability.views
         before = nodes
         try:
@@ -86,6 +95,8 @@ class Sieve:
                 if self._may_serve(alternatives, view, budget):
                     break
                 nodes &= ~view.nodes
+                if first.parts:
+                    first.note(view)
         finally:
             # Also when time is used up: the next attempt goes on from here.
             problem.maybe &= ~(before ^ nodes)

@@ -14,6 +14,7 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import parse_semver
 from dra_operator.api.types import CounterSet, Device, DeviceTaint, ResourceSlice
 from dra_operator.inventory import bits
+from dra_operator.inventory.barriers import Barred, barred
 from dra_operator.inventory.columns import AttributeColumn, CapacityColumn, Columns, Schema
 from dra_operator.inventory.reach import NOWHERE, NodeFields, Reach
 
@@ -59,7 +60,8 @@ class Slice:
     `names` holds the names of the devices, `indexes` where each of them stands there; `serials` holds the serial
     numbers of all columns, in the order of the schema.
     `taints` holds the taints in force, a tuple a device: the published ones and those of rules; it is empty if no
-    device has any. `given_whole`: who asks for no amount is given all that a device has, which is never an error.
+    device has any. `barred` tells which devices these keep away from whom. `given_whole`: who asks for no amount is
+    given all that a device has, which is never an error.
     `reach` is that of the slice's node fields, or with per-device selection that of each device; a slice of one node
     needs none.
     Sets of bits: `every` device, `shareable`, `tainted`, `counted` (consumes counters), `binding` (has binding
@@ -85,6 +87,7 @@ class Slice:
     capacity: Mapping[str, CapacityColumn]
     traits: tuple[Traits, ...]
     taints: tuple[tuple[DeviceTaint, ...], ...]
+    barred: Barred
     given_whole: bool
     every: int
     shareable: int
@@ -187,6 +190,7 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         capacity=capacity,
         traits=traits,
         taints=taints if any(taints) else (),
+        barred=barred(taints),
         given_whole=all(column.given_whole for column in capacity.values()),
         every=bits.first(len(names)),
         shareable=shareable,
@@ -201,7 +205,11 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
 def with_taints(content: Slice, taints: tuple[tuple[DeviceTaint, ...], ...]) -> Slice:
     """Return the slice with other taints in force, as a new object."""
     return replace(
-        content, serial=next(_serials), taints=taints if any(taints) else (), tainted=bits.of(taints)
+        content,
+        serial=next(_serials),
+        taints=taints if any(taints) else (),
+        barred=barred(taints),
+        tainted=bits.of(taints),
     )
 
 

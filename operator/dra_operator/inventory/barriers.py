@@ -1,0 +1,58 @@
+"""Barriers: the taints that keep a device from requests, and which devices are behind the same ones.
+
+A driver or a rule taints whole nodes, so most devices are behind the barriers of many others. Who asks what a request
+tolerates asks about each combination of barriers once, and not about each device.
+Source: docs/dra-semantics 5.1.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from dra_operator.api.types import DeviceTaint
+
+
+class Barrier(NamedTuple):
+    """A taint that keeps a device from requests that do not tolerate it. It does not matter since when."""
+
+    key: str
+    value: str
+    effect: str
+
+
+Barriers: TypeAlias = tuple[Barrier, ...]
+"""All barriers of a device, in the order of its taints."""
+Barred: TypeAlias = tuple[tuple[Barriers, int], ...]
+"""Barriers, and the devices behind them as a set of bits; each device once, and none without barriers."""
+
+_KEEPS_AWAY = frozenset(("NoSchedule", "NoExecute"))
+
+
+def barred(taints: Sequence[Sequence[DeviceTaint]]) -> Barred:
+    """Return which devices are behind which barriers; `taints` has the taints of each device."""
+    return _joined((_barriers(those), 1 << index) for index, those in enumerate(taints) if those)
+
+
+def side_by_side(parts: Sequence[Barred], starts: Sequence[int]) -> Barred:
+    """Return the same for several rows of devices, one behind the other; `starts` has the position of each."""
+    if len(parts) == 1:
+        return parts[0]
+    return _joined(
+        (barriers, devices << start)
+        for start, part in zip(starts, parts, strict=True)
+        for barriers, devices in part
+    )
+
+
+def _barriers(taints: Iterable[DeviceTaint]) -> Barriers:
+    """Return those of the taints that are barriers. Effects other than these two keep nobody away."""
+    return tuple(
+        [Barrier(item.key, item.value, item.effect) for item in taints if item.effect in _KEEPS_AWAY]
+    )
+
+
+def _joined(parts: Iterable[tuple[Barriers, int]]) -> Barred:
+    found: dict[Barriers, int] = {}
+    for barriers, devices in parts:
+        if barriers:
+            found[barriers] = found.get(barriers, 0) | devices
+    return tuple(found.items())
