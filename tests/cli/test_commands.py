@@ -29,9 +29,19 @@ def call():
     return lambda *arguments: runner.invoke(app, arguments)
 
 
-def test_version_prints_the_version(call):
-    """One line, with the name."""
-    assert call("version").output == f"dra-operator {__version__}\n"
+@pytest.mark.parametrize("asked", ["version", "--version"])
+def test_version_prints_the_version(call, asked):
+    """One line, with the name, however it is asked for."""
+    assert call(asked).output == f"dra-operator {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["cel", "--help"]], ids=["all", "of cel"])
+def test_what_commands_are_for_is_told_to_the_end(call, arguments):
+    """Click cuts what is too long, and leaves the end to be guessed."""
+    commands = call(*arguments).output.partition("Commands:")[2]
+
+    assert commands
+    assert "..." not in commands
 
 
 def test_config_prints_a_configuration_file(call):

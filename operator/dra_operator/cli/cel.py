@@ -56,7 +56,7 @@ class _OfExpression(click.Command):
             raise click.UsageError(f"{error.format_message()} {advice}", ctx) from None
 
 
-@app.command()
+@app.command(short_help="Evaluate recorded expressions and compare with the recorded answers.")
 @click.argument("file", type=FILE)
 @click.option("--out", type=FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
 def cases(file: Path, out: Path | None) -> None:
@@ -144,7 +144,9 @@ def _printable(text: str) -> str:
     return printable(text)
 
 
-@app.command(cls=_OfExpression)
+@app.command(
+    cls=_OfExpression, short_help="Say what an expression is, what it can cost, or what is wrong with it."
+)
 @click.argument("expression", required=False)
 @_FROM_FILE
 @click.option(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dra_operator._version import __version__
+
 if TYPE_CHECKING:
     from typer import Typer
 
@@ -61,5 +63,6 @@ def _handed_on(name: str, typed: "Typer") -> click.Command:
 
 
 @click.group("dra-operator", cls=LazyGroup, no_args_is_help=True)
+@click.version_option(__version__, message="dra-operator %(version)s")
 def app() -> None:
     """Run the control plane of Dynamic Resource Allocation, with a reason for every claim that waits."""

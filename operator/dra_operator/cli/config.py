@@ -20,7 +20,7 @@ def config(
     check: Annotated[bool, typer.Option("--check", help="Only check; print nothing if all is well.")] = False,  # noqa: FBT002
     page: Annotated[bool, typer.Option("--markdown", help="Print docs/settings.md instead.")] = False,  # noqa: FBT002
 ) -> None:
-    """Print the settings in force, as a configuration file, each with where it was set."""
+    """Print the settings in force as a configuration file, and where each was set."""
     if page:
         typer.echo(markdown(), nl=False)
         return

@@ -30,7 +30,7 @@ Respond = Callable[[str, Mapping[str, Any], Scenario], str]
 _OBJECTS_A_COLLECTION = 500_000
 
 
-@click.command("replay")
+@click.command("replay", short_help="Decide recorded scenarios again and compare with the recorded answers.")
 @click.argument("file", type=FILE)
 @click.option("--seed", type=int, default=0, show_default=True, help="Where share ids start from.")
 @click.option(
