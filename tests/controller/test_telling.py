@@ -168,11 +168,11 @@ def test_nothing_is_due_when_nothing_waits(telling):
     assert telling.next_due() is None
 
 
-def test_reasons_are_counted(telling):
-    """The gauge of waiting claims goes by reason."""
+def test_each_claim_that_waits_is_told_with_its_reason(telling):
+    """The gauges of waiting claims go by reason."""
     telling.waits(claim(), IN_USE)
 
-    assert telling.reasons() == {"DeviceInUse": 1}
+    assert list(telling.reasons()) == [(("team-a", "gpu"), "DeviceInUse")]
 
 
 def test_texts_are_one_line_and_bounded():

@@ -48,6 +48,11 @@ class Metrics:
             "claims", "Claims known, by standing: ours, or why they are left alone.", "standing"
         )
         self.pending_claims = self._gauge("pending_claims", "Claims of ours that wait, by reason.", "reason")
+        self.pending_since_timestamp_seconds = self._gauge(
+            "pending_since_timestamp_seconds",
+            "Unix time since which the claim waits that has waited longest, as this operator saw it, by reason.",
+            "reason",
+        )
         self.allocations = self._counter("allocations", "Claims allocated and written.")
         self.deallocations = self._counter("deallocations", "Deleted claims deallocated.")
         self.allocation_seconds = self._histogram(

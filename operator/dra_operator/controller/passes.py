@@ -10,7 +10,7 @@ until the answer to its write arrives, which is one more thing to take in. If th
 nothing is lost: the claim is still pending for the next one.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -393,16 +393,32 @@ class Passes:
         metrics.writes_in_flight.set(len(desk.flights))
         for standing, count in desk.book.standings().items():
             metrics.claims.labels(standing.value).set(count)
-        reasons = desk.telling.reasons()
+        self._measure_waiting()
+
+    def _measure_waiting(self) -> None:
+        """Count the claims that wait, by reason, and tell since when the one does that has waited longest."""
+        desk, metrics, now = self.desk, self.desk.metrics, self.desk.clock()
+        count: dict[str, int] = {}
+        since: dict[str, float] = {}
+        for key, reason in self._waiting():
+            count[reason] = count.get(reason, 0) + 1
+            since[reason] = min(since.get(reason, now), desk.since.get(key, now))
+        for reason in self._reasons - set(count):
+            metrics.pending_claims.remove(reason)
+            metrics.pending_since_timestamp_seconds.remove(reason)
+        time = desk.wall().timestamp()
+        for reason, number in count.items():
+            metrics.pending_claims.labels(reason).set(number)
+            metrics.pending_since_timestamp_seconds.labels(reason).set(time - (now - since[reason]))
+        self._reasons = set(count)
+
+    def _waiting(self) -> Iterator[tuple[Key, str]]:
+        desk = self.desk
+        yield from desk.telling.reasons()
         if denied := desk.rights.claims():
             # Those that have been given devices, which may not be written; of the others a reason is told.
             denied.difference_update(desk.telling.claims())
-            reasons[messages.EVENT_FORBIDDEN] = sum(map(desk.book.is_waiting, denied))
-        for reason in self._reasons - set(reasons):
-            metrics.pending_claims.remove(reason)
-        for reason, count in reasons.items():
-            metrics.pending_claims.labels(reason).set(count)
-        self._reasons = set(reasons)
+            yield from ((key, messages.EVENT_FORBIDDEN) for key in denied if desk.book.is_waiting(key))
 
 
 def _named(item: Item) -> str:

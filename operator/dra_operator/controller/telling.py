@@ -8,8 +8,7 @@ claims together at a bounded rate: they count what is in the whole cluster, so o
 every waiting claim another one.
 """
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dra_operator.allocator.decision import claim_key
@@ -175,9 +174,10 @@ class Telling:
         """Return how many annotations may be written now."""
         return min(self._rate, self._tokens + (self._clock() - self._tokens_at) * self._rate)
 
-    def reasons(self) -> dict[str, int]:
-        """Return how many claims wait, by reason."""
-        return dict(Counter(told.waiting.reason for told in self._told.values()))
+    def reasons(self) -> Iterator[tuple[Key, str]]:
+        """Yield each claim that waits, and for which reason."""
+        for key, told in self._told.items():
+            yield key, told.waiting.reason
 
 
 def subject_of(claim: ResourceClaim) -> Subject:

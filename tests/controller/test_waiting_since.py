@@ -1,0 +1,92 @@
+"""Since when claims wait, as the metric says: what an alert on waiting times goes by."""
+
+from datetime import UTC, datetime
+
+import pytest
+from passbench import FITS, writes
+
+from cluster import claim, node
+from dra_operator.allocator import Failed, Reason
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.writes import AnnotateWrite, Written
+
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
+
+
+@pytest.fixture
+def since(bench, clock):
+    """Return the seconds after noon since which somebody waits for a reason; None if nobody does."""
+    started = clock.now
+    bench.passes.desk.wall = lambda: datetime.fromtimestamp(NOON + clock.now - started, UTC)
+
+    def read(reason):
+        registry = bench.passes.desk.metrics.registry
+        name = "dra_operator_pending_since_timestamp_seconds"
+        found = registry.get_sample_value(name, {"reason": reason})
+        return None if found is None else found - NOON
+
+    return read
+
+
+@pytest.fixture
+def wait(bench):
+    """Let a claim come, wait, and get its annotation."""
+
+    def wait(name):
+        sent = writes(bench.run(bench.delta(claim(name))), AnnotateWrite)
+        bench.run(*[Written(write, {}) for write in sent])
+
+    return wait
+
+
+@pytest.fixture
+def try_again(bench):
+    """Let all claims that wait be decided again, and return the allocations that are to be written."""
+
+    def try_again():
+        body = node()
+        body["metadata"]["resourceVersion"] = "1"
+        return writes(bench.run(Delta("Node", "", body["metadata"]["name"], body)))
+
+    return try_again
+
+
+def test_the_claim_that_has_waited_longest_counts(wait, clock, since):
+    """A younger one beside it changes nothing, nor does time that passes."""
+    wait("first")
+    clock.now += 30
+    wait("second")
+
+    assert since("DeviceInUse") == 0
+
+
+def test_when_the_longest_wait_ends_the_next_one_counts(bench, wait, try_again, clock, since):
+    """Its time is its own."""
+    wait("first")
+    clock.now += 30
+    wait("second")
+    bench.allocator.answers = {"first": FITS}
+    (write,) = try_again()
+    clock.now += 30
+    bench.run(bench.delta(claim("first"), allocation=dict(write.allocation)), Written(write, {}))
+
+    assert since("DeviceInUse") == 30
+
+
+def test_a_claim_keeps_its_time_when_its_reason_changes(bench, wait, try_again, clock, since):
+    """What somebody waits for is a device, whatever is in the way."""
+    wait("claim")
+    clock.now += 30
+    bench.allocator.answers = {"claim": Failed("fatal", "broken", Reason.SELECTOR_FAILED)}
+    try_again()
+
+    assert since("DeviceInUse") is None
+    assert since("SelectorFailed") == 0
+
+
+def test_nothing_is_told_when_nobody_waits(bench, wait, since):
+    """A series that stays would be an alert for ever."""
+    wait("claim")
+    bench.run(Delta("ResourceClaim", "default", "claim", None))
+
+    assert since("DeviceInUse") is None
