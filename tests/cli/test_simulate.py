@@ -297,6 +297,37 @@ class TestNotes:
 
         assert note.startswith('note: DeviceClass "gpu": selector #0 does not compile at column 7: ')
 
+    def test_more_that_is_allocated_than_published_is_told(self, simulate):
+        """With the slice, the amounts, the claims, and what to do."""
+        pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 2}
+        counters, parts = devices(), devices("a", "b")
+        counters["metadata"]["name"] = "counters"
+        counters["spec"] |= {
+            "pool": pool,
+            "sharedCounters": [{"name": "gpu", "counters": {"memory": {"value": "3"}}}],
+        }
+        parts["spec"]["pool"] = pool
+        for device in parts["spec"]["devices"]:
+            device["consumesCounters"] = [{"counterSet": "gpu", "counters": {"memory": {"value": "2"}}}]
+
+        result = simulate(CLASS, counters, parts, holding("a"), holding("b", namespace="other"))
+
+        assert (
+            'note: ResourceSlice "counters": counter gpu/memory of pool gpu.example.com/node-1 on node node-1: '
+            "3 published, 4 allocated, to default/holder (2), other/holder (2); "
+            "delete claims until the others fit, or publish what there is\n"
+        ) in result.stderr
+
+    def test_a_slice_that_the_api_server_refuses_is_an_error(self, simulate):
+        """It is told, and nothing is allocated from it."""
+        result = simulate(CLASS, node("node-1"), devices("a", "B", "a"), claim("one"))
+
+        assert result.exit_code == 2
+        refused = 'ResourceSlice "slice-node-1": spec.devices'
+        assert f'{refused}[1].name: "B" is no name of a device: ' in result.stderr
+        assert f'{refused}[2].name: "a" is the name of two devices of this slice: ' in result.stderr
+        assert states(result) == {"default/one": "pending"}
+
     def test_a_device_that_two_claims_hold_is_told(self, simulate):
         """Both claims are named."""
         result = simulate(CLASS, devices("a"), holding("a"), holding("a", namespace="other"))

@@ -1,4 +1,4 @@
-"""Refusals: claims that the API server would not take, and the operator would decide as if they were right.
+"""Refusals: what the API server would not take, and the operator would decide as if it were right.
 
 In a cluster none of them can be there, so the allocator does not ask; in a file each is a mistake, and the answer
 to it would be about another claim than was meant. What the allocator itself says of a claim (no class, an
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dra_operator.api.lengths import find_too_long
+from dra_operator.api.refused_slices import DOMAIN, DRIVER, LABEL, NO_DRIVER, find_refused
 from dra_operator.api.types import (
     DeviceClaim,
     DeviceConfiguration,
@@ -22,14 +23,12 @@ from dra_operator.api.types import (
     ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimTemplate,
+    ResourceSlice,
 )
 
-_DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _NAME = r"(?=.{1,63}$)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
-_LABEL = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_QUALIFIED = re.compile(rf"(?=.{{1,63}}/){_DOMAIN}/(?=.{{1,32}}$)[A-Za-z_][A-Za-z0-9_]*")
-_DRIVER = re.compile(rf"(?=.{{1,63}}$){_DOMAIN}")
-_KEY = re.compile(rf"((?=.{{1,253}}/){_DOMAIN}/)?{_NAME}")
+_QUALIFIED = re.compile(rf"(?=.{{1,63}}/){DOMAIN}/(?=.{{1,32}}$)[A-Za-z_][A-Za-z0-9_]*")
+_KEY = re.compile(rf"((?=.{{1,253}}/){DOMAIN}/)?{_NAME}")
 _VALUE = re.compile(_NAME)
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("", "None", "NoSchedule", "NoExecute")
@@ -47,7 +46,6 @@ _VALUE_OF_EXISTS = "cannot be given with operator Exists: leave it out, or write
 _NO_KEY = "is no key of a taint: write domain/name or name, of letters, digits, -, _ and ."
 _NO_VALUE = "is no value of a taint: use letters, digits, -, _ and ., at most 63 of them"
 _NO_OPAQUE = "opaque is missing: a driver is configured by nothing else"
-_NO_DRIVER = "is no name of a driver: write a domain, such as gpu.example.com"
 _NO_PARAMETERS = "must be an object: what the driver is to be told, by name"
 _BOTH = "exactly and firstAvailable are both set: keep one of them"
 
@@ -73,13 +71,15 @@ def find_refusals(obj: object) -> Iterator[Refusal]:
 
     A claim that is allocated was taken by an API server, and holds its devices whatever it looks like. So was an object
     with a uid: that server may be newer, and know more operators; and `snapshot --redact` leaves out parameters.
-    Of classes and slices only lengths are looked at.
+    Of classes only lengths are looked at.
     """
     if isinstance(obj, ResourceClaim) and obj.status.allocation is not None:
         return
     metadata = getattr(obj, "metadata", None)
     if metadata is not None and not metadata.uid:
         yield from (Refusal(*found) for found in find_too_long(obj))
+        if isinstance(obj, ResourceSlice):
+            yield from (Refusal(*found) for found in find_refused(obj))
     if isinstance(obj, ResourceClaim):
         devices, path = obj.spec.devices, "spec.devices"
     elif isinstance(obj, ResourceClaimTemplate):
@@ -109,7 +109,7 @@ def _names(requests: Sequence[DeviceRequest | DeviceSubRequest], path: str) -> I
     seen: set[str] = set()
     for index, request in enumerate(requests):
         at = f"{path}[{index}].name"
-        if not _LABEL.fullmatch(request.name):
+        if not LABEL.fullmatch(request.name):
             yield Refusal(at, request.name, _NOT_A_LABEL)
         elif request.name in seen:
             yield Refusal(at, request.name, _TWICE)
@@ -163,8 +163,8 @@ def _config(config: DeviceConfiguration, path: str) -> Iterator[Refusal]:
     if config.opaque is None:
         yield Refusal(path, None, _NO_OPAQUE)
         return
-    if not _DRIVER.fullmatch(config.opaque.driver):
-        yield Refusal(f"{path}.opaque.driver", config.opaque.driver, _NO_DRIVER)
+    if not DRIVER.fullmatch(config.opaque.driver):
+        yield Refusal(f"{path}.opaque.driver", config.opaque.driver, NO_DRIVER)
     if not isinstance(config.opaque.parameters, dict):
         yield Refusal(f"{path}.opaque.parameters", None, _NO_PARAMETERS)
 

@@ -25,7 +25,7 @@ from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.controller import messages
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.taints import names_device, touches
-from dra_operator.ledger import Ledger
+from dra_operator.ledger import Ledger, Overcommitments
 
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
@@ -103,6 +103,10 @@ class Cluster:
         ]
         self.notes += _idle_rules(gathered)
         self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
+        self.notes += [
+            f'ResourceSlice "{case.slice_name}": {messages.too_much(case)}; {messages.MAKE_ROOM}'
+            for case in Overcommitments(self._inventory, self._ledger).find()
+        ]
 
     def decide(self, claims: Sequence[Thing]) -> list[Outcome]:
         """Decide some claims one after the other, the oldest first, and return them by namespace and name.

@@ -94,6 +94,16 @@ def overcommitted(case: Overcommitment, yielding: Sequence[tuple[str, str]] = ()
 
     `yielding` are namespaces and names of the claims that give it back.
     """
+    if case.by_claims:
+        return _collided(too_much(case), yielding)
+    return (
+        f"{too_much(case)}; the driver publishes less than it did, or another allocator gave more away before this "
+        f"operator started; nothing is taken back; {MAKE_ROOM}"
+    )
+
+
+def too_much(case: Overcommitment) -> str:
+    """Return of what more is allocated than there is, how much, and to whom."""
     path = "/".join(case.pool)
     if case.resource is Resource.COUNTER:
         what = f"counter {case.owner}/{case.name} of pool {path}"
@@ -104,13 +114,7 @@ def overcommitted(case: Overcommitment, yielding: Sequence[tuple[str, str]] = ()
     owners = shortened(
         [f"{_all(sorted(part.claims))} ({format_beside(part.amount, case.total)[0]})" for part in case.parts]
     )
-    fact = f"{what}{node}: {total} published, {used} allocated, to {', '.join(owners)}"
-    if case.by_claims:
-        return _collided(fact, yielding)
-    return (
-        f"{fact}; the driver publishes less than it did, or another allocator gave more away before this operator "
-        "started; nothing is taken back; delete claims until the others fit, or publish what there is"
-    )
+    return f"{what}{node}: {total} published, {used} allocated, to {', '.join(owners)}"
 
 
 def _collided(fact: str, yielding: Sequence[tuple[str, str]]) -> str:
@@ -142,6 +146,8 @@ def defect(error: Exception) -> str:
     return f"the operator has a defect: {type(error).__name__}: {error}"
 
 
+MAKE_ROOM = "delete claims until the others fit, or publish what there is"
+"""What to do where more is allocated than there is, and slices are the cause."""
 RESTORED = "an older version of it is stored than before: etcd was restored; what is known may not be stored any more"
 """Why an operator ends whose Lease went back."""
 NOT_CONNECTED = "not connected yet"

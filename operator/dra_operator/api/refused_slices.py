@@ -1,0 +1,112 @@
+"""Refused slices: what the API server does not take of a ResourceSlice, and the operator would read in its own way.
+
+Two devices of one name, counters beside devices, a slice for no node: in a file each is a slip that shows only when the
+file is applied, and what is decided until then is about another slice than was meant. Lengths are apart, in `lengths`.
+Not all is looked at, but where a hand slips: names, how often they are there, and where devices can be used.
+Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateResourceSliceSpec`, and the answers of an API server of
+1.36.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from dra_operator.api.types import CounterSet, Device, ResourceSlice, ResourceSliceSpec
+
+DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+LABEL = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+DRIVER = re.compile(rf"(?=.{{1,63}}$){DOMAIN}")
+_SEGMENTS = re.compile(rf"(?=.{{1,253}}$){DOMAIN}(/{DOMAIN})*")
+
+NO_DRIVER = "is no name of a driver: write a domain, such as gpu.example.com"
+_NO_POOL = "is no name of a pool: use lower case letters, digits, - and ., such as the name of the node"
+_NO_GENERATION = "is less than zero: begin with 0 or 1, and count up when the pool changes"
+_NO_COUNT = "is not greater than zero: say how many slices the pool has"
+_NO_DEVICE = "is no name of a device: use lower case letters, digits and -, at most 63 of them"
+_TWO_DEVICES = "is the name of two devices of this slice: give each a name of its own"
+_NO_SET = "is no name of a counter set: use lower case letters, digits and -, at most 63 of them"
+_NO_COUNTER = "is no name of a counter: use lower case letters, digits and -, at most 63 of them"
+_TWO_SETS = "is the name of two counter sets: give each a name of its own"
+_DRAWN_TWICE = "is named twice: name all counters of a set at once"
+_BOTH = "devices and sharedCounters are both set: publish the counters in another slice of the pool"
+_EMPTY_SET = "has no counters: name at least one, or leave the set out"
+_OF_SLICE = "nodeName, nodeSelector, allNodes, perDeviceNodeSelection"
+_OF_DEVICE = "nodeName, nodeSelector, allNodes"
+_NOT_ONE = "{given} of {names} are set: set just one, to say where devices can be used"
+_NOT_PER_DEVICE = (
+    "says where it can be used: leave that out, or set perDeviceNodeSelection of the slice in its place"
+)
+
+
+class Refused(NamedTuple):
+    """A field that is refused: its path in v1, its value, what is wrong and what to do."""
+
+    path: str
+    value: str | int | None
+    text: str
+
+
+def find_refused(obj: ResourceSlice) -> Iterator[Refused]:
+    """Yield what is refused of a slice."""
+    spec = obj.spec
+    # The API server has always taken drivers in capitals, too.
+    if not DRIVER.fullmatch(spec.driver.lower()):
+        yield Refused("spec.driver", spec.driver, NO_DRIVER)
+    if not _SEGMENTS.fullmatch(spec.pool.name):
+        yield Refused("spec.pool.name", spec.pool.name, _NO_POOL)
+    if spec.pool.generation < 0:
+        yield Refused("spec.pool.generation", spec.pool.generation, _NO_GENERATION)
+    if spec.pool.resource_slice_count <= 0:
+        yield Refused("spec.pool.resourceSliceCount", spec.pool.resource_slice_count, _NO_COUNT)
+    given = [spec.node_name, spec.node_selector, spec.all_nodes, spec.per_device_node_selection]
+    yield from _just_one(given, "spec", _OF_SLICE)
+    if spec.devices and spec.shared_counters:
+        yield Refused("spec", None, _BOTH)
+    yield from _devices(spec)
+    yield from _counter_sets(spec.shared_counters)
+
+
+def _devices(spec: ResourceSliceSpec) -> Iterator[Refused]:
+    seen: set[str] = set()
+    for index, device in enumerate(spec.devices):
+        path = f"spec.devices[{index}]"
+        yield from _name(device.name, f"{path}.name", seen, _NO_DEVICE, _TWO_DEVICES)
+        yield from _place(device, path, is_chosen=bool(spec.per_device_node_selection))
+        drawn: set[str] = set()
+        for number, item in enumerate(device.consumes_counters):
+            at = f"{path}.consumesCounters[{number}]"
+            yield from _name(item.counter_set, f"{at}.counterSet", drawn, _NO_SET, _DRAWN_TWICE)
+
+
+def _place(device: Device, path: str, *, is_chosen: bool) -> Iterator[Refused]:
+    given = [device.node_name, device.node_selector, device.all_nodes]
+    if is_chosen:
+        yield from _just_one(given, path, _OF_DEVICE)
+    elif any(item is not None for item in given):
+        yield Refused(path, None, _NOT_PER_DEVICE)
+
+
+def _just_one(given: Sequence[object], path: str, names: str) -> Iterator[Refused]:
+    count = sum(item is not None and item is not False and item != "" for item in given)
+    if count != 1:
+        yield Refused(path, None, _NOT_ONE.format(given=count or "none", names=names))
+
+
+def _counter_sets(sets: Sequence[CounterSet]) -> Iterator[Refused]:
+    seen: set[str] = set()
+    for index, item in enumerate(sets):
+        path = f"spec.sharedCounters[{index}]"
+        yield from _name(item.name, f"{path}.name", seen, _NO_SET, _TWO_SETS)
+        if not item.counters:
+            yield Refused(f"{path}.counters", None, _EMPTY_SET)
+        for name in item.counters:
+            yield from _name(name, f"{path}.counters", set(), _NO_COUNTER, "")
+
+
+def _name(name: str, path: str, seen: set[str], wrong: str, again: str) -> Iterator[Refused]:
+    """Yield what is wrong with a name, and add it to those that were seen."""
+    if not LABEL.fullmatch(name):
+        yield Refused(path, name, wrong)
+    elif name in seen:
+        yield Refused(path, name, again)
+    seen.add(name)

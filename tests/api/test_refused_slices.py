@@ -1,0 +1,36 @@
+"""What the API server refuses of a slice is found, with what to do about it."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.api.read import read_object
+from dra_operator.api.refusals import find_refusals
+from slips import CASES, RIGHT
+
+
+def refused(body: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:
+    """Return path and message of what is refused of a slice."""
+    obj = read_object({"metadata": {"name": "x", **metadata}, **body})
+    return [(item.path, item.message) for item in find_refusals(obj)]
+
+
+@pytest.mark.parametrize(("body", "path", "message"), CASES.values(), ids=CASES)
+def test_a_refusal_names_field_value_and_remedy(body: dict[str, Any], path: str, message: str) -> None:
+    """Each slip is told once, with the path of the field."""
+    ((found, text),) = refused(body)
+
+    assert found == path
+    assert text.startswith(message)
+    assert ": " in text
+
+
+@pytest.mark.parametrize("body", RIGHT.values(), ids=RIGHT)
+def test_what_is_right_is_not_refused(body: dict[str, Any]) -> None:
+    """However close it comes."""
+    assert refused(body) == []
+
+
+def test_what_an_api_server_has_taken_is_not_refused() -> None:
+    """A newer one may take more."""
+    assert refused(CASES["devices beside counters"][0], uid="u") == []

@@ -1,0 +1,120 @@
+"""Slices as a hand gets them wrong.
+
+For the test of what `simulate` says of them, and for the one that asks the real API server.
+"""
+
+from typing import Any
+
+from too_long import sets, slice_of
+
+DEVICE = {"name": "a"}
+SELECTOR = {
+    "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]
+}
+
+
+def pool(**fields: Any) -> dict[str, Any]:
+    """A slice of a pool of which something is wrong."""
+    return slice_of(pool={"name": "p", "generation": 1, "resourceSliceCount": 1, **fields})
+
+
+def drawing(*names: str) -> dict[str, Any]:
+    """A slice with a device that draws on counter sets."""
+    counters = {"c": {"value": "1"}}
+    return slice_of(
+        {**DEVICE, "consumesCounters": [{"counterSet": name, "counters": counters} for name in names]}
+    )
+
+
+CASES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a device in capitals": (
+        slice_of({"name": "GPU_0"}),
+        "spec.devices[0].name",
+        '"GPU_0" is no name of a device: ',
+    ),
+    "a device with a dot": (slice_of({"name": "a.b"}), "spec.devices[0].name", '"a.b" is no name'),
+    "a device without a name": (slice_of({"name": ""}), "spec.devices[0].name", '"" is no name'),
+    "a device with a long name": (slice_of({"name": "a" * 64}), "spec.devices[0].name", '"aaa'),
+    "two devices of one name": (
+        slice_of(DEVICE, {"name": "b"}, DEVICE),
+        "spec.devices[2].name",
+        '"a" is the name of two devices of this slice: ',
+    ),
+    "devices beside counters": (
+        slice_of(DEVICE, sharedCounters=sets(1)),
+        "spec",
+        "devices and sharedCounters are both set: publish the counters in another slice",
+    ),
+    "two counter sets of one name": (
+        slice_of(sharedCounters=sets(1) * 2),
+        "spec.sharedCounters[1].name",
+        '"s0" is the name of two counter sets: ',
+    ),
+    "a counter set in capitals": (
+        slice_of(sharedCounters=[{**sets(1)[0], "name": "S"}]),
+        "spec.sharedCounters[0].name",
+        '"S" is no name of a counter set: ',
+    ),
+    "a counter in capitals": (
+        slice_of(sharedCounters=[{"name": "s", "counters": {"C": {"value": "1"}}}]),
+        "spec.sharedCounters[0].counters",
+        '"C" is no name of a counter: ',
+    ),
+    "a counter set without counters": (
+        slice_of(sharedCounters=[{"name": "s", "counters": {}}]),
+        "spec.sharedCounters[0].counters",
+        "has no counters: ",
+    ),
+    "a device that draws on a set in capitals": (
+        drawing("S"),
+        "spec.devices[0].consumesCounters[0].counterSet",
+        '"S" is no name of a counter set: ',
+    ),
+    "a device that draws on a set twice": (
+        drawing("s", "s"),
+        "spec.devices[0].consumesCounters[1].counterSet",
+        '"s" is named twice: ',
+    ),
+    "a driver that is too long": (slice_of(driver="a" * 64), "spec.driver", '"aaa'),
+    "a driver with a space": (slice_of(driver="a b"), "spec.driver", '"a b" is no name of a driver: '),
+    "a pool in capitals": (pool(name="A"), "spec.pool.name", '"A" is no name of a pool: '),
+    "a pool without a name": (pool(name=""), "spec.pool.name", '"" is no name of a pool: '),
+    "a generation below zero": (pool(generation=-1), "spec.pool.generation", "-1 is less than zero: "),
+    "a pool without slices": (pool(resourceSliceCount=0), "spec.pool.resourceSliceCount", "0 is not greater"),
+    "a slice for no node": (
+        slice_of(DEVICE, nodeName=None),
+        "spec",
+        "none of nodeName, nodeSelector, allNodes, ",
+    ),
+    "a slice for a node and for all": (slice_of(DEVICE, allNodes=True), "spec", "2 of nodeName, "),
+    "a device for no node": (
+        slice_of(DEVICE, nodeName=None, perDeviceNodeSelection=True),
+        "spec.devices[0]",
+        "none of nodeName, nodeSelector, allNodes are set: ",
+    ),
+    "a device for a node and for those selected": (
+        slice_of(
+            {**DEVICE, "nodeName": "n", "nodeSelector": SELECTOR}, nodeName=None, perDeviceNodeSelection=True
+        ),
+        "spec.devices[0]",
+        "2 of nodeName, nodeSelector, allNodes are set: ",
+    ),
+    "a device with a node of its own": (
+        slice_of({**DEVICE, "nodeName": "n"}),
+        "spec.devices[0]",
+        "says where it can be used: ",
+    ),
+}
+"""A slice, the field that is wrong, and how the message about it begins."""
+RIGHT: dict[str, dict[str, Any]] = {
+    "nothing in it": slice_of(),
+    "a driver in capitals": slice_of(driver="A.io"),
+    "a pool of several parts": pool(name="rack-1/node.a"),
+    "the longest names": slice_of({"name": "a" * 63}, driver="a" * 63),
+    "counters alone": slice_of(sharedCounters=sets(2)),
+    "a device of two sets": drawing("s", "t"),
+    "a node for each device": slice_of(
+        {**DEVICE, "allNodes": True}, nodeName=None, perDeviceNodeSelection=True
+    ),
+}
+"""Slices that are right, each close to one that is not."""
