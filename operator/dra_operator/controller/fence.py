@@ -5,11 +5,13 @@ next operator has given the same device to another claim; and no precondition no
 claim alone.
 
 But it speaks of one version of that claim, and which versions these can be is known (`cluster.writes`). An allocation
-is sent on a claim that has our finalizer and neither an allocation nor our annotation: the write before it makes it
-so, and its sender waits for the answer. What was answered to a process is in every list that is made after its end.
+is sent on a claim that has our finalizer and no allocation: the write before it makes it so, and its sender waits for
+the answer. What was answered to a process is in every list that is made after its end.
 So a list shows all claims that may still be allocated by an earlier operator, and to give each another version, by
 taking the finalizer off, makes the late patch fail (409). Whether that is the answer, or the claim has been changed or
 deleted by somebody else meanwhile: what counts is that the version that was listed is over.
+
+That a claim says why it waits excuses none, though that write takes our annotation off: a policy may keep it on.
 
 The claims are few, mostly none, and then nothing is written. What keeps the operator from allocating a claim is part
 of its version, too: claims that have opted out, belong to a controller, are reserved or are being deleted need no
@@ -32,7 +34,7 @@ from typing import Any
 from dra_operator.api.shortened import shortened
 from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import FINALIZER, FenceWrite, allocation_of, annotation_of, finalizers_of
+from dra_operator.cluster.writes import FINALIZER, FenceWrite, allocation_of, finalizers_of
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
 from dra_operator.controller.desk import Desk, text
@@ -140,7 +142,7 @@ def _suspect(body: dict[str, Any]) -> _Suspect | None:
     if allocation_of(body) is not None:
         return None
     metadata, finalizers = body["metadata"], finalizers_of(body)
-    if FINALIZER not in finalizers or annotation_of(body) is not None:
+    if FINALIZER not in finalizers:
         return None
     if metadata.get("deletionTimestamp") or (body.get("status") or {}).get("reservedFor"):
         return None
