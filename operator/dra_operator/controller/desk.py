@@ -47,8 +47,13 @@ class Desk:
     """The number of the pass."""
     yielding: set[Key] = field(default_factory=set)
     """The claims whose allocation is to be taken back."""
+    lingering: PutOffs = field(init=False)
+    """The claims from which our annotation cannot be taken off just now. That holds up nothing else of them."""
     rights: MissingRights = field(default_factory=MissingRights)
     """What the API server does not permit us to write."""
+
+    def __post_init__(self) -> None:
+        self.lingering = PutOffs(self.clock)
 
     def say(self, notice: Notice | None) -> None:
         """Have an Event recorded, if there is one to record."""

@@ -91,6 +91,7 @@ class Landing:
         desk.reports.clear((messages.EVENT_FORBIDDEN, key))
         if isinstance(write, AnnotateWrite):
             desk.telling.accepted(key)
+            desk.lingering.forget(key)
         else:
             # An annotation says only that the claim waits, perhaps because it was put off.
             desk.putoffs.forget(key)
@@ -202,11 +203,10 @@ class Landing:
     def _unaccepted(self, key: Key, write: Write, message: str) -> None:
         """Say why a claim waits whose write failed at each attempt, and try it again soon: that may be over."""
         desk = self._desk
-        if isinstance(write, AnnotateWrite) and write.text is not None:
+        # Not for a version: the patch before it made another one, and so does what is told on the claim.
+        self._put_off(key, write, *CONFLICT)
+        if isinstance(write, AnnotateWrite):
             desk.telling.refused(key)
-        else:
-            # Not for a version: the patch before it made another one, and so does what is told on the claim.
-            desk.putoffs.for_time(key, write.uid, *CONFLICT)
         log.warning(
             messages.WRITE_UNACCEPTED, claim=text(key), uid=write.uid, write=kind_of(write), why=message
         )
@@ -224,13 +224,14 @@ class Landing:
         desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
 
     def _put_off(self, key: Key, write: Write, first: float, longest: float) -> None:
-        """Put a claim off, unless only the annotation that says why it waits could not be written.
+        """Put a claim off, unless only the annotation that says why it waits could not be written, or taken off.
 
-        That must not keep the claim from being allocated, and has a pause of its own. To take an annotation
-        off has not.
+        That must not keep the claim from being allocated or let go, and has a pause of its own.
         """
-        if not isinstance(write, AnnotateWrite) or write.text is None:
+        if not isinstance(write, AnnotateWrite):
             self._desk.putoffs.for_time(key, write.uid, first, longest)
+        elif write.text is None:
+            self._desk.lingering.for_time(key, write.uid, first, longest)
 
 
 def kind_of(write: Write) -> str:

@@ -136,7 +136,7 @@ class Passes:
         if wide:
             self._todo |= desk.book.waiting()
         self._todo |= over
-        self._touched |= over
+        self._touched |= over | desk.lingering.over()
         self._tidy_all()
         self._asides["inventory"].do(self._problems.report_inventory)
         fenced = self.fence.stands(desk)
@@ -377,6 +377,7 @@ class Passes:
         desk = self.desk
         times = (
             desk.putoffs.next_end(),
+            desk.lingering.next_end(),
             desk.telling.next_due(),
             desk.reports.next_due(),
             self.fence.next_due(),

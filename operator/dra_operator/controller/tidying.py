@@ -34,7 +34,9 @@ def tidy(desk: Desk, key: Key) -> None:
     if is_released(claim) and desk.book.is_free(claim):
         desk.launch(_deallocate(claim))
     elif annotation(claim) is not None and claim.metadata.deletion_timestamp is None:
-        desk.launch(annotate(claim, None))
+        metadata = claim.metadata
+        if not desk.lingering.waits(key, metadata.uid, metadata.resource_version):
+            desk.launch(annotate(claim, None))
 
 
 def keep_annotation(desk: Desk, key: Key) -> None:
@@ -84,6 +86,7 @@ def _forget(desk: Desk, key: Key) -> None:
     _allow(desk, key)
     desk.telling.waits_no_more(key)
     desk.putoffs.forget(key)
+    desk.lingering.forget(key)
     if key not in desk.flights:
         desk.since.pop(key, None)
         desk.nodes.pop(key, None)
