@@ -22,6 +22,7 @@ from workloads.hard import hard_distinct, hard_late, hard_match
 from workloads.partitions import partitions
 from workloads.related import apart, lists, shared_pair, together
 from workloads.scenario import Scenario, Wire
+from workloads.shares import policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ SHAPES = {
     "apart": Shape(apart, (100, 1000)),
     "lists": Shape(lists, (100, 1000)),
     "sharedpair": Shape(shared_pair, (100, 1000)),
+    "policies": Shape(policies, (100, 1000)),
     "mig": Shape(partitions, (1, 10, 100, 1000)),
     "network": Shape(network, (128, 1024, 8192)),
     "widepool": Shape(wide_pool, (10, 100, 1000)),

@@ -83,6 +83,21 @@ def test_no_two_claims_tolerate_the_same_where_nodes_are_of_teams() -> None:
     assert (len(tainted), len(made["deviceTaintRules"])) == (50, 40)
 
 
+def test_hardly_any_two_claims_ask_for_the_same_amounts_where_policies_make_of_them_what_can_be_had() -> None:
+    """The workload is about amounts that nobody has asked about before."""
+    claims = workload("policies-1000")["claims"]
+    asked = [
+        repr(part["capacity"])
+        for claim in claims
+        for request in claim["spec"]["devices"]["requests"]
+        for part in [request.get("exactly"), *request.get("firstAvailable", ())]
+        if part
+    ]
+
+    assert len(claims) == 300
+    assert len(set(asked)) > 0.98 * len(asked)
+
+
 @pytest.mark.parametrize("name", ["cluster", "nothing-10", "cluster-0", "cluster-many"])
 def test_a_name_that_means_nothing_is_refused(name: str) -> None:
     """The message lists what there is."""

@@ -1,0 +1,93 @@
+"""Devices that are given away in parts, where a policy says which parts there are, and each claim asks for another."""
+
+from random import Random
+
+from workloads.scenario import GPU, MOST_CLAIMS, NIC, Scenario, Wire, device_of, request, wanted
+
+_MEMORY = {"default": "1Gi", "validRange": {"min": "512Mi", "step": "256Mi"}}
+_COMPUTE = {"default": "10", "validValues": ["10", "20", "25", "50", "75", "100"]}
+_BANDWIDTH = {"default": "1G", "validRange": {"min": "500M", "max": "80G", "step": "100M"}}
+
+
+def policies(scenario: Scenario, size: int) -> None:
+    """Ask for parts of GPUs and NICs, most of which are used, in amounts that hardly any two claims have in common.
+
+    By turns for two parts of GPUs and one of a NIC, and for one of a GPU, less of it if there is not that much, and one
+    of a NIC.
+    """
+    random = scenario.random
+    scenario.add_class("gpu", f'device.driver == "{GPU}" && device.allowMultipleAllocations')
+    scenario.add_class("nic", f'device.driver == "{NIC}" && device.allowMultipleAllocations')
+    for node in scenario.add_nodes(size):
+        _add_devices(scenario, node, gibibytes=random.choice([40, 80, 80]))
+    for number in range(min(MOST_CLAIMS, size * 3 // 10 + 1)):
+        nic = request("nic", "nic", capacity=_of_nic(random))
+        if number % 2:
+            listed = [_of_gpu(random, most) for most in (60_000, 30_000, 10_000)]
+            alternatives = [
+                {"name": f"part-{place}", **wanted("gpu", capacity=part)} for place, part in enumerate(listed)
+            ]
+            scenario.ask([{"name": "gpu", "firstAvailable": alternatives}, nic])
+        else:
+            parts = [request(name, "gpu", capacity=_of_gpu(random, 30_000)) for name in ("a", "b")]
+            scenario.ask([*parts, nic])
+
+
+def _of_gpu(random: Random, most: int) -> Wire:
+    return {
+        "requests": {
+            "memory": f"{random.randrange(most // 2, most)}Mi",
+            "compute": f"{random.randrange(5, 50)}",
+        }
+    }
+
+
+def _of_nic(random: Random) -> Wire:
+    return {"requests": {"bandwidth": f"{random.randrange(2_000, 30_000)}M"}}
+
+
+def _add_devices(scenario: Scenario, node: str, *, gibibytes: int) -> None:
+    """Add four GPUs and two NICs to a node, and claims that use most of them."""
+    random = scenario.random
+    gpus = [
+        {
+            "name": f"gpu-{number}",
+            "allowMultipleAllocations": True,
+            "attributes": {
+                "uuid": {"string": f"GPU-{node}-{number}"},
+                "index": {"int": number},
+                "model": {"string": f"model-{gibibytes}"},
+            },
+            "capacity": {
+                "memory": {"value": f"{gibibytes}Gi", "requestPolicy": _MEMORY},
+                "compute": {"value": "100", "requestPolicy": _COMPUTE},
+            },
+        }
+        for number in range(4)
+    ]
+    nics = [
+        {
+            "name": f"nic-{number}",
+            "allowMultipleAllocations": True,
+            "attributes": {"index": {"int": number}, "rdma": {"bool": True}},
+            "capacity": {"bandwidth": {"value": "100G", "requestPolicy": _BANDWIDTH}},
+        }
+        for number in range(2)
+    ]
+    scenario.add_slice(f"{node}-gpu", GPU, node, nodeName=node, devices=gpus)
+    scenario.add_slice(f"{node}-nic", NIC, node, nodeName=node, devices=nics)
+    for number in range(4):
+        for _ in range(3 if random.random() < 0.85 else 1):
+            amounts = {
+                "memory": f"{random.randrange(gibibytes, gibibytes * 5 // 4) * 256}Mi",
+                "compute": "25",
+            }
+            _use(scenario, node, GPU, f"gpu-{number}", amounts)
+    for number in range(2):
+        for _ in range(4 if random.random() < 0.7 else 1):
+            _use(scenario, node, NIC, f"nic-{number}", {"bandwidth": f"{random.randrange(180, 240)}00M"})
+
+
+def _use(scenario: Scenario, node: str, driver: str, device: str, amounts: Wire) -> None:
+    identity = f"00000000-0000-4000-8000-{len(scenario.allocated):012x}"
+    scenario.use(node, [device_of(driver, node, device, shareID=identity, consumedCapacity=amounts)])
