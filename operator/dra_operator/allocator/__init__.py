@@ -9,11 +9,12 @@
    - `candidates`: the answer by request and pool view, kept until the view changes
    - `selectors`: what the expressions of class and request answer together
    - `reads`, `kinds`: the parts of a device that an expression depends on, and the devices that are equal in them
-   - `capacity`: what a share consumes, by the request policy of the device
+   - `capacity`: what a share consumes, by the request policy of the device; `amounts`: the same of a slice, kept
    - `derived`: attributes that a request computes
    - `failures`: what is said of a selector that fails
    - `room`: the one limit on all answers that are kept
-3. Which nodes are asked? `walk`; `openings` leaves out those that are kept for others
+3. Which nodes are asked? `walk`; `openings` leaves out those that are kept for others, `scales` those with too little
+   left, and `sieve` those with too few devices
 4. What has a node? Searches of equal answers, the faster one first; what one leaves open goes to the next:
    - `eligible`: the candidates that can be had now, as bits; `groups` and `derived_groups`: those by attribute
    - `quick`: one claim with one request, by counting

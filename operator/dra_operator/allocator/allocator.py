@@ -34,10 +34,12 @@ from dra_operator.allocator.plan import ClaimPlan, Planner
 from dra_operator.allocator.quick import QuickSearch, is_quick
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
+from dra_operator.allocator.scales import Scales, has_new_amounts
 from dra_operator.allocator.selectors import SelectorCache
+from dra_operator.allocator.sieve import Sieve, can_sieve
 from dra_operator.allocator.state import NodeState
 from dra_operator.allocator.tally import TallyMaker
-from dra_operator.allocator.walk import SearchProblems, Sieve, can_sieve
+from dra_operator.allocator.walk import SearchProblems
 from dra_operator.allocator.window import WindowSearch, is_countable
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED_137, Environment
@@ -90,6 +92,7 @@ class Allocator:
     _planner: Planner = field(init=False)
     _fast: Sequence[_Way] = field(init=False)
     _problems: SearchProblems = field(init=False)
+    _doubts: SearchProblems = field(init=False)
     _sieve: Sieve = field(init=False)
     _openings: Openings = field(init=False)
     _class_changes: Changes = field(init=False)
@@ -106,6 +109,7 @@ class Allocator:
         eligibility = Eligibility(self.availability, self.candidates)
         self._fast = (QuickSearch(eligibility).search, WindowSearch(eligibility).search)
         self._problems = SearchProblems(self.availability)
+        self._doubts = SearchProblems(self.availability)
         self._sieve = Sieve(self.availability, self.candidates)
         self._openings = Openings(self.availability)
 
@@ -277,8 +281,23 @@ class Allocator:
             closed = first.closed()
             problem.maybe &= ~closed
             wanted &= ~closed
+        scales: Scales | None = None
         failures, sieve_at, pause = 0, _FAILURES_BEFORE_SIEVE, 1
+        # A loop, as most claims bring no amounts and lose least time in one.
+        for plan in plans:
+            if plan.weighs:
+                scales = self._scales(plans, ways)
+                break
+        if scales is not None:
+            wanted, sieve_at = scales.leave_out(problem, wanted), 0
         while wanted:
+            if failures == sieve_at and ways and can_sieve(plans):
+                left = self._sieve.pass_over(plans, problem, wanted, budget, first=first, scales=scales)
+                # The longer it was good for nothing, the longer it rests; but scales cost little beside a search.
+                pause = 1 if left != wanted or scales is not None else 2 * pause
+                sieve_at, wanted = failures + pause, left
+                if not wanted:
+                    break
             position = (wanted & -wanted).bit_length() - 1
             node = views.order[position]
             view = views.of_node(node)
@@ -292,11 +311,10 @@ class Allocator:
             failures += 1
             if first.parts:
                 first.note(view)
-            if failures == sieve_at and ways and can_sieve(plans):
-                left = self._sieve.pass_over(
-                    plans[0].requests[0].alternatives, problem, wanted, first, budget
-                )
-                # The longer it was good for nothing, the longer it rests.
-                pause = 1 if left != wanted else 2 * pause
-                sieve_at, wanted = failures + pause, left
+        return None
+
+    def _scales(self, plans: Sequence[ClaimPlan], ways: Sequence[_Way]) -> Scales | None:
+        """Return the scales for some claims that bring amounts of their own, if they are of use."""
+        if ways and can_sieve(plans) and has_new_amounts(plans):
+            return Scales(self.availability, self.candidates, self._doubts, plans)
         return None

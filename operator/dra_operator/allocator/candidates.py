@@ -12,8 +12,10 @@ from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
 
+from dra_operator.allocator.amounts import AmountsCache, KnownAmounts, SliceAmounts
+from dra_operator.allocator.asked import AskedAmount
 from dra_operator.allocator.budget import Budget, Limits
-from dra_operator.allocator.capacity import CapacityError, Consumed, consume
+from dra_operator.allocator.capacity import NOTHING, CapacityError, Consumed
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.failures import in_class, in_request, selector_failure
@@ -25,12 +27,9 @@ from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
 from dra_operator.inventory.barriers import Barred, Barrier, Barriers
 
-_MAX_AMOUNTS = 16_384
 _MAX_BARRIERS = 256
 """Of each key, and there are thousands of keys."""
 _MAX_ANSWERS = 262_144
-_PAIRS_A_DEVICE = 8
-"""Where devices differ so much, to look at each takes no longer than to look at the sets in which they are equal."""
 
 
 class KeyContent(NamedTuple):
@@ -42,7 +41,7 @@ class KeyContent(NamedTuple):
     class_selectors: tuple[str, ...]
     request_selectors: tuple[str, ...]
     tolerations: tuple[DeviceToleration, ...]
-    amounts: tuple[tuple[str, int, str], ...]
+    amounts: tuple[AskedAmount, ...]
 
 
 @sealed
@@ -66,26 +65,19 @@ def _no_devices(unknown: int) -> Answers:
     return Answers(0, 0, 0, unknown)
 
 
-@dataclass(frozen=True, slots=True)
-class _Amounts:
-    """What a request consumes of each device of a slice, the devices that have it, and those where it is an error."""
-
-    each: tuple[Consumed | CapacityError | None, ...]
-    fit: int
-    impossible: int
-
-
 @dataclass(slots=True, eq=False)
 class CandidateKey:
     """A key and its answers by serial number of the view. Its own number is never given to another.
 
-    `selection` is by all expressions, from when they are first asked; `tolerated` tells what is known of barriers.
+    `known` is what is known of its amounts, `selection` is by all expressions, from when they are first asked, and
+    `tolerated` tells what is known of barriers.
     """
 
     serial: int
     content: KeyContent
     expressions: tuple[str, ...]
     requests: Mapping[str, Quantity]
+    known: KnownAmounts
     answers: dict[int, Answers] = field(default_factory=dict)
     selection: Selection | None = None
     tolerated: dict[Barriers, bool] = field(default_factory=dict)
@@ -101,11 +93,12 @@ class Candidates:
     derived: DerivedAttributes = field(init=False)
     _serials: Iterator[int] = field(default_factory=count)
     _keys: dict[KeyContent, CandidateKey] = field(default_factory=dict)
-    _amounts: dict[object, _Amounts] = field(default_factory=dict)
+    _amounts: AmountsCache = field(init=False)
     _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
 
     def __post_init__(self) -> None:
         self.derived = DerivedAttributes(self.selectors)
+        self._amounts = AmountsCache(self.features.fractional_capacity_range)
 
     def key(self, content: KeyContent, requests: Mapping[str, Quantity]) -> CandidateKey:
         """Return the key with this content; `requests` are its amounts as quantities."""
@@ -115,7 +108,9 @@ class Candidates:
                 for old in list(self._keys)[: self.maximum // 2]:
                     self._room.leave(self._keys.pop(old).answers)
             expressions = content.class_selectors + content.request_selectors
-            found = self._keys[content] = CandidateKey(next(self._serials), content, expressions, requests)
+            found = self._keys[content] = CandidateKey(
+                next(self._serials), content, expressions, requests, self._amounts.known(content.amounts)
+            )
         return found
 
     def forget(self, views: Sequence[PoolView]) -> None:
@@ -137,7 +132,7 @@ class Candidates:
     def find(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int) -> Answers:
         """Find the answers of a key about a view, where they are not known: at least those about the needed devices."""
         selectable = errors = unknown = 0
-        selection = key.selection or self._selection(key)
+        selection = self.selection(key)
         for offset, content in view.placed:
             devices = content.every
             if content.binding:
@@ -179,10 +174,9 @@ class Candidates:
 
     def consumed_each(self, key: CandidateKey, content: Slice) -> Sequence[Consumed | CapacityError | None]:
         """Return the same for each device of a slice."""
-        if self.features.consumable_capacity and content.capacity:
-            return self._amounts_of(key, content).each
-        unfit = self.features.consumable_capacity and key.requests
-        return [None if unfit else _NOTHING] * len(content.names)
+        if self.features.consumable_capacity:
+            return self.amounts(key, content).each
+        return [NOTHING] * len(content.names)
 
     def selector_error(
         self, key: CandidateKey, content: Slice, index: int, *, claim: str, request: str, class_name: str
@@ -202,47 +196,24 @@ class Candidates:
                     return None
         return None
 
-    def _amounts_of(self, key: CandidateKey, content: Slice) -> _Amounts:
-        # The last of the serial numbers are those of capacity.
-        memo = (key.content.amounts, content.schema, content.serials[len(content.attributes) :])
-        found = self._amounts.get(memo)
+    def selection(self, key: CandidateKey) -> Selection:
+        """Return the selectors of a key together."""
+        found = key.selection
         if found is None:
-            if len(self._amounts) >= _MAX_AMOUNTS:
-                self._amounts.clear()
-            found = self._amounts[memo] = self._consume(key.requests, content)
+            content = key.content
+            found = key.selection = self.selectors.together(
+                content.class_selectors, content.request_selectors
+            )
         return found
 
-    def _consume(self, requests: Mapping[str, Quantity], content: Slice) -> _Amounts:
-        """Return what a request consumes of each device of a slice; most devices of a slice have equal capacity."""
-        each: list[Consumed | CapacityError | None] = [None] * len(content.names)
-        fit = impossible = 0
-        for those in _alike(content):
-            found = self._consume_of(requests, content, bits.lowest(those))
-            for index in bits.each(those):
-                each[index] = found
-            if isinstance(found, Consumed):
-                fit |= those
-            elif found is not None:
-                impossible |= those
-        return _Amounts(tuple(each), fit, impossible)
-
-    def _consume_of(
-        self, requests: Mapping[str, Quantity], content: Slice, index: int
-    ) -> Consumed | CapacityError | None:
-        capacity = {
-            name: value
-            for name, column in content.capacity.items()
-            if (value := column.values[index]) is not None
-        }
-        try:
-            return consume(requests, capacity, fractional=self.features.fractional_capacity_range)
-        except CapacityError as error:
-            return error
+    def amounts(self, key: CandidateKey, content: Slice) -> SliceAmounts:
+        """Return what a request consumes of the devices of a slice."""
+        return key.known.get(content.make) or self._amounts.find(key.known, key.requests, content)
 
     def select(self, key: CandidateKey, content: Slice, budget: Budget) -> int:
         """Return the devices of a slice that all selectors select."""
         devices = self._without_binding(content)
-        selection = key.selection or self._selection(key)
+        selection = self.selection(key)
         return devices & selection.answer(content, devices, budget)[1]
 
     def _without_binding(self, content: Slice) -> int:
@@ -251,18 +222,12 @@ class Candidates:
             return content.every
         return content.every & ~content.binding
 
-    def _selection(self, key: CandidateKey) -> Selection:
-        found = key.selection = self.selectors.together(
-            key.content.class_selectors, key.content.request_selectors
-        )
-        return found
-
     def _fit(self, key: CandidateKey, content: Slice, devices: int) -> tuple[int, int]:
         if not self.features.consumable_capacity or (content.given_whole and not key.requests):
             return devices, 0
         if not content.capacity:
             return 0, 0
-        amounts = self._amounts_of(key, content)
+        amounts = self.amounts(key, content)
         return devices & amounts.fit, devices & amounts.impossible
 
     def tolerated(self, key: CandidateKey, content: Slice, devices: int) -> int:
@@ -284,23 +249,6 @@ class Candidates:
             if not found:
                 devices &= ~behind
         return devices
-
-
-_NOTHING = Consumed(())
-
-
-def _alike(content: Slice) -> Sequence[int]:
-    """Return the devices of a slice as sets, each of those with equal capacity."""
-    columns = [column for column in content.capacity.values() if len(column.sets) > 1]
-    kinds = [content.every]
-    for column in columns:
-        if len(kinds) * len(column.sets) > _PAIRS_A_DEVICE * len(content.names):
-            found: dict[object, int] = {}
-            for index, key in enumerate(zip(*[column.keys for column in columns], strict=True)):
-                found[key] = found.get(key, 0) | 1 << index
-            return list(found.values())
-        kinds = [both for those in kinds for equal in column.sets if (both := those & equal)]
-    return kinds
 
 
 def untolerated(barriers: Barriers, tolerations: Sequence[DeviceToleration]) -> Barrier | None:

@@ -8,7 +8,8 @@ Source: docs/dra-semantics 4.4; ResourceSlice v1, `devices[].capacity[].requestP
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import Enum
+from typing import Final, NamedTuple
 
 from dra_operator.api.quantity import MAX_INT64, NANO, Quantity, family, format_amount
 from dra_operator.api.representation import Representation, representation
@@ -31,6 +32,18 @@ class Consumed:
     amounts: tuple[tuple[str, Quantity, int], ...]
 
 
+NOTHING: Final = Consumed(())
+
+
+class _AsWritten(Enum):
+    """An amount that is held as one that is read from its text, which is seldom asked."""
+
+    AS_WRITTEN = "as written"
+
+
+_AS_WRITTEN: Final = _AsWritten.AS_WRITTEN
+
+
 class _Amount(NamedTuple):
     """What is consumed of a capacity, and how upstream holds it, by which it tells a default from other amounts.
 
@@ -38,7 +51,7 @@ class _Amount(NamedTuple):
     """
 
     quantity: Quantity
-    held: Representation | None
+    held: Representation | _AsWritten | None
 
 
 def consume(
@@ -138,7 +151,7 @@ def _amount(request: Quantity | None, capacity: DeviceCapacity, *, fractional: b
 
 
 def _copied(amount: Quantity) -> _Amount:
-    return _Amount(amount, representation(amount.text))
+    return _Amount(amount, _AS_WRITTEN)
 
 
 def _compared(request: Quantity, bounds: Iterable[Quantity]) -> _Amount:
@@ -222,11 +235,12 @@ def _is_default(amount: _Amount, default: Quantity | None) -> bool:
 
     Upstream compares how the two are held. An API server admits no default that this is needed for.
     """
-    if amount.held is None or default is None:
+    if default is None or default.nano != amount.quantity.nano:
         return False
-    held = representation(default.text)
-    # Where nothing is requested it is the default's own, and to compare two takes a call.
-    return amount.held is held or amount.held == held
+    held = amount.held
+    if held is _AS_WRITTEN:
+        held = representation(amount.quantity.text)
+    return held is not None and held == representation(default.text)
 
 
 def _is_in_range(amount: Quantity, span: CapacityRequestPolicyRange, *, fractional: bool) -> bool:

@@ -7,7 +7,7 @@ An error is an answer too; it is raised by whoever reaches the device, not here.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
@@ -81,6 +81,18 @@ class Selection:
     def is_alone(self) -> bool:
         """True if nobody will look for what it says: it is not kept."""
         return self.unlike and not self.keeps and self.before is None
+
+    def admits(self, driver: str) -> bool:
+        """False if the selectors say no to every device of a driver."""
+        if self.before is not None and not self.before.admits(driver):
+            return False
+        return (self.drivers.get(driver) or self._ask_of_driver(driver)) is not _Verdict.REFUSED
+
+    def all_reads(self) -> Iterator[Reads]:
+        """Yield what the selectors read; a slice that is alike in it has the same answer."""
+        if self.before is not None:
+            yield from self.before.all_reads()
+        yield self.reads
 
     def answer(self, content: Slice, wanted: int, budget: Budget) -> Answer:
         """Return what is known of a slice, the wanted devices among it.

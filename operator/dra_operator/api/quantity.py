@@ -19,6 +19,8 @@ from dra_operator.api.shortened import shown
 NANO = 10**9
 _MEBI = 2**20 * NANO
 MAX_INT64 = 2**63 - 1
+_MILLI = NANO // 1000
+_MOST_ORDINARY = 2**61 * _MILLI
 
 # Upstream builds the number of any exponent and burns the processor on 1e100000000. No amount comes near this
 # bound.
@@ -148,10 +150,20 @@ def family(quantity: Quantity) -> Family:
     """
     if not quantity.text:
         return Family.DECIMAL
-    written = split_quantity(quantity.text).family
+    written = _family_of(quantity.text)
     if written is Family.BINARY and 0 < abs(quantity.nano) < NANO:
         return Family.DECIMAL
     return written
+
+
+@lru_cache(maxsize=4096)
+def _family_of(text: str) -> Family:
+    return split_quantity(text).family
+
+
+def is_ordinary(quantity: Quantity) -> bool:
+    """True for whole thousandths, not below zero, and so few that an int64 holds them and as many again."""
+    return 0 <= quantity.nano <= _MOST_ORDINARY and quantity.nano % _MILLI == 0
 
 
 def canonical(quantity: Quantity) -> str:

@@ -5,10 +5,10 @@ Kubernetes' allocator takes an amount for the default of its policy when both ar
 Source: k8s.io/apimachinery/pkg/api/resource, `Quantity` and `ParseQuantity`.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from dra_operator.api.quantity import Family, split_quantity
+from dra_operator.api.sealed import sealed
 
 # An amount with more decimal digits may not fit into an int64. Go counts three for each factor of 1024.
 _DECIMAL_DIGITS = 18
@@ -16,7 +16,7 @@ _BINARY_DIGITS = 14
 _FINEST = -9
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Representation:
     """An amount as Go holds it: `digits` times ten to the power of `scale`, in a family.
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.quantity import Quantity
+from dra_operator.api.quantity import Quantity, is_ordinary
 from dra_operator.api.types import CapacityRequestPolicy, DeviceCapacity
 from dra_operator.cel.device import prepare_amount, prepare_attribute
 from dra_operator.inventory import bits
@@ -29,7 +29,7 @@ class Column(Generic[_T]):
     each value that is hashable, and equal for equal values alone; of an attribute it is the value itself. `prepared`
     holds each value as expressions see it, or its CelError. `sets` are the sets of devices with equal values, by their
     lowest; those without a value are one. `given_whole`, of a capacity: who asks for no amount is given all that a
-    device has, which is never an error.
+    device has, which is never an error; `is_ordinary`: nor is any ordinary amount that is asked for, or nothing.
     """
 
     serial: int
@@ -38,6 +38,7 @@ class Column(Generic[_T]):
     prepared: tuple[Any, ...]
     sets: tuple[int, ...]
     given_whole: bool = False
+    is_ordinary: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -101,7 +102,8 @@ class Columns:
         if found is None:
             whole = all(value is None or _is_given_whole(value) for value in values)
             prepared = tuple([None if value is None else prepare_amount(value.value) for value in values])
-            found = Column(next(self._serials), values, key, prepared, _sets(key), whole)
+            ordinary = all(value is None or _is_ordinary(value) for value in values)
+            found = Column(next(self._serials), values, key, prepared, _sets(key), whole, ordinary)
             self._capacities[key] = found
         return found
 
@@ -122,6 +124,23 @@ def _sets(keys: tuple[object, ...]) -> tuple[int, ...]:
 
 def _is_given_whole(capacity: DeviceCapacity) -> bool:
     return capacity.request_policy is None and capacity.value.nano >= 0
+
+
+def _is_ordinary(capacity: DeviceCapacity) -> bool:
+    """True if whatever a policy makes of an ordinary amount is not negative, and an int64 holds it."""
+    policy = capacity.request_policy
+    if capacity.value.nano < 0:
+        return False
+    if policy is None:
+        return True
+    if policy.default is not None and policy.default.nano < 0:
+        return False
+    span = policy.valid_range
+    if span is None:
+        return True
+    if span.min is None or span.min.nano < 0:
+        return False
+    return span.step is None or (span.step.nano > 0 and is_ordinary(span.step))
 
 
 def capacity_key(capacity: DeviceCapacity) -> object:

@@ -58,10 +58,11 @@ class Slice:
     """One ResourceSlice. A changed slice is a new object with a new serial number.
 
     `names` holds the names of the devices, `indexes` where each of them stands there; `serials` holds the serial
-    numbers of all columns, in the order of the schema.
+    numbers of all columns, in the order of the schema. `make` is equal for slices that are alike in schema and
+    capacity.
     `taints` holds the taints in force, a tuple a device: the published ones and those of rules; it is empty if no
     device has any. `barred` tells which devices these keep away from whom. `given_whole`: who asks for no amount is
-    given all that a device has, which is never an error.
+    given all that a device has, which is never an error. `is_ordinary`: no ordinary amount of its capacities is one.
     `reach` is that of the slice's node fields, or with per-device selection that of each device; a slice of one node
     needs none.
     Sets of bits: `every` device, `shareable`, `tainted`, `counted` (consumes counters), `binding` (has binding
@@ -83,12 +84,14 @@ class Slice:
     indexes: Mapping[str, int]
     schema: Schema
     serials: tuple[int, ...]
+    make: tuple[Schema, tuple[int, ...]]
     attributes: Mapping[str, AttributeColumn]
     capacity: Mapping[str, CapacityColumn]
     traits: tuple[Traits, ...]
     taints: tuple[tuple[DeviceTaint, ...], ...]
     barred: Barred
     given_whole: bool
+    is_ordinary: bool
     every: int
     shareable: int
     tainted: int
@@ -165,6 +168,10 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
     shareable = bits.of([trait.shareable for trait in traits])
     unreadable = bits.of([_are_unreadable(device.attributes) for device in devices])
     nodes = NodeFields(spec.node_name or None, bool(spec.all_nodes), spec.node_selector)
+    schema = columns.schema(
+        spec.driver, tuple(attributes), tuple(capacity), len(names), shareable, unreadable
+    )
+    amounts = tuple([column.serial for column in capacity.values()])
     return Slice(
         serial=next(_serials),
         name=wire.metadata.name,
@@ -179,19 +186,16 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         counter_sets=spec.shared_counters,
         names=names,
         indexes={name: index for index, name in enumerate(names)},
-        schema=columns.schema(
-            spec.driver, tuple(attributes), tuple(capacity), len(names), shareable, unreadable
-        ),
-        serials=(
-            *[column.serial for column in attributes.values()],
-            *[column.serial for column in capacity.values()],
-        ),
+        schema=schema,
+        serials=(*[column.serial for column in attributes.values()], *amounts),
+        make=(schema, amounts),
         attributes=attributes,
         capacity=capacity,
         traits=traits,
         taints=taints if any(taints) else (),
         barred=barred(taints),
         given_whole=all(column.given_whole for column in capacity.values()),
+        is_ordinary=all(column.is_ordinary for column in capacity.values()),
         every=bits.first(len(names)),
         shareable=shareable,
         tainted=bits.of(taints),

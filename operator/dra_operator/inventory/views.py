@@ -39,7 +39,8 @@ class PoolView:
     taints count. `selector_errors` holds, by position, why a node selector of a device cannot be parsed: no search may
     take it. `nodes` is the set of the nodes that see it.
     `roomy` keeps what searches have found out about shared devices, by candidate key: which they have looked at, and
-    which of these have room; of each until the ledger changes what is used of it.
+    which of these have room; of each until the ledger changes what is used of it. `most` is the most that any of its
+    free devices has left of each capacity, in nano-units, from when somebody asks until then.
     """
 
     serial: int
@@ -64,6 +65,7 @@ class PoolView:
     charged: int = 0
     users: int = 0
     roomy: dict[int, tuple[int, int]] = field(default_factory=dict)
+    most: Mapping[str, int] | None = None
     _positions: Mapping[str, int] | None = None
 
     def locate(self, position: int) -> tuple[Slice, int]:

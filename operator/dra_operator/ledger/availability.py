@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from dra_operator.inventory import PoolKey, PoolView, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
+from dra_operator.ledger.leftovers import Leftovers
 from dra_operator.ledger.uses import Ledger, Touched
 from dra_operator.ledger.view_index import OnlyView, ViewIndex
 
@@ -62,6 +63,7 @@ class Log:
 class Availability:
     """The joined state. `nonempty` is the set of nodes with a free device, or with a view that is an error.
 
+    `leftovers` has nodes by what their devices have left, as far as anybody has asked.
     Devices that a slice keeps for other nodes count: selectors are evaluated on them, too, and can fail.
     """
 
@@ -69,6 +71,7 @@ class Availability:
     ledger: Ledger
     nonempty: int = 0
     log: Log = field(default_factory=Log)
+    leftovers: Leftovers = field(default_factory=Leftovers)
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
     _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
     _nodes: dict[CounterLayout, tuple[int, int]] = field(default_factory=dict)
@@ -104,11 +107,34 @@ class Availability:
         """Return what is left of a pool's counters, or None if it has none or no node sees it."""
         return None if layout is None else self._counters.get(layout)
 
+    def most_left(self, view: PoolView) -> Mapping[str, int]:
+        """Return the most that any free device of a view has left of each capacity, in nano-units."""
+        if (found := view.most) is not None:
+            return found
+        shared, free = self.ledger.shared(view.key), view.free
+        most: dict[str, int] = {}
+        for offset, content in view.placed:
+            columns = [(name, column.values) for name, column in content.capacity.items()]
+            for index in bits.each(free >> offset & content.every):
+                shares = shared.get(content.names[index])
+                used = shares.amounts if shares else None
+                for name, values in columns:
+                    if (value := values[index]) is not None:
+                        left = value.value.nano
+                        if used:
+                            left -= used.get(name, 0)
+                        if name not in most or left > most[name]:
+                            most[name] = left
+        view.most = most
+        return most
+
     def _take_views(self, changes: ViewChanges) -> None:
         self._nodes.clear()
         if changes.renumbered:
             self.log.restart()
+            self.leftovers.clear()
             self.nonempty = 0
+        self.leftovers.forget(changes.nodes)
         for view in changes.added:
             held, shared = self.ledger.held(view.key), self.ledger.shared(view.key)
             view.free = bits.first(view.size)
@@ -170,6 +196,8 @@ class Availability:
                 # A claim has taken each of them for itself alone, and has it still.
                 for view, here in views.of(devices):
                     view.free &= ~here
+                    if view.most is not None:
+                        self._forget_left(view)
                     if not view.free:
                         closed |= view.nodes
             if pool in self._layouts:
@@ -196,12 +224,18 @@ class Availability:
                 view.charged |= bit
             elif view.charged:
                 view.charged &= ~bit
+            if view.most is not None:
+                self._forget_left(view)
             for key, (asked, roomy) in view.roomy.items():
                 view.roomy[key] = (asked & ~bit, roomy & ~bit)
             if devices[device]:
                 helped |= view.nodes
         self.nonempty |= opened
         return closed, helped
+
+    def _forget_left(self, view: PoolView) -> None:
+        view.most = None
+        self.leftovers.forget(view.nodes)
 
     def _touch_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:
         """Bring the counters up to date; return the nodes that this may help.

@@ -1,0 +1,109 @@
+"""Leftovers: the nodes by the most that their devices have left of each capacity.
+
+Where most of a cluster is used up, nearly all nodes have too little left for a claim that shares devices, and which of
+them have enough is another question for each amount. So nodes stand on levels, each of which is an eighth of the way
+to twice as much, and a question is answered by the levels at or above that of the amount: with all nodes that have so
+much left, and a few that do not quite.
+
+A node stands here once somebody has looked at it, and until something is taken or comes back there. Whoever asks gets
+the others as well.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dra_operator.inventory import NodeView, bits
+
+_STEPS = 3
+"""Levels have so many bits below the leading one."""
+_Levels = dict[int, int]
+"""Sets of nodes by level."""
+
+
+@dataclass(slots=True)
+class Leftover:
+    """What is left on the `nodes` that see a pool of one driver, by capacity name."""
+
+    nodes: int = 0
+    left: dict[str, _Levels] = field(default_factory=dict)
+
+    def with_room(self, amounts: Iterable[tuple[str, int]]) -> int:
+        """Return the nodes that may have a device with so much left of each of some capacities, in nano-units."""
+        nodes = self.nodes
+        for name, amount in amounts:
+            levels = self.left.get(name)
+            if levels is None:
+                return 0
+            least = level_of(amount)
+            found = 0
+            for level, those in levels.items():
+                if level >= least:
+                    found |= those
+            nodes &= found
+            if not nodes:
+                break
+        return nodes
+
+
+@dataclass(slots=True)
+class Leftovers:
+    """What is left on the `known` nodes, by driver."""
+
+    known: int = 0
+    by_driver: dict[str, Leftover] = field(default_factory=dict)
+    _places: dict[int, list[tuple[_Levels, int]]] = field(default_factory=dict)
+
+    def enter(self, view: NodeView) -> None:
+        """Enter a node that sees no pool together with others; what each of its pools has left is known."""
+        node = view.nodes
+        places: list[tuple[_Levels, int]] = []
+        for pool in view.pools:
+            most = pool.most
+            assert most is not None
+            if not pool.free:
+                continue
+            driver, _ = pool.key
+            found = self.by_driver.get(driver)
+            if found is None:
+                found = self.by_driver[driver] = Leftover()
+            found.nodes |= node
+            for name, amount in most.items():
+                levels = found.left.get(name)
+                if levels is None:
+                    levels = found.left[name] = {}
+                level = level_of(amount)
+                levels[level] = levels.get(level, 0) | node
+                places.append((levels, level))
+        self._places[node] = places
+        self.known |= node
+
+    def forget(self, nodes: int) -> None:
+        """Let go of what is known of some nodes."""
+        nodes &= self.known
+        if not nodes:
+            return
+        self.known ^= nodes
+        for left in self.by_driver.values():
+            left.nodes &= ~nodes
+        for position in bits.each(nodes):
+            node = 1 << position
+            for levels, level in self._places.pop(node):
+                rest = levels.get(level, 0) & ~node
+                if rest:
+                    levels[level] = rest
+                else:
+                    levels.pop(level, None)
+
+    def clear(self) -> None:
+        """Forget all nodes: they have other positions."""
+        self.known = 0
+        self.by_driver.clear()
+        self._places.clear()
+
+
+def level_of(amount: int) -> int:
+    """Return the level of an amount: never lower than that of a smaller one."""
+    if amount <= 0:
+        return 0 if amount == 0 else -1
+    length = amount.bit_length()
+    return (length << _STEPS) + ((amount << _STEPS >> length - 1) & (1 << _STEPS) - 1)

@@ -1,0 +1,75 @@
+"""Nodes by what they have left."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_operator.api.quantity import NANO
+from dra_operator.ledger.leftovers import Leftovers, level_of
+
+LEFT = st.dictionaries(st.sampled_from(["memory", "cores"]), st.integers(-5, 2**70), max_size=2)
+
+
+def view(position: int, *left: dict[str, int], free: int = 1) -> Any:
+    """Return a node with a pool of one driver for each of these."""
+    pools = tuple(SimpleNamespace(key=("gpu", str(n)), free=free, most=most) for n, most in enumerate(left))
+    return SimpleNamespace(nodes=1 << position, pools=pools)
+
+
+@given(st.lists(st.integers(-3, 2**80), min_size=2))
+def test_more_is_never_on_a_lower_level(amounts: list[int]) -> None:
+    """So whoever has enough is on the level of what is asked for, or on a higher one."""
+    levels = [level_of(amount) for amount in sorted(amounts)]
+
+    assert all(low <= high for low, high in pairwise(levels))
+
+
+@given(st.integers(1, 2**70))
+def test_a_quarter_more_is_on_a_higher_level(amount: int) -> None:
+    """Few nodes pass that have not quite enough."""
+    assert level_of(amount + -(-amount // 4)) > level_of(amount)
+
+
+@given(st.lists(LEFT, max_size=8), st.sets(st.integers(0, 7)), LEFT)
+def test_who_has_room_is_found_until_it_is_forgotten(
+    left: list[dict[str, int]], forgotten: set[int], asked: dict[str, int]
+) -> None:
+    """Of those that are known each with enough of everything, and none of those that are forgotten."""
+    leftovers = Leftovers()
+    for position, most in enumerate(left):
+        leftovers.enter(view(position, most))
+    for position in forgotten:
+        leftovers.forget(1 << position)
+    amounts = [(name, max(amount, 0)) for name, amount in asked.items()]
+    found = leftovers.by_driver["gpu"].with_room(amounts) if left else 0
+
+    known = {position for position in range(len(left)) if position not in forgotten}
+    enough = {
+        position
+        for position in known
+        if all(left[position].get(name, -1) >= amount for name, amount in amounts)
+    }
+    named = {position for position in known if all(name in left[position] for name, _ in amounts)}
+    assert leftovers.known == sum(1 << position for position in known)
+    assert {position for position in range(8) if found >> position & 1} >= enough
+    assert {position for position in range(8) if found >> position & 1} <= named
+
+
+def test_a_node_has_what_the_best_of_its_pools_has() -> None:
+    """Both may serve."""
+    leftovers = Leftovers()
+    leftovers.enter(view(3, {"memory": 2 * NANO}, {"memory": 9 * NANO}))
+
+    assert leftovers.by_driver["gpu"].with_room([("memory", 8 * NANO)]) == 0b1000
+
+
+def test_a_pool_without_free_devices_has_nothing() -> None:
+    """Its node is known, and has nothing of its driver."""
+    leftovers = Leftovers()
+    leftovers.enter(view(0, {}, free=0))
+
+    assert leftovers.known == 1
+    assert leftovers.by_driver == {}
