@@ -259,6 +259,24 @@ def test_a_range_that_starts_below_zero_is_an_error_in_thousandths(
     assert result(request_, capacity("100", span="-2 - 8")) == expected
 
 
+@pytest.mark.parametrize(
+    ("least", "expected"),
+    [
+        ("-9223372036854775808m", "2"),
+        ("-9223372036.854775809", "2"),
+        ("-9223372037000000000n", "2"),
+        ("-9Pi", "2"),
+        ("-922337203685477580m", "fatal"),
+        ("-9223372037", "fatal"),
+    ],
+)
+def test_what_lies_far_below_zero_counts_as_thousandths_only_where_few_digits_hold_it(
+    least: str, expected: str
+) -> None:
+    """Measured with upstream: of more digits it takes the low bits, and then computes in whole units."""
+    assert result("1500m", capacity("10Gi", span=f"{least} - 1")) == expected
+
+
 AMOUNTS = st.one_of(
     st.integers(-3, 12).map(str),
     st.integers(-3000, 12000).map("{}m".format),

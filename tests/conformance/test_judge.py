@@ -99,6 +99,14 @@ def test_the_cause_alone_is_no_excuse(span: Wire, answer: Wire) -> None:
     assert judged(scenario(published("a", span, count=2), good), answer)[0] is not Verdict.EXPLAINED
 
 
+def test_a_range_that_starts_far_below_zero_is_put_down_to_that() -> None:
+    """Of so many digits upstream rounds the start another way; here it answered 3, and we count up to 4."""
+    question = scenario(published("s", {"min": "-9223372036854775808m", "step": "3"}), requested="2")
+
+    assert judged(question, picked("on-s", "3")) == (Verdict.EXPLAINED, "policy-below-zero")
+    assert judged(question, picked("on-s", "5"))[0] is Verdict.DIFFERENT
+
+
 def test_a_use_below_zero_is_excused_where_both_agree_without_it() -> None:
     """A share that is said to consume less than nothing lets upstream serve more than a device has."""
     question = scenario(published("s", {"min": "1Gi", "step": "1Gi"}), requested="20Gi")

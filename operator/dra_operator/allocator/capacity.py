@@ -19,6 +19,7 @@ _MILLI = NANO // 1000
 _MOST_MILLI = MAX_INT64 * _MILLI
 _LEAST_MILLI = -_MOST_MILLI - _MILLI
 """The amounts, in nano-units, that an int64 can hold in thousandths."""
+_LEAST_NANO = -MAX_INT64 - 1
 
 
 class CapacityError(Exception):
@@ -182,7 +183,10 @@ def _in_milli(span: CapacityRequestPolicyRange, *, fractional: bool) -> bool:
 
 def _is_whole_milli(amount: Quantity) -> bool:
     nano = amount.nano
-    return nano % _MILLI == 0 and _LEAST_MILLI <= nano <= _MOST_MILLI
+    if nano % _MILLI or not _LEAST_MILLI <= nano <= _MOST_MILLI:
+        return False
+    # Of a large or odd amount upstream has nano-units, and the low bits of these alone where it is that far below zero.
+    return nano >= _LEAST_NANO or representation(amount.text) is not None
 
 
 def _round_up_in_milli(request: Quantity, least: Quantity, step: Quantity) -> _Amount:
