@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.fleet import DRIVER, create_fleet, create_node, create_partitions, create_slice
 from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
-from controlplane.scene import FINALIZER, PENDING, RESOURCE, allocation, annotations, devices
+from controlplane.scene import PENDING, RESOURCE, allocation, annotations, devices
 
 NODES, EACH = 10, 4
 DEVICES = NODES * EACH
@@ -299,14 +299,8 @@ class TestCollision:
         """What another allocator gave to a claim in use is told on both claims; ours gets another device."""
         fleet.create_claim("ours", DRIVER)
         ours = fleet.wait_allocated("ours")
-        fleet.create_claim("theirs", DRIVER, labels={"dra-operator.io/allocate": "false"})
-        # kube-controller-manager takes away what is reserved for pods that do not exist.
-        user = {"apiGroup": "example.com", "resource": "users", "name": "user", "uid": "1"}
-        results = allocation(ours)["devices"]["results"]
-        status = {"allocation": {"devices": {"results": results}}, "reservedFor": [user]}
-        fleet.client.patch(f"{fleet.claims}/theirs", {"metadata": {"finalizers": [FINALIZER]}})
 
-        fleet.client.patch(f"{fleet.claims}/theirs/status", {"status": status})
+        fleet.create_used_claim("theirs", DRIVER, allocation(ours)["devices"]["results"])
 
         assert "theirs" in fleet.wait_event("ours", "DeviceAllocatedTwice")["message"]
         assert "ours" in fleet.wait_event("theirs", "DeviceAllocatedTwice")["message"]
@@ -328,13 +322,9 @@ class TestCollision:
         scene.create_claim("ours", DRIVER)
         ours = scene.wait_allocated("ours")
         assert devices(ours) == ["node-000/whole"]
-        scene.create_claim("theirs", DRIVER, labels={"dra-operator.io/allocate": "false"})
-        user = {"apiGroup": "example.com", "resource": "users", "name": "user", "uid": "1"}
-        results = [{**result, "device": "a"} for result in allocation(ours)["devices"]["results"]]
-        status = {"allocation": {"devices": {"results": results}}, "reservedFor": [user]}
-        scene.client.patch(f"{scene.claims}/theirs", {"metadata": {"finalizers": [FINALIZER]}})
 
-        scene.client.patch(f"{scene.claims}/theirs/status", {"status": status})
+        results = [{**result, "device": "a"} for result in allocation(ours)["devices"]["results"]]
+        scene.create_used_claim("theirs", DRIVER, results)
 
         assert "4 published, 6 allocated" in scene.wait_event("ours", "DeviceOvercommitted")["message"]
         assert "ours" in scene.wait_event("theirs", "DeviceOvercommitted")["message"]
