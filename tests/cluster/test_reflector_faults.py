@@ -299,6 +299,7 @@ async def test_trouble_ends_when_a_watch_is_accepted(script, mirror):
 
     assert watching.reflector.counters.events == 0
     assert watching.reflector.last_trouble.startswith("watch resourceclaims: 503")
+    assert watching.reflector.last_sort == "away"
 
 
 async def test_the_end_of_trouble_is_logged_when_a_watch_is_accepted(script, mirror):

@@ -15,6 +15,7 @@ from dra_operator.cluster.session import (
     ApiSilent,
     ApiUnreachable,
     describe,
+    sort_of,
 )
 
 from .script import credentials, cut, lines, ok, status
@@ -27,6 +28,23 @@ async def read_into(got, session, idle_timeout):
     async with session.stream(CLAIM, params={"watch": "1"}, idle_timeout=idle_timeout) as stream:
         async for line in stream:
             got.append(line)
+
+
+@pytest.mark.parametrize(
+    ("error", "sort"),
+    [
+        (ApiUnreachable("GET /a: cut"), "away"),
+        (ApiSilent("GET /b: silent"), "away"),
+        (ApiError(503, "ServiceUnavailable", "etcd"), "away"),
+        (ApiError(403, "Forbidden", "no"), "403"),
+        (ApiError(410, "Expired", "too old"), "410"),
+        (KeyError("metadata"), "KeyError"),
+    ],
+    ids=["unreachable", "silent", "in trouble", "forbidden", "expired", "anything else"],
+)
+def test_errors_of_one_outage_are_of_one_sort(error, sort):
+    """And what is for somebody to mend is of another."""
+    assert sort_of(error) == sort
 
 
 @pytest.mark.parametrize(

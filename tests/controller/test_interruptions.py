@@ -17,11 +17,13 @@ class Watch:
 
     trouble: str | None = None
     last_trouble: str = ""
+    last_sort: str = ""
     counters: Counters = field(default_factory=Counters)
 
     def fail(self, why):
-        """Meet a trouble."""
+        """Meet a trouble, of a sort that is its first word."""
         self.trouble = self.last_trouble = why
+        self.last_sort = why.split(maxsplit=1)[0]
         self.counters.failures += 1
 
     def succeed(self):
@@ -87,6 +89,16 @@ def test_what_came_and_went_between_two_looks_is_told(night):
     night.succeed()
 
     assert night.look() == [("warning", "Pod", "the connection was cut"), ("info", "Pod", 0)]
+
+
+def test_troubles_of_different_sorts_are_told_apart(night):
+    """What one kind has is not hidden by an outage that begins at the same moment."""
+    night.fail(f"{AWAY}: claims", "Claim")
+    night.fail("garbage", "Slice")
+    night.fail(f"{AWAY}: pods", "Pod")
+
+    assert night.look() == [("warning", "Claim, Pod", f"{AWAY}: claims"), ("warning", "Slice", "garbage")]
+    assert night.look(1000) == []
 
 
 def test_a_kind_that_follows_is_told_by_itself(night):

@@ -30,7 +30,7 @@ from dra_operator.api.shortened import shown
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.discovery import Served
-from dra_operator.cluster.session import ApiError, ApiSession, ApiSilent, ApiUnreachable
+from dra_operator.cluster.session import ApiError, ApiSession, ApiSilent, ApiUnreachable, sort_of
 
 log = structlog.get_logger(__name__)
 
@@ -132,6 +132,8 @@ class Reflector:
         """What is wrong now, as one line; None while all is well."""
         self.last_trouble = ""
         """What was wrong last, be it over or not."""
+        self.last_sort = ""
+        """Of what sort that was."""
         self.last_contact: float | None = None
         """When the API server last said something useful, by `clock`; None if it never did."""
         self.counters = Counters()
@@ -191,7 +193,7 @@ class Reflector:
                 await self._watch(self._resume or "")
             except _Expired as error:
                 self._begin_anew()
-                await self._pause(str(error), None)
+                await self._pause(error)
             except ApiError as error:
                 if error.status in (400, 410):  # 400: a resourceVersion that this server cannot read
                     self._begin_anew()
@@ -200,21 +202,21 @@ class Reflector:
                     # It answers again, and permits nobody anything until it has read its roles: in a moment.
                     self._start_afresh()
                 self._away = self._away or error.status >= 500
-                await self._pause(str(error), error.retry_after)
+                await self._pause(error)
             except ApiSilent as error:
                 # A kind that nobody changes has nothing to say, and not even a bookmark where etcd tells no
                 # progress. If the connection is dead, the next watch tells more; enough time has passed.
                 log.info("watch silent, opened again", kind=self.served.kind.kind, why=str(error))
             except ApiUnreachable as error:
                 self._away = True
-                await self._pause(str(error), None)
+                await self._pause(error)
             except _BadStream as error:
-                await self._pause(str(error), None)
+                await self._pause(error)
             except Exception as error:
                 # Whatever else there may be: a kind that stands still for ever is worse than a traceback in
                 # the log.
                 self._defect_logger.exception(Defect.REFLECTOR, kind=self.served.kind.kind)
-                await self._pause(f"{type(error).__name__}: {error}", None)
+                await self._pause(error, f"{type(error).__name__}: {error}")
 
     async def _is_ahead(self) -> bool:
         """Return whether the version to resume from is one of the future. A list of one object tells."""
@@ -439,7 +441,9 @@ class Reflector:
         self._failures = 0
         self._away = False
 
-    async def _pause(self, trouble: str, retry_after: float | None) -> None:
+    async def _pause(self, error: Exception, trouble: str = "") -> None:
+        trouble, self.last_sort = trouble or str(error), sort_of(error)
+        retry_after = error.retry_after if isinstance(error, ApiError) else None
         self._failures += 1
         self.counters.failures += 1
         if trouble != self.trouble:

@@ -94,6 +94,13 @@ class ApiSilent(ApiUnreachable):
     """A stream that was accepted said nothing for too long: it is dead, or there was nothing to say."""
 
 
+def sort_of(error: Exception) -> str:
+    """Return in a word what sort of error it is: what one outage brings about is of one, whatever was asked."""
+    if isinstance(error, ApiUnreachable) or (isinstance(error, ApiError) and error.status >= 500):
+        return "away"
+    return str(error.status) if isinstance(error, ApiError) else type(error).__name__
+
+
 def _nobody(_verb: str, _resource: str, _status: str, _seconds: float) -> None:
     """Be told of a request, and do nothing about it."""
 

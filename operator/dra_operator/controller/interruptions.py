@@ -3,7 +3,8 @@
 When the API server goes away each of seven watches notices by itself, and each of them meets a cut connection, then
 nobody, then a server that permits nothing yet, then a version that is too old: thirty lines about one outage, in which
 the one about something else is not seen. So a reflector keeps these to the level `debug`. What is told is found by a
-look at all of them every few seconds, and nothing that came and went between two looks is left out.
+look at all of them every few seconds, and nothing that came and went between two looks is left out. Kinds that have
+troubles of different sorts at one look are told apart: one of them may be for somebody to mend, and the outage hide it.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ class Watching(Protocol):
 
     trouble: str | None
     last_trouble: str
+    last_sort: str
     counters: Counters
 
 
@@ -39,6 +41,7 @@ class _Interruption:
 
     began_at: float
     why: str
+    sort: str
     changed_at: float
     told: str | None = None
     over_at: float | None = None
@@ -61,7 +64,7 @@ class Interruptions:
         for kind, reflector in reflectors.items():
             failures = reflector.counters.failures
             if failures > self._failures.get(kind, 0):
-                self._note(kind, reflector.last_trouble, now)
+                self._note(kind, reflector, now)
             self._failures[kind] = failures
             if (interruption := self._interrupted.get(kind)) is not None:
                 well = reflector.trouble is None
@@ -69,10 +72,11 @@ class Interruptions:
         self._tell_begun(now)
         self._tell_over(now)
 
-    def _note(self, kind: str, why: str, now: float) -> None:
-        interruption = self._interrupted.setdefault(kind, _Interruption(now, why, now))
+    def _note(self, kind: str, reflector: Watching, now: float) -> None:
+        why, sort = reflector.last_trouble, reflector.last_sort
+        interruption = self._interrupted.setdefault(kind, _Interruption(now, why, sort, now))
         if interruption.why != why:
-            interruption.why, interruption.changed_at = why, now
+            interruption.why, interruption.sort, interruption.changed_at = why, sort, now
         interruption.over_at = None
 
     def _tell_begun(self, now: float) -> None:
@@ -86,13 +90,14 @@ class Interruptions:
                 and now >= found.changed_at + ANOTHER_SECONDS
             )
         ]
+        sorts: dict[str, list[str]] = {}
         for kind in kinds:
             found = self._interrupted[kind]
             found.told = found.why
-        if kinds:
-            log.warning(
-                messages.WATCH_INTERRUPTED, kinds=", ".join(kinds), why=self._interrupted[kinds[0]].why
-            )
+            sorts.setdefault(found.sort, []).append(kind)
+        for alike in sorts.values():
+            why = self._interrupted[alike[0]].why
+            log.warning(messages.WATCH_INTERRUPTED, kinds=", ".join(alike), why=why)
 
     def _tell_over(self, now: float) -> None:
         over = {kind: found.over_at for kind, found in self._interrupted.items() if found.over_at is not None}
