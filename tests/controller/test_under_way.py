@@ -1,5 +1,7 @@
 """What is told of a claim that waits while its allocation is being written."""
 
+from dataclasses import replace
+
 import pytest
 from passbench import FITS, notices, writes
 
@@ -88,3 +90,14 @@ def test_a_claim_whose_allocation_was_cleared_meanwhile_is_told_anew_why_it_wait
     (third,) = writes(bench.run(stored, bench.delta(claim()), Written(again, {})), AllocateWrite)
 
     assert notices(bench.run(Unaccepted(third, None, AWAY))) == ["AllocationRefused"]
+
+
+def test_a_claim_that_was_made_anew_counts_no_more_for_what_the_one_before_waited(bench, again):
+    """It has waited for nothing yet, and its devices are on their way."""
+    bench.run(Unaccepted(again, None, AWAY))
+    old = bench.delta(claim())
+    gone, new = replace(old, body=None), bench.delta(claim(uid="another"))
+    (write,) = writes(bench.run(gone, new))
+
+    assert write.uid == "another"
+    assert pending(bench, "AllocationRefused") is None

@@ -341,7 +341,7 @@ class Passes:
         )
         desk.ledger.assume(*key, allocation)
         desk.nodes[key] = decision.node
-        desk.telling.under_way(key)
+        desk.telling.under_way(key, metadata.uid)
         desk.launch(write)
 
     def _explain(self, decision: Decision, key: Key, claim: ResourceClaim) -> None:

@@ -97,12 +97,16 @@ class Telling:
         if self._told.pop(key, None) is not None:
             self._reports.clear(("waiting", key))
 
-    def under_way(self, key: Key) -> None:
+    def under_way(self, key: Key, uid: str) -> None:
         """Note that devices are being written to a claim that waits; it waits until that has succeeded.
 
         Meanwhile nothing else can be written, and the write takes the annotation off.
         """
-        if told := self._told.get(key):
+        told = self._told.get(key)
+        if told is not None and told.uid != uid:
+            # Why the one before it waited, which was deleted and made anew.
+            self.waits_no_more(key)
+        elif told is not None:
             told.urgent, told.pending = True, False
 
     def annotation_due(self, claim: ResourceClaim) -> str | None:
