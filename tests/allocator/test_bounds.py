@@ -58,6 +58,24 @@ def test_three_devices_cannot_have_three_of_two_values() -> None:
     assert not bounds.can_differ([rule], [(Choice(0b1111, 3, (0,)),)], 0b1111, (0b1111,))
 
 
+def test_devices_of_two_values_are_not_three_that_differ() -> None:
+    """Whoever needs more values than its devices have is told at once, whatever other devices have."""
+    rule = GroupRule(matching=False, groups=PAIRS)
+    two, three = (Choice(0b1111, 2, (0,)),), (Choice(0b1111, 3, (0,)),)
+
+    assert bounds.has_values([rule], [two], 0b1111, (0b1111,))
+    assert not bounds.has_values([rule], [three], 0b1111, (0b1111,))
+    assert not bounds.has_values([rule], [two], 0b0011, (0b1111,))
+    assert not bounds.has_values([rule], [two, (Choice(0b0001, 1, (0,)),)], 0b1111, (0b1111,))
+
+
+def test_a_request_that_may_choose_otherwise_needs_no_values() -> None:
+    """An alternative that the rule does not apply to is a way out."""
+    rule = GroupRule(matching=False, groups=PAIRS)
+
+    assert bounds.has_values([rule], [(Choice(0b1111, 3, (0,)), Choice(0b1111, 3, ()))], 0b1111, (0b1111,))
+
+
 def test_requests_that_share_too_few_devices_cannot_be_apart() -> None:
     """Three requests for one of the same two devices do not fit, unless one of the devices is shareable."""
     demands = [(Choice(0b11, 1, ()),)] * 3

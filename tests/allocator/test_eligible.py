@@ -56,3 +56,73 @@ def test_a_full_device_that_gets_room_again_is_asked_again(
 
     assert scene.picks(asked_for(scene, ask)) == ["r=0003"]
     assert scene.picks(asked_for(scene, ask, "30G")) == ["r=0030"]
+
+
+@pytest.fixture
+def halves(counted_only: Any) -> Any:
+    """One node with 24 processors, each of which is there as a whole and as two halves."""
+    sets = [{"name": f"set-{n:02}", "counters": {"cores": {"value": "2"}}} for n in range(24)]
+    devices = [
+        {
+            "name": f"{n:02}-{part}",
+            "attributes": {"parent": {"int": n}, "part": {"string": part}},
+            "consumesCounters": [
+                {
+                    "counterSet": f"set-{n:02}",
+                    "counters": {"cores": {"value": "2" if part == "whole" else "1"}},
+                }
+            ],
+        }
+        for n in range(24)
+        for part in ("half-a", "half-b", "whole")
+    ]
+    counted_only.slice("sets", count=2, nodeName="n", sharedCounters=sets)
+    counted_only.slice("devices", *devices, count=2, nodeName="n")
+    return counted_only
+
+
+def of_different_parents(scene: Any, ask: Callable[..., Any], count: int) -> Any:
+    """Return a claim for so many whole processors."""
+    whole = ask("r", count, 'device.attributes["gpu.example.com"].part == "whole"')
+    return scene.claim(whole, constraints=[{"distinctAttribute": "gpu.example.com/parent"}])
+
+
+def test_counters_that_have_not_changed_are_asked_once(halves: Any, ask: Callable[..., Any]) -> None:
+    """Who asks for another number of the same devices does not look again at what each of them draws."""
+    for number in range(24):
+        halves.use(f"c{number}", ask("r", 1, 'device.attributes["gpu.example.com"].part == "half-a"'))
+    first, second = of_different_parents(halves, ask, 2), of_different_parents(halves, ask, 3)
+    at_first = opcodes(lambda: halves.decide(first))
+
+    assert opcodes(lambda: halves.decide(second)) < at_first / 4
+
+
+def test_counters_that_have_changed_are_asked_again(halves: Any, ask: Callable[..., Any]) -> None:
+    """A whole processor can be had again once both halves have come back, and not before."""
+    for number in range(24):
+        halves.use(f"a{number}", ask("r", 1, 'device.attributes["gpu.example.com"].part == "half-a"'))
+    halves.use("b", ask("r", 1, 'device.attributes["gpu.example.com"].part == "half-b"'))
+    pair = of_different_parents(halves, ask, 2)
+    assert halves.picks(pair) is None
+
+    halves.ledger.withdraw("team", "a0")
+    halves.ledger.withdraw("team", "a3")
+
+    assert halves.picks(pair) is None
+
+    halves.ledger.withdraw("team", "b")
+
+    assert halves.picks(pair) == ["r=00-whole", "r=03-whole"]
+
+
+def test_where_one_of_all_devices_is_in_use_no_counters_are_asked(
+    halves: Any, ask: Callable[..., Any]
+) -> None:
+    """All of them cannot be had then, whatever the others draw."""
+    every = halves.claim(
+        ask("r", 1, 'device.attributes["gpu.example.com"].part == "whole"', allocationMode="All")
+    )
+    free = opcodes(lambda: halves.decide(every))
+    halves.use("c", ask("r", 1, 'device.attributes["gpu.example.com"].part == "whole"'))
+
+    assert opcodes(lambda: halves.decide(every)) < free / 10

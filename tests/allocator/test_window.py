@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Failed, Limits, Reason, Searching, Unsatisfied
+from dra_operator.allocator import Failed, Limits, Reason, Searching, Unsatisfied, window
 from dra_operator.allocator.plain import PlainSearch
 from dra_operator.allocator.window import WindowSearch
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
@@ -273,6 +273,19 @@ def test_all_devices_that_draw_on_the_same_counters(counted_only: Any, ask: Any)
         picks[total] = counted_only.picks(claim)
 
     assert picks == {"1": None, "2": ["r=a", "r=b", "r=c"]}
+
+
+def test_more_devices_that_differ_than_there_are_values_are_not_tried(counted_only: Any, ask: Any) -> None:
+    """Where devices draw on counters as well, nothing is picked before the values are counted."""
+    uses = {"consumesCounters": [{"counterSet": "set", "counters": {"n": {"value": "1"}}}]}
+    counted_only.slice("c", sharedCounters=[{"name": "set", "counters": {"n": {"value": "9"}}}], count=2)
+    devices = [{"name": f"{n}", "attributes": {"parent": {"int": n % 2}}, **uses} for n in range(9)]
+    counted_only.slice("s", *devices, count=2)
+    apart = [{"distinctAttribute": "gpu.example.com/parent"}]
+
+    assert counted_only.picks(counted_only.claim(ask("r", 2), constraints=apart)) == ["r=0", "r=1"]
+    with patch.object(window._Window, "_pick", side_effect=AssertionError("a device was picked")):
+        assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=apart)) is None
 
 
 @pytest.mark.parametrize("before", [[], ["one"]], ids=["alone", "as an alternative"])

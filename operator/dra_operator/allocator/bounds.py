@@ -98,6 +98,28 @@ def _has_sum(
     return union.bit_count() >= least
 
 
+def has_values(
+    rules: Sequence[GroupRule], demands: Sequence[Demand], available: int, allowed: Sequence[int]
+) -> bool:
+    """False if, for a distinct rule, the devices that it applies to have fewer values than are to be picked."""
+    for number, rule in enumerate(rules):
+        if rule.matching:
+            continue
+        union = missing = 0
+        for demand in demands:
+            if is_bound(demand, number):
+                union |= _union(demand, available, allowed)
+                missing += least_of(demand)
+        for group in rule.groups.groups:
+            if missing <= 0:
+                break
+            if group & union:
+                missing -= 1
+        if missing > 0:
+            return False
+    return True
+
+
 def can_differ(
     rules: Sequence[GroupRule], demands: Sequence[Demand], available: int, allowed: Sequence[int]
 ) -> bool:

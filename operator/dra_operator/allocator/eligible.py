@@ -68,17 +68,33 @@ class Eligibility:
 
     def judge(self, key: CandidateKey, pool: PoolView, wanted: int) -> int:
         """Return those of the candidates that fit, each by itself."""
-        asked = wanted & (pool.charged | pool.counted)
-        if not asked:
-            return wanted
-        if not asked & pool.counted:
-            return wanted ^ asked | self._roomy(key, pool, asked)
-        while asked:
-            bit = asked & -asked
-            asked ^= bit
-            if not self.fits(key, pool, bit):
-                wanted ^= bit
+        if drawing := wanted & pool.counted:
+            wanted ^= drawing ^ self._payable(pool, drawing)
+        if asked := wanted & pool.charged:
+            wanted ^= asked ^ self._roomy(key, pool, asked)
         return wanted
+
+    def _payable(self, pool: PoolView, asked: int) -> int:
+        """Return those of some devices whose counters fit; of each it is known until what is left changes."""
+        layout = pool.counters
+        assert layout is not None
+        state = self.availability.counters(layout)
+        if state.overdrawn:
+            return 0
+        version, known, payable = pool.payable
+        if version is not state.version:
+            known = payable = 0
+        if unknown := asked & ~known:
+            left = state.left
+            for offset, content in pool.placed:
+                for index in bits.each(unknown >> offset & content.counted):
+                    for place, amount in layout.draw(content, index).amounts:
+                        if left[place] < amount:
+                            break
+                    else:
+                        payable |= 1 << offset + index
+            pool.payable = (state.version, known | unknown, payable)
+        return payable & asked
 
     def _roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
         """Return those of some shared devices that have room; of each it is known until its own use changes."""

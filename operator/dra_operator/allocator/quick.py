@@ -112,12 +112,14 @@ class QuickSearch:
             if wanted is UNSURE or answers.errors or pool.verdict is not Verdict.COMPLETE:
                 return UNSURE
             every = answers.selectable
-            refused = refused or every != eligibility.judge(alternative.key, pool, wanted)
+            refused = refused or every != wanted or wanted != eligibility.judge(alternative.key, pool, wanted)
             counted |= every & pool.counted
             found += [(pool, position) for position in bits.each(every)]
-        if len(found) > MAX_DEVICES or (counted and len(found) > 1):
+        if len(found) > MAX_DEVICES:
             return UNSURE
-        return None if refused or not found else found
+        if refused or not found:
+            return None
+        return UNSURE if counted and len(found) > 1 else found
 
     def _related(
         self, plan: ClaimPlan, alternative: Alternative, count: int, view: NodeView, budget: Budget

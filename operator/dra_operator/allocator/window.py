@@ -138,7 +138,9 @@ class _Window:
             allowed = bounds.narrow(
                 board.rules, board.demands, board.available, allowed, shareable=board.shareable
             )
-            if not bounds.have_enough(board.demands, board.available, allowed):
+            if not bounds.have_enough(board.demands, board.available, allowed) or not bounds.has_values(
+                board.rules, board.demands, board.available, allowed
+            ):
                 return None
         self._start = allowed
         try:

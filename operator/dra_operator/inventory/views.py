@@ -41,6 +41,8 @@ class PoolView:
     `roomy` keeps what searches have found out about shared devices, by candidate key: which they have looked at, and
     which of these have room; of each until the ledger changes what is used of it. `most` is the most that any of its
     free devices has left of each capacity, in nano-units, from when somebody asks until then.
+    which of these have room; of each until the ledger changes what is used of it. `payable` keeps the same of devices
+    that draw on counters, behind the version of the counters that it is about.
     """
 
     serial: int
@@ -66,6 +68,7 @@ class PoolView:
     users: int = 0
     roomy: dict[int, tuple[int, int]] = field(default_factory=dict)
     most: Mapping[str, int] | None = None
+    payable: tuple[object, int, int] = (None, 0, 0)
     _positions: Mapping[str, int] | None = None
 
     def locate(self, position: int) -> tuple[Slice, int]:

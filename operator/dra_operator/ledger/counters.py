@@ -37,12 +37,13 @@ def join(placed: Placed | None, groups: frozenset[str]) -> Placed:
 class CounterState:
     """What is left of a layout's counters: `left` by position in nano-units, `overdrawn` how many are negative.
 
-    What committed devices occupy is computed when it is asked for.
+    `version` is another object after each change. What committed devices occupy is computed when it is asked for.
     """
 
     layout: CounterLayout
     left: list[int] = field(init=False)
     overdrawn: int = field(init=False)
+    version: object = field(default_factory=object)
     _used: set[str] = field(default_factory=set)
     _placed: dict[frozenset[int], tuple[Placed | None, ...]] = field(default_factory=dict)
 
@@ -63,6 +64,7 @@ class CounterState:
                 after = self.left[position] = before + sign * amount
                 self.overdrawn += (after < 0) - (before < 0)
         self._placed.clear()
+        self.version = object()
 
     def placed(self, concerned: frozenset[int] = frozenset()) -> tuple[Placed | None, ...]:
         """Return what committed devices occupy, by set, on a node that these slices concern (by serial number)."""
