@@ -89,6 +89,20 @@ def test_only_the_nodes_of_the_team_are_looked_at(kept: Any, ask: Any, toleratio
     assert pools == [NODES[-1]]
 
 
+def test_devices_of_other_drivers_hide_no_node(kept: Any, scene: Any, ask: Any) -> None:
+    """What the class takes none of is passed over, and the node is known to be kept all the same."""
+    scene.device_class("gpu", f'device.driver == "{DRIVER}"')
+    for node in NODES:
+        scene.slice(f"{node}-other", "x", nodeName=node, pool=f"{node}-other", driver="a.example.com")
+    kept()
+    with looked_at() as pools:
+        decision = scene.decide(scene.claim(ask(tolerations=tolerated("b"))))
+
+    assert isinstance(decision, Allocated)
+    assert decision.node == NODES[-1]
+    assert {pool.removesuffix("-other") for pool in pools} == {NODES[-1]}
+
+
 @pytest.mark.parametrize("tolerations", [[{"operator": "Exists"}], [{"key": "team", "operator": "Exists"}]])
 def test_who_tolerates_all_gets_the_first_node(kept: Any, ask: Any, tolerations: Any) -> None:
     """Without a value, and without a key."""

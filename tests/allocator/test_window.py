@@ -9,6 +9,7 @@ from dra_operator.allocator import Failed, Limits, Reason, Searching, Unsatisfie
 from dra_operator.allocator.plain import PlainSearch
 from dra_operator.allocator.window import WindowSearch
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
+from opcodes import opcodes
 
 
 def device(name: str, **attributes: Any) -> dict[str, Any]:
@@ -273,6 +274,29 @@ def test_all_devices_that_draw_on_the_same_counters(counted_only: Any, ask: Any)
         picks[total] = counted_only.picks(claim)
 
     assert picks == {"1": None, "2": ["r=a", "r=b", "r=c"]}
+
+
+def test_devices_that_do_not_depend_on_each_other_are_picked_at_once(counted_only: Any, ask: Any) -> None:
+    """Each more costs what it takes to name it."""
+    counted_only.slice("s", *[device(f"d{number:02}") for number in range(32)])
+    few, many = (counted_only.claim(ask("r", count), ask("another", 2)) for count in (2, 28))
+    counted_only.decide(few)
+    counted_only.decide(many)
+
+    assert opcodes(lambda: counted_only.decide(many)) - opcodes(lambda: counted_only.decide(few)) < 26 * 250
+
+
+def test_the_lowest_devices_are_given_up_for_a_later_request(counted_only: Any, ask: Any) -> None:
+    """Two at once, as long as the request behind them can do without; else the first two that leave it one."""
+    counted_only.slice("s", *[device(name, index=number) for number, name in enumerate("abcd")])
+    index = 'device.attributes["gpu.example.com"].index'
+    any_two, one = ask("any", 2), {of: ask("one", 1, f"{index} in {of}") for of in ("[3]", "[1]", "[0, 1]")}
+
+    assert {of: counted_only.picks(counted_only.claim(any_two, request)) for of, request in one.items()} == {
+        "[3]": ["any=a", "any=b", "one=d"],
+        "[1]": ["any=a", "any=c", "one=b"],
+        "[0, 1]": ["any=a", "any=c", "one=b"],
+    }
 
 
 def test_more_devices_that_differ_than_there_are_values_are_not_tried(counted_only: Any, ask: Any) -> None:

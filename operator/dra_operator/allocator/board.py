@@ -217,12 +217,15 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
 
 def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:
     row = 0
+    key = asked.key
     for start, pool in view.row:
+        if pool.driver in key.refused:
+            continue
         wanted = eligibility.candidates_of(asked, pool, budget)
         if wanted is UNSURE:
             return UNSURE
         if wanted:
-            row |= eligibility.judge(asked.key, pool, wanted) << start
+            row |= eligibility.judge(key, pool, wanted) << start
     return row
 
 

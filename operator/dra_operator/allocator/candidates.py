@@ -7,6 +7,7 @@ Source: docs/engine sections 2 and 3; docs/dra-semantics 3.2, 4.4, 5.1.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
@@ -70,7 +71,8 @@ class CandidateKey:
     """A key and its answers by serial number of the view. Its own number is never given to another.
 
     `known` is what is known of its amounts, `selection` is by all expressions, from when they are first asked, and
-    `tolerated` tells what is known of barriers.
+    `refused` has the drivers that they are known to take no device of, if it can be read; `tolerated` tells what is
+    known of barriers.
     """
 
     serial: int
@@ -80,6 +82,7 @@ class CandidateKey:
     known: KnownAmounts
     answers: dict[int, Answers] = field(default_factory=dict)
     selection: Selection | None = None
+    refused: AbstractSet[str] = frozenset()
     tolerated: dict[Barriers, bool] = field(default_factory=dict)
 
 
@@ -204,6 +207,7 @@ class Candidates:
             found = key.selection = self.selectors.together(
                 content.class_selectors, content.request_selectors
             )
+            key.refused = (found.before or found).refused
         return found
 
     def amounts(self, key: CandidateKey, content: Slice) -> SliceAmounts:

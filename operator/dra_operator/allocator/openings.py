@@ -79,7 +79,7 @@ class Opening:
         found: list[Barriers] = []
         for pool in view.pools:
             usable = pool.free
-            if not usable:
+            if not usable or pool.driver in item.key.refused:
                 continue
             answers = answers_of.get(pool.serial)
             if answers is None or (answers.unknown | answers.errors) & usable:

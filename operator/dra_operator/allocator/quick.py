@@ -68,8 +68,11 @@ class QuickSearch:
         if constrained and count > 1:
             return self._related(plan, alternative, count, view, budget)
         eligibility = self.eligibility
+        key = alternative.key
         found: list[tuple[PoolView, int]] = []
         for start, pool in view.row:
+            if pool.driver in key.refused:
+                continue
             wanted = eligibility.candidates_of(alternative, pool, budget)
             if wanted is UNSURE:
                 return UNSURE
@@ -84,7 +87,7 @@ class QuickSearch:
             counted = pool.counted
             if count > 1 and wanted & counted:
                 return UNSURE
-            if pool.roomy and (found_out := pool.roomy.get(alternative.key.serial)) is not None:
+            if pool.roomy and (found_out := pool.roomy.get(key.serial)) is not None:
                 # A pool that all nodes see may have thousands of devices that are known to be full.
                 known, roomy = found_out
                 wanted &= roomy | ~known
@@ -92,7 +95,7 @@ class QuickSearch:
             while wanted:
                 bit = wanted & -wanted
                 wanted ^= bit
-                if not asked & bit or eligibility.fits(alternative.key, pool, bit):
+                if not asked & bit or eligibility.fits(key, pool, bit):
                     found.append((pool, bit.bit_length() - 1))
                     if len(found) == count:
                         return found
@@ -127,6 +130,8 @@ class QuickSearch:
         """Return the devices where all have to match in some attributes, or all to differ in one."""
         wanted = 0
         for start, pool in view.row:
+            if pool.driver in alternative.key.refused:
+                continue
             candidates = self.eligibility.candidates_of(alternative, pool, budget)
             if candidates is UNSURE or candidates & pool.counted:
                 return UNSURE

@@ -58,7 +58,8 @@ class Selection:
 
     What a class reads of devices is asked `before`, once for all requests that name it. The first of the others,
     `of_driver`, ask for nothing but the driver, as those of most classes do: what they say holds for all devices of a
-    driver, and is kept in `drivers`. The rest is asked about each kind of device.
+    driver, and is kept in `drivers`; `refused` has those of which they take none. The rest is asked about each kind of
+    device.
 
     `room` is for the answers of all selections together. It `keeps` them where several candidate keys have it, where
     slices are alike in what is read, and where an answer may take long: then an attempt that ran out of time goes on
@@ -72,6 +73,7 @@ class Selection:
     kinds: Kinds
     room: Room
     drivers: dict[str, _Verdict]
+    refused: set[str]
     keeps: bool
     before: "Selection | None" = None
     unlike: bool = False
@@ -194,6 +196,7 @@ class Selection:
             for match in self.of_driver:
                 if not match(device):
                     found = _Verdict.REFUSED
+                    self.refused.add(driver)
                     break
         except CelError:
             found = _Verdict.FAILED
@@ -268,7 +271,7 @@ class SelectorCache:
     _known: dict[str, SelectorAnswers] = field(default_factory=dict)
     _together: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = field(default_factory=dict)
     _reads: dict[frozenset[str] | None, Reads] = field(default_factory=dict)
-    _drivers: dict[tuple[_Match, ...], dict[str, _Verdict]] = field(default_factory=dict)
+    _drivers: dict[tuple[_Match, ...], tuple[dict[str, _Verdict], set[str]]] = field(default_factory=dict)
 
     def get(self, expression: str) -> SelectorAnswers:
         """Return the answers of an expression."""
@@ -333,9 +336,9 @@ class SelectorCache:
             keeps = keeps or program.may_take_long
         if len(self._drivers) >= self.maximum:
             self._drivers.clear()
-        drivers = self._drivers.setdefault(of_driver, {})
+        drivers, refused = self._drivers.setdefault(of_driver, ({}, set()))
         reads = self.reads_of(names)
-        return Selection(of_driver, matches, reads, self.kinds, self._room, drivers, keeps)
+        return Selection(of_driver, matches, reads, self.kinds, self._room, drivers, refused, keeps)
 
 
 def _is_of_driver(program: Selector | None) -> bool:

@@ -72,7 +72,7 @@ class Sieve:
         for item in alternatives:
             missing = item.count or 0
             for pool in view.pools:
-                if not pool.free:
+                if not pool.free or pool.driver in item.key.refused:
                     continue
                 number = self._count(item.key, pool, budget, alone=pool.nodes == view.nodes)
                 if number is None:

@@ -26,6 +26,7 @@ Errors and signals cannot occur on a board: where they could, there is none (`bo
 Source: docs/engine sections 6 to 9.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -90,10 +91,13 @@ def _asks_for_admin_access(plan: ClaimPlan) -> bool:
 def _found(plans: Sequence[ClaimPlan], board: Board, path: _Path) -> Found:
     chosen = [request.alternatives[0] for request in board.requests]
     picks: list[list[tuple[PoolView, int]]] = [[] for _ in chosen]
+    pools, starts = board.view.pools, board.view.starts
     while path:
         number, place, position, path = path
-        chosen[number] = board.requests[number].alternatives[place]
-        picks[number].append(board.view.locate(position))
+        if place:
+            chosen[number] = board.requests[number].alternatives[place]
+        pool = bisect_right(starts, position) - 1
+        picks[number].append((pools[pool], position - starts[pool]))
     served = zip(chosen, picks, strict=True)
     return [list(islice(served, len(plan.requests))) for plan in plans]
 
@@ -186,6 +190,10 @@ class _Window:
         board = self.board
         wanted = bounds.candidates(choice, available & above, allowed)
         later = board.demands[number + 1 :]
+        if missing > 1 and not self._tries and not choice.constraints:
+            found = self._pick_lowest(number, place, missing, wanted, available, allowed, left, in_flight)
+            if found is not None:
+                return found
         while wanted.bit_count() >= missing:
             bit = wanted & -wanted
             wanted ^= bit
@@ -230,6 +238,40 @@ class _Window:
             if not shared:
                 wanted &= ~self._equals_of(position)
         return None
+
+    def _pick_lowest(  # noqa: PLR0917 - as above
+        self,
+        number: int,
+        place: int,
+        missing: int,
+        wanted: int,
+        available: int,
+        allowed: tuple[int, ...],
+        left: Left,
+        in_flight: InFlight,
+    ) -> _Path | None:
+        """Return the lowest of what is wanted, all at once, and what follows, if none depends on the others.
+
+        Nothing has failed so far, and mostly nothing does. Where it does, they are picked again, one by one.
+        """
+        board = self.board
+        if wanted & (board.shareable | board.counted) or wanted.bit_count() < missing:
+            return None
+        positions: list[int] = []
+        for _ in range(missing):
+            bit = wanted & -wanted
+            wanted ^= bit
+            available ^= bit
+            positions.append(bit.bit_length() - 1)
+        found: _Path | None = None
+        if bounds.have_enough(board.demands[number + 1 :], available, allowed):
+            found = self._request(number + 1, available, allowed, left, in_flight)
+        if found is None:
+            self._count_try()
+            return None
+        for position in reversed(positions):
+            found = (number, place, position, found)
+        return found
 
     def _admit(self, choice: Choice, position: int, allowed: tuple[int, ...]) -> tuple[int, ...]:
         """Return what the constraints admit beside a device."""

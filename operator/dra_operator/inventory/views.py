@@ -32,6 +32,7 @@ from dra_operator.inventory.slices import PoolKey, Slice
 class PoolView:
     """A pool as some nodes see it.
 
+    `driver` is that of all devices, or empty if one of them cannot be read: each selector fails on it.
     Positions: `offsets[i]` is the first position of `slices[i]`, `placed` has both together, `size` is their number;
     only a complete pool has any.
     Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively) and `charged` (shares
@@ -62,6 +63,7 @@ class PoolView:
     counted: int
     barred: Barred
     judged_by: object
+    driver: str
     nodes: int = 0
     free: int = 0
     charged: int = 0
@@ -318,6 +320,7 @@ class Views:
             counted=counted,
             barred=self._barred(judgement.slices, offsets),
             judged_by=pool.epoch,
+            driver="" if any(content.unreadable for content in judgement.slices) else pool.key[0],
         )
 
     def _barred(self, slices: Sequence[Slice], offsets: Sequence[int]) -> Barred:
