@@ -90,3 +90,12 @@ def test_nothing_is_told_when_nobody_waits(bench, wait, since):
     bench.run(Delta("ResourceClaim", "default", "claim", None))
 
     assert since("DeviceInUse") is None
+
+
+def test_a_claim_that_was_made_anew_has_not_waited_yet(bench, wait, clock, since):
+    """Also when its end and its beginning are heard of at once, as of one that was replaced."""
+    wait("claim")
+    clock.now += 30
+    bench.run(Delta("ResourceClaim", "default", "claim", None), bench.delta(claim("claim", uid="another")))
+
+    assert since("DeviceInUse") == 30

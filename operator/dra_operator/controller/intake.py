@@ -36,13 +36,14 @@ class Changes:
     """What a batch of arrivals changed.
 
     `wide`: something that every pending claim depends on. `dirty`: claims that may be decided differently by
-    themselves. `seen`: claims that arrived at all. `readable`: objects that can be understood (again), or are
-    gone.
+    themselves. `seen`: claims that arrived at all. `gone`: those that ended, though one of the same name may have come
+    since. `readable`: objects that can be understood (again), or are gone.
     """
 
     wide: bool = False
     dirty: set[Key] = field(default_factory=set)
     seen: set[Key] = field(default_factory=set)
+    gone: set[Key] = field(default_factory=set)
     unreadable: dict[tuple[str, str, str], Unreadable] = field(default_factory=dict)
     readable: set[tuple[str, str, str]] = field(default_factory=set)
 
@@ -86,6 +87,7 @@ class Intake:
     def _take_claim(self, key: Key, claim: ResourceClaim | None, changes: Changes) -> None:
         changes.seen.add(key)
         if claim is None:
+            changes.gone.add(key)
             used = self._ledger.version
             self._book.remove(key)
             self._ledger.remove(*key)

@@ -175,6 +175,10 @@ class Passes:
                 # A defect of ours must cost one object, not all of them.
                 desk.metrics.defect_logger.exception(Defect.INTAKE, item=_named(item))
             self.progressed_at = desk.clock()
+        for key in changes.gone:
+            # One that was made anew at once begins to wait now. An answer that is still to come tells its own time.
+            if key not in desk.flights:
+                desk.since.pop(key, None)
         for key in changes.seen:
             if desk.book.is_waiting(key):
                 desk.since.setdefault(key, desk.clock())
