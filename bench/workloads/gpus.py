@@ -94,6 +94,20 @@ def cluster(scenario: Scenario, size: int) -> None:
     _ask_for_gpus(scenario, _claims(size), _of_model)
 
 
+def roomy(scenario: Scenario, size: int) -> None:
+    """Ask where seven of ten devices are free: mostly the first node fits, so no walk can be saved."""
+    scenario.add_class("gpu", f'device.driver == "{GPU}"')
+    random = scenario.random
+    for node in scenario.add_nodes(size):
+        model = any_model(random)
+        devices = [gpu(node, number, model) for number in range(8)]
+        scenario.add_slice(f"{node}-gpu", GPU, node, nodeName=node, devices=devices)
+        used = [number for number in range(8) if random.random() < 0.3]
+        if used:
+            scenario.use(node, [device_of(GPU, node, f"gpu-{number}") for number in used])
+    _ask_for_gpus(scenario, _claims(size), _of_model)
+
+
 def threshold(scenario: Scenario, size: int) -> None:
     """Let every claim ask for an amount of memory of its own."""
     add_gpu_cluster(scenario, size)

@@ -12,6 +12,7 @@ from workloads.gpus import (
     aligned,
     cluster,
     first_available,
+    roomy,
     scarce,
     selector,
     threshold,
@@ -36,6 +37,7 @@ class Shape:
 
 SHAPES = {
     "cluster": Shape(cluster, (10, 100, 1000, 5000)),
+    "roomy": Shape(roomy, (100, 1000)),
     "threshold": Shape(threshold, (1000,)),
     "selector": Shape(selector, (1000,)),
     "scarce": Shape(scarce, (1000,)),
