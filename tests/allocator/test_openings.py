@@ -212,8 +212,38 @@ def test_little_is_noted_where_each_device_has_a_taint_of_its_own(kept: Any, ask
         found = [scene.picks(scene.claim(ask(tolerations=tolerated(node, "z")))) for node in NODES]
         (opening,) = scene.allocator._openings._known.values()
 
-        assert opening.kinds <= 5
+        assert sum(map(len, opening.barred.values())) == opening.kinds <= 5
     assert found == [[f"r={node}-0"] for node in NODES]
+
+
+def test_a_node_with_more_kinds_than_are_kept_is_looked_at(scene: Any, ask: Any) -> None:
+    """What is behind so many different barriers is not noted, and who fits is found."""
+    scene.nodes("n")
+    scene.slice("n", *[{"name": team, "taints": [taint(team)]} for team in "abc"], nodeName="n")
+    with patch.object(openings, "_MAX_KINDS", 2):
+        for _ in range(3):
+            assert scene.picks(scene.claim(ask(tolerations=tolerated("d")))) is None
+        (opening,) = scene.allocator._openings._known.values()
+
+    assert opening.kinds == 0
+    assert scene.picks(scene.claim(ask(tolerations=tolerated("c")))) == ["r=c"]
+
+
+def test_each_slice_of_a_pool_counts(scene: Any, ask: Any) -> None:
+    """The devices of the second one stand behind those of the first, all of which are in use."""
+    scene.nodes("n")
+    scene.slice("n-0", {"name": "a", "taints": [taint("a")]}, nodeName="n", count=2)
+    listed = [{"name": team, "taints": [taint(team)]} for team in "bc"]
+    scene.slice("n-1", *listed, nodeName="n", count=2)
+    scene.hold("holder", "a", "n")
+    for _ in range(3):
+        assert scene.picks(scene.claim(ask(tolerations=tolerated("a")))) is None
+    with looked_at() as pools:
+        assert scene.picks(scene.claim(ask(tolerations=tolerated("d")))) is None
+
+    assert pools == []
+    assert scene.picks(scene.claim(ask(tolerations=tolerated("b")))) == ["r=b"]
+    assert scene.picks(scene.claim(ask(tolerations=tolerated("c")))) == ["r=c"]
 
 
 def test_openings_that_nobody_asks_about_are_forgotten(kept: Any, ask: Any) -> None:

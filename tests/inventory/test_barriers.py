@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dra_operator.api.types import DeviceTaint
 from dra_operator.inventory import bits
-from dra_operator.inventory.barriers import Barrier, barred, side_by_side
+from dra_operator.inventory.barriers import Barrier, barred
 
 TAINTS = st.builds(
     DeviceTaint,
@@ -40,13 +40,3 @@ def expected(taints: Any) -> dict[int, tuple[Barrier, ...]]:
 def test_each_device_is_behind_its_own_taints(taints: Any) -> None:
     """In their order, and whenever they were added; a taint without an effect is no barrier."""
     assert each(barred(taints)) == expected(taints)
-
-
-@given(st.lists(SLICE, max_size=4))
-def test_slices_stand_one_behind_the_other(slices: Any) -> None:
-    """As if all devices were in one."""
-    starts = [sum(map(len, slices[:number])) for number in range(len(slices))]
-
-    assert each(side_by_side(list(map(barred, slices)), starts)) == expected(
-        [item for part in slices for item in part]
-    )

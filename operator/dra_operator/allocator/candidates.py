@@ -26,7 +26,7 @@ from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
-from dra_operator.inventory.barriers import Barred, Barrier, Barriers
+from dra_operator.inventory.barriers import Barrier, Barriers
 
 _MAX_BARRIERS = 256
 """Of each key, and there are thousands of keys."""
@@ -134,7 +134,7 @@ class Candidates:
 
     def find(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int) -> Answers:
         """Find the answers of a key about a view, where they are not known: at least those about the needed devices."""
-        selectable = errors = unknown = 0
+        selectable = mask = errors = unknown = 0
         selection = self.selection(key)
         for offset, content in view.placed:
             devices = content.every
@@ -162,8 +162,10 @@ class Candidates:
                 untold = fit & content.tainted & ~(needed >> offset)
                 unknown |= untold << offset
                 fit ^= untold
+                mask |= self.tolerated(key, content, fit) << offset
+            else:
+                mask |= fit << offset
             selectable |= fit << offset
-        mask = self._let_through(key, view.barred, selectable) if view.barred else selectable
         if view.serial not in key.answers:
             self._room.take(key.answers)
         found = key.answers[view.serial] = (
@@ -238,11 +240,8 @@ class Candidates:
         """Return those of the devices whose taints the request tolerates."""
         if not content.barred or not self.features.device_taints:
             return devices
-        return self._let_through(key, content.barred, devices)
-
-    def _let_through(self, key: CandidateKey, barred: Barred, devices: int) -> int:
         known = key.tolerated
-        for barriers, behind in barred:
+        for barriers, behind in content.barred:
             if not behind & devices:
                 continue
             found = known.get(barriers)

@@ -13,6 +13,7 @@ Source: docs/engine sections 4 and 5.
 """
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,7 +25,7 @@ from dra_operator.inventory.barriers import Barriers
 from dra_operator.ledger import Availability
 
 _MAX_KINDS = 1024
-"""Of barriers, for one kind of request."""
+"""Of sets of barriers, for one kind of request."""
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ class Opening:
         answers_of = item.key.answers
         total = 0
         free = False
-        found: list[Barriers] = []
+        found: set[Barriers] = set()
         for pool in view.pools:
             usable = pool.free
             if not usable or pool.driver in item.key.refused:
@@ -86,18 +87,23 @@ class Opening:
                 return
             devices = answers.selectable & usable
             total += devices.bit_count()
-            for barriers, behind in pool.barred:
-                if behind & devices:
-                    found.append(barriers)
-                    devices &= ~behind
-            free = free or devices != 0
+            for offset, content in pool.placed:
+                here = devices >> offset & content.every
+                for barriers, behind in content.barred:
+                    if behind & here:
+                        found.add(barriers)
+                        here &= ~behind
+                free = free or here != 0
         if view.nodes & ~self.known:
             self._add(view.nodes, free=free, found=found)
         count = item.count or 0
         if total < count and view.nodes & self.known:
             self.fewer[count] = self.fewer.get(count, 0) | view.nodes
 
-    def _add(self, nodes: int, *, free: bool, found: Sequence[Barriers]) -> None:
+    def _add(self, nodes: int, *, free: bool, found: AbstractSet[Barriers]) -> None:
+        if len(found) > _MAX_KINDS:
+            # More than are kept: whoever comes has to look for himself.
+            free, found = True, frozenset()
         if self.kinds + len(found) > _MAX_KINDS:
             self.forget_all()
         if free:
@@ -155,8 +161,9 @@ class Openings:
 
     def ask(self, alternatives: Sequence[Alternative]) -> FirstRequest:
         """Return the openings for the first request of a problem that is new."""
-        if not any(item.tolerations for item in alternatives):
-            # It has its candidate keys in common with all that have these selectors and amounts.
+        taints_count = self.availability.views.features.device_taints
+        if not taints_count or not any(item.tolerations for item in alternatives):
+            # It finds what all find that have these selectors and amounts.
             return NO_OPENINGS
         return FirstRequest(tuple([(item, self._of(item)) for item in alternatives]))
 

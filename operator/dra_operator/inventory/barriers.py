@@ -29,18 +29,11 @@ _KEEPS_AWAY = frozenset(("NoSchedule", "NoExecute"))
 
 def barred(taints: Sequence[Sequence[DeviceTaint]]) -> Barred:
     """Return which devices are behind which barriers; `taints` has the taints of each device."""
-    return _joined((_barriers(those), 1 << index) for index, those in enumerate(taints) if those)
-
-
-def side_by_side(parts: Sequence[Barred], starts: Sequence[int]) -> Barred:
-    """Return the same for several rows of devices, one behind the other; `starts` has the position of each."""
-    if len(parts) == 1:
-        return parts[0]
-    return _joined(
-        (barriers, devices << start)
-        for start, part in zip(starts, parts, strict=True)
-        for barriers, devices in part
-    )
+    found: dict[Barriers, int] = {}
+    for index, those in enumerate(taints):
+        if those and (barriers := _barriers(those)):
+            found[barriers] = found.get(barriers, 0) | 1 << index
+    return tuple(found.items())
 
 
 def _barriers(taints: Iterable[DeviceTaint]) -> Barriers:
@@ -48,11 +41,3 @@ def _barriers(taints: Iterable[DeviceTaint]) -> Barriers:
     return tuple(
         [Barrier(item.key, item.value, item.effect) for item in taints if item.effect in _KEEPS_AWAY]
     )
-
-
-def _joined(parts: Iterable[tuple[Barriers, int]]) -> Barred:
-    found: dict[Barriers, int] = {}
-    for barriers, devices in parts:
-        if barriers:
-            found[barriers] = found.get(barriers, 0) | devices
-    return tuple(found.items())

@@ -10,14 +10,13 @@ Source: docs/dra-semantics 2.2 to 2.4; docs/engine sections 2 to 4.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate, count
 
 from dra_operator.api.node_selector import NodeSelectorError
 from dra_operator.inventory import bits
-from dra_operator.inventory.barriers import Barred, side_by_side
 from dra_operator.inventory.changes import Changes, Followers, Looked
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.features import Features
@@ -36,9 +35,8 @@ class PoolView:
     Positions: `offsets[i]` is the first position of `slices[i]`, `placed` has both together, `size` is their number;
     only a complete pool has any.
     Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively) and `charged` (shares
-    consume capacity), both kept by the ledger, `shareable`, `counted`; `barred` has those that taints keep away, if
-    taints count. `selector_errors` holds, by position, why a node selector of a device cannot be parsed: no search may
-    take it. `nodes` is the set of the nodes that see it.
+    consume capacity), both kept by the ledger, `shareable`, `counted`. `selector_errors` holds, by position, why a node
+    selector of a device cannot be parsed: no search may take it. `nodes` is the set of the nodes that see it.
     `roomy` keeps what searches have found out about shared devices, by candidate key: which they have looked at, and
     which of these have room; of each until the ledger changes what is used of it. `most` is the most that any of its
     free devices has left of each capacity, in nano-units, from when somebody asks until then.
@@ -61,7 +59,6 @@ class PoolView:
     skips_operations: bool
     shareable: int
     counted: int
-    barred: Barred
     judged_by: object
     driver: str
     nodes: int = 0
@@ -318,15 +315,9 @@ class Views:
             skips_operations=any(content.skip_node_operations for content in judgement.slices),
             shareable=shareable,
             counted=counted,
-            barred=self._barred(judgement.slices, offsets),
             judged_by=pool.epoch,
             driver="" if any(content.unreadable for content in judgement.slices) else pool.key[0],
         )
-
-    def _barred(self, slices: Sequence[Slice], offsets: Sequence[int]) -> Barred:
-        if not self.features.device_taints:
-            return ()
-        return side_by_side([content.barred for content in slices], offsets)
 
     def _assign(self, node: str, key: PoolKey, seen: _Seen, moved: set[str]) -> None:
         table = self._seen.setdefault(node, {})
