@@ -38,10 +38,9 @@ class PoolView:
     consume capacity), both kept by the ledger, `shareable`, `counted`. `selector_errors` holds, by position, why a node
     selector of a device cannot be parsed: no search may take it. `nodes` is the set of the nodes that see it.
     `roomy` keeps what searches have found out about shared devices, by candidate key: which they have looked at, and
-    which of these have room; of each until the ledger changes what is used of it. `most` is the most that any of its
-    free devices has left of each capacity, in nano-units, from when somebody asks until then.
     which of these have room; of each until the ledger changes what is used of it. `payable` keeps the same of devices
-    that draw on counters, behind the version of the counters that it is about.
+    that draw on counters, behind the version of the counters that it is about. `most` is the most that any of its free
+    devices has left of each capacity, in nano-units, from when somebody asks until the ledger changes what is used.
     """
 
     serial: int
