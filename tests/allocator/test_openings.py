@@ -246,6 +246,29 @@ def test_each_slice_of_a_pool_counts(scene: Any, ask: Any) -> None:
     assert scene.picks(scene.claim(ask(tolerations=tolerated("c")))) == ["r=c"]
 
 
+def test_who_asks_for_less_of_a_device_looks_for_himself(scene: Any, ask: Any) -> None:
+    """What has too little for one amount may have enough for another; these are too fine to be weighed."""
+    scene.nodes("n")
+    scene.slice("n", {"name": "a", "capacity": {"memory": {"value": "2"}}}, nodeName="n")
+
+    def asked(amount: str) -> Any:
+        return scene.claim(ask(tolerations=tolerated(), capacity={"requests": {"memory": amount}}))
+
+    assert [scene.picks(asked("4000001u")) for _ in range(3)] == [None] * 3
+    assert scene.picks(asked("1000001u")) == ["r=a"]
+
+
+def test_no_taint_closes_a_node_where_their_feature_is_switched_off(scene_with: Any, ask: Any) -> None:
+    """It has too few devices for some claims, and enough for others."""
+    scene = scene_with(device_taints=False)
+    scene.nodes("n")
+    scene.slice("n", {"name": "a", "taints": [taint("a")]}, nodeName="n")
+    for _ in range(3):
+        assert scene.picks(scene.claim(ask("r", 2, tolerations=tolerated()))) is None
+
+    assert scene.picks(scene.claim(ask(tolerations=tolerated()))) == ["r=a"]
+
+
 def test_openings_that_nobody_asks_about_are_forgotten(kept: Any, ask: Any) -> None:
     """There are as many as there are selectors."""
     scene = kept()
