@@ -258,6 +258,20 @@ def test_who_asks_for_less_of_a_device_looks_for_himself(scene: Any, ask: Any) -
     assert scene.picks(asked("1000001u")) == ["r=a"]
 
 
+def test_who_asks_for_all_devices_meets_what_ends_his_attempt(scene: Any, ask: Any) -> None:
+    """Though the only device that there is, is kept for another."""
+    scene.nodes("n")
+    scene.slice("n", {"name": "b", "taints": [taint("b")]}, nodeName="n")
+    scene.slice("half", "c", nodeName="n", pool="half", count=2)
+    for _ in range(3):
+        assert scene.picks(scene.claim(ask(tolerations=tolerated()))) is None
+    request = ask(tolerations=tolerated())
+    del request["exactly"]["count"]
+    request["exactly"]["allocationMode"] = "All"
+
+    assert isinstance(scene.decide(scene.claim(request)), Failed)
+
+
 def test_no_taint_closes_a_node_where_their_feature_is_switched_off(scene_with: Any, ask: Any) -> None:
     """It has too few devices for some claims, and enough for others."""
     scene = scene_with(device_taints=False)
