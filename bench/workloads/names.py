@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 from workloads.devices import bare_full, bare_half, network, shared_nics
+from workloads.fabric import fabric
 from workloads.gpus import (
     admin,
     aligned,
@@ -55,6 +56,7 @@ SHAPES = {
     "policies": Shape(policies, (100, 1000)),
     "mig": Shape(partitions, (1, 10, 100, 1000)),
     "network": Shape(network, (128, 1024, 8192)),
+    "fabric": Shape(fabric, (100, 1000)),
     "widepool": Shape(wide_pool, (10, 100, 1000)),
     "hard-late": Shape(hard_late, (12, 24, 48), 2),
     "hard-distinct": Shape(hard_distinct, (3, 6, 12), 2),

@@ -27,13 +27,15 @@ _PAIRS_A_DEVICE = 8
 class SliceAmounts:
     """What a request consumes of each device of a slice, the devices that have it, and those where it is an error.
 
-    `least` is what it consumes at least, in nano-units, of the capacities that all devices have which have it.
+    `least` is what it consumes at least, in nano-units, of the capacities that all devices have which have it; `kinds`
+    are these devices in sets of such as have equal capacity.
     """
 
     each: tuple[Consumed | CapacityError | None, ...]
     fit: int
     impossible: int
     least: tuple[tuple[str, int], ...]
+    kinds: tuple[tuple[int, Consumed], ...]
 
 
 KnownAmounts: TypeAlias = dict[object, SliceAmounts]
@@ -64,6 +66,7 @@ class AmountsCache:
         each: list[Consumed | CapacityError | None] = [None] * number
         fit = impossible = 0
         least: dict[str, int] | None = None
+        fitting: list[tuple[int, Consumed]] = []
         kinds = _alike(content)
         for those in kinds:
             found = self._consume(requests, content, bits.lowest(those))
@@ -75,11 +78,12 @@ class AmountsCache:
             if isinstance(found, Consumed):
                 fit |= those
                 least = _least(least, found)
+                fitting.append((those, found))
             elif found is not None:
                 impossible |= those
         self._room.take(known)
         amounts = known[content.make] = SliceAmounts(
-            tuple(each), fit, impossible, tuple((least or {}).items())
+            tuple(each), fit, impossible, tuple((least or {}).items()), tuple(fitting)
         )
         return amounts
 

@@ -114,6 +114,36 @@ def set_up_to_search(
     return _board(eligibility, plans, view, budget, masks)
 
 
+def set_up_first(
+    eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget
+) -> Board | None:
+    """Return a board of the first devices of a row, up to the first ones of its first large pool.
+
+    None where requests have alternatives or too few devices there, where those behind matter in any case, and where
+    only the plain search can tell. Raises AbortedError.
+    """
+    if view.error is not None or view.skips_operations:
+        return None
+    masks: _Masks = {}
+    for plan in plans:
+        if plan.evaluates_used or plan.derives:
+            return None
+        for request in plan.requests:
+            if len(request.alternatives) > 1:
+                return None
+            (item,) = request.alternatives
+            asked = (item.key.serial, item.admin_access)
+            if asked not in masks:
+                row = eligibility.beginning_of(item, view, budget)
+                if row is UNSURE:
+                    return None
+                masks[asked] = row
+            if masks[asked].bit_count() < (item.count or 1):
+                return None
+    board = _board(eligibility, plans, view, budget, masks)
+    return None if board is UNSURE else board
+
+
 def _masks(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget, *, give_up: bool
 ) -> _Masks | Unsure | None:

@@ -25,6 +25,8 @@ class Choice:
 
 Demand = tuple[Choice, ...]
 """A request: one of the choices."""
+_Need = Sequence[tuple[int, int]]
+"""The devices of each choice of a request, and how many of them it takes."""
 
 
 @sealed
@@ -74,27 +76,57 @@ def narrow(
         bound = [demand for demand in demands if _may_be_bound(demand, number)]
         if not rule.matching or not bound:
             continue
+        # Whatever the group, the other rules leave each request the same devices.
+        narrowed[number] = -1
+        needs, own = _needs(bound, number, available, narrowed, shareable=shareable)
         kept = 0
         for group in rule.groups.groups:
-            narrowed[number] = group
-            if have_enough(bound, available, narrowed) and _has_sum(
-                bound, number, available, narrowed, shareable=shareable
-            ):
+            if _has_room(group, needs) and (not own or _has_sum(group, own, shareable)):
                 kept |= group
         narrowed[number] = kept & allowed[number]
     return tuple(narrowed)
 
 
-def _has_sum(
+def _needs(
     bound: Iterable[Demand], number: int, available: int, allowed: Sequence[int], *, shareable: int
-) -> bool:
-    union = least = 0
+) -> tuple[Sequence[_Need], Sequence[tuple[int, int]]]:
+    """Return what requests need of each group of a rule, and of what they must have for themselves there, how much."""
+    needs: list[_Need] = []
+    own: list[tuple[int, int]] = []
     for demand in bound:
-        if is_bound(demand, number):
-            wanted = _union(demand, available, allowed)
-            if not wanted & shareable:
+        inside: list[tuple[int, int]] = []
+        elsewhere, union = False, 0
+        for choice in demand:
+            wanted = candidates(choice, available, allowed)
+            if number in choice.constraints:
+                inside.append((wanted, choice.count))
                 union |= wanted
-                least += least_of(demand)
+            elif wanted.bit_count() >= choice.count:
+                elsewhere = True
+        if not elsewhere:
+            needs.append(inside)
+        if union & ~shareable and is_bound(demand, number):
+            own.append((union, least_of(demand)))
+    return needs, own
+
+
+def _has_room(group: int, needs: Iterable[_Need]) -> bool:
+    for inside in needs:
+        for devices, count in inside:
+            if (devices & group).bit_count() >= count:
+                break
+        else:
+            return False
+    return True
+
+
+def _has_sum(group: int, own: Iterable[tuple[int, int]], shareable: int) -> bool:
+    union = least = 0
+    for devices, count in own:
+        wanted = devices & group
+        if not wanted & shareable:
+            union |= wanted
+            least += count
     return union.bit_count() >= least
 
 

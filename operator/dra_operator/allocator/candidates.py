@@ -134,7 +134,7 @@ class Candidates:
 
     def find(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int) -> Answers:
         """Find the answers of a key about a view, where they are not known: at least those about the needed devices."""
-        selectable = mask = errors = unknown = 0
+        selectable = mask = errors = unknown = skipped = 0
         selection = self.selection(key)
         for offset, content in view.placed:
             devices = content.every
@@ -142,7 +142,7 @@ class Candidates:
                 devices = self._without_binding(content)
             wanted = devices & needed >> offset
             if not wanted:
-                unknown |= devices << offset
+                skipped |= devices << offset
                 continue
             known, selected, failed = selection.answer(content, wanted, budget)
             if failed:
@@ -166,8 +166,15 @@ class Candidates:
             else:
                 mask |= fit << offset
             selectable |= fit << offset
-        if view.serial not in key.answers:
+        before = key.answers.get(view.serial)
+        if before is None:
             self._room.take(key.answers)
+        elif kept := skipped & ~before.unknown:
+            selectable |= before.selectable & kept
+            mask |= before.mask & kept
+            errors |= before.errors & kept
+            skipped ^= kept
+        unknown |= skipped
         found = key.answers[view.serial] = (
             Answers(selectable, mask, errors, unknown) if selectable or errors else _no_devices(unknown)
         )
@@ -182,6 +189,12 @@ class Candidates:
         if self.features.consumable_capacity:
             return self.amounts(key, content).each
         return [NOTHING] * len(content.names)
+
+    def consumed_by_kind(self, key: CandidateKey, content: Slice) -> Sequence[tuple[int, Consumed]]:
+        """Return the same for the devices of a slice that are fit, in sets of such as have equal capacity."""
+        if self.features.consumable_capacity:
+            return self.amounts(key, content).kinds
+        return ((content.every, NOTHING),)
 
     def selector_error(
         self, key: CandidateKey, content: Slice, index: int, *, claim: str, request: str, class_name: str

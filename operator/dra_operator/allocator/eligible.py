@@ -8,6 +8,7 @@ a device alone, nothing can be counted.
 Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
@@ -16,10 +17,13 @@ from dra_operator.allocator.capacity import Consumed, has_room
 from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.groups import Grouping
 from dra_operator.allocator.plan import Alternative
-from dra_operator.inventory import PoolView, Slice, bits
+from dra_operator.allocator.spare import spare_of
+from dra_operator.inventory import NodeView, PoolView, Slice, bits
 from dra_operator.ledger import Availability
 
 _MAX_ROOMY = 8
+_FEW = 8
+"""To look at so many shared devices takes no longer than to look up what is left of all."""
 _SOON_ASKED = 32
 """To ask so many devices again takes no longer than to keep what each of them said."""
 
@@ -36,13 +40,17 @@ class Eligibility:
         grouping = Grouping(lists=self.candidates.features.list_type_attributes)
         object.__setattr__(self, "groups", grouping)
 
-    def candidates_of(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Unsure:
+    def candidates_of(
+        self, asked: Alternative, pool: PoolView, budget: Budget, within: int = -1
+    ) -> int | Unsure:
         """Return the devices that can be had as far as key and use go, or that only the plain search can tell.
 
         It has to where one that it would look at ends the attempt with an error, and where devices draw on counters in
-        a way that depends on more than what is left. Raises AbortedError.
+        a way that depends on more than what is left. Only devices `within` a set count. Raises AbortedError.
         """
         usable = -1 if asked.admin_access else pool.free
+        if within != -1:
+            usable &= within
         if not usable:
             return 0
         key = asked.key
@@ -57,6 +65,25 @@ class Eligibility:
             if layout is None or not layout.is_plain or wanted & pool.counted & pool.shareable:
                 return UNSURE
         return wanted
+
+    def beginning_of(self, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:
+        """Return those that can be had of the devices of a row up to the first ones of its first large pool.
+
+        A pool that many nodes see can have a hundred slices, and the first one may have all that is wanted. Only the
+        plain search can tell where it can tell for one of them alone. Raises AbortedError.
+        """
+        row = 0
+        for start, pool in view.row:
+            large = pool.is_large and bool(pool.free)
+            within = _first_of(pool) if large else -1
+            wanted = self.candidates_of(asked, pool, budget, within)
+            if wanted is UNSURE:
+                return UNSURE
+            if wanted:
+                row |= self.judge(asked.key, pool, wanted) << start
+            if large:
+                break
+        return row
 
     def admits(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Unsure:
         """Return the devices that can be had as far as the key goes, whoever uses them, or that nobody can tell.
@@ -111,6 +138,10 @@ class Eligibility:
             here = asked >> offset & content.every
             if not here:
                 continue
+            if here.bit_count() > _FEW:
+                spare = spare_of(pool, offset, content, shared)
+                found |= (spare.suffices(self.candidates.consumed_by_kind(key, content)) & here) << offset
+                continue
             each = self.candidates.consumed_each(key, content)
             for index in bits.each(here):
                 consumed = each[index]
@@ -143,6 +174,12 @@ class Eligibility:
                 if left[place] < amount:
                     return False
         return True
+
+
+def _first_of(pool: PoolView) -> int:
+    """Return the devices of a pool up to the end of the first slice that has free ones."""
+    number = bisect_right(pool.offsets, bits.lowest(pool.free))
+    return bits.first(pool.offsets[number] if number < len(pool.offsets) else pool.size)
 
 
 def _keep(pool: PoolView, key: CandidateKey, known: int, roomy: int) -> None:

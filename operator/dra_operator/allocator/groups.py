@@ -70,8 +70,10 @@ class Groups:
             beside = self._beside = [0] * self.size
             row = bits.first(self.size)
             for group in self.groups:
-                for position in bits.each(group & row):
-                    beside[position] |= group
+                # A group is mostly of neighbours, so its bits are few if it is moved to the beginning of the row.
+                start = bits.lowest(group)
+                for position in bits.each((group & row) >> start):
+                    beside[start + position] |= group
         return self._beside
 
     def common(self, admitted: int) -> int:

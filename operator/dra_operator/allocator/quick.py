@@ -65,6 +65,8 @@ class QuickSearch:
         if count is None:
             return self._all(alternative, view, budget)
         constrained = alternative.constraints
+        if view.has_large_pool and (soon := self._soon(plan, alternative, count, view, budget)) is not None:
+            return soon
         if constrained and count > 1:
             return self._related(plan, alternative, count, view, budget)
         eligibility = self.eligibility
@@ -156,6 +158,41 @@ class QuickSearch:
         else:
             best = _first_of_each(groups, wanted)
         return _lowest(view, best, count) if best.bit_count() >= count else None
+
+    def _soon(
+        self, plan: ClaimPlan, alternative: Alternative, count: int, view: NodeView, budget: Budget
+    ) -> list[tuple[PoolView, int]] | None:
+        """Return the devices if those at the beginning of the row are enough, or None.
+
+        Each is the lowest that goes with those before, so none behind the last one could come in its place.
+        """
+        constrained = alternative.constraints
+        answers = alternative.key.answers
+        if not constrained:
+            for pool in view.pools:
+                if pool.serial not in answers:
+                    break
+            else:
+                # It does not take long to look at what is known.
+                return None
+        wanted = self.eligibility.beginning_of(alternative, view, budget)
+        if wanted is UNSURE or wanted.bit_count() < count:
+            return None
+        if count > 1 and any(wanted >> start & pool.counted for start, pool in view.row):
+            return None
+        if constrained:
+            attributes, matching = _rules(plan, alternative)
+            groups = self.eligibility.groups.of(view, attributes)
+            if groups.odd & wanted or (len(attributes) > 1 and not matching):
+                return None
+            wanted &= groups.members
+            if not matching:
+                wanted = _first_apart(groups, wanted, count)
+            elif count > 1 and wanted:
+                if groups.overlapping:
+                    return None
+                wanted &= groups.beside[bits.lowest(wanted)]
+        return _lowest(view, wanted, count) if wanted.bit_count() >= count else None
 
 
 def is_quick(plans: Sequence[ClaimPlan]) -> bool:

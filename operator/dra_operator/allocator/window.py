@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from dra_operator.allocator import bounds
-from dra_operator.allocator.board import Board, InFlight, Left, set_up_to_search
+from dra_operator.allocator.board import Board, InFlight, Left, set_up_first, set_up_to_search
 from dra_operator.allocator.bounds import Choice
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
@@ -62,6 +62,10 @@ class WindowSearch:
 
         Raises AbortedError.
         """
+        if view.has_large_pool:
+            first = set_up_first(self.eligibility, plans, view, budget)
+            if first is not None and (path := _Window(first, budget, beginning=True).begin()) is not None:
+                return _found(plans, first, path)
         board = set_up_to_search(self.eligibility, plans, view, budget)
         if board is UNSURE or board is None:
             return board
@@ -121,10 +125,14 @@ def _path(picks: Sequence[Picked] | None) -> _Path | None:
 
 @dataclass(slots=True)
 class _Window:
-    """One search. `_tries` counts the picks below which there was nothing."""
+    """One search. `_tries` counts the picks below which there was nothing.
+
+    `beginning` says that the board has only the first devices: what fails there may be for want of others.
+    """
 
     board: Board
     budget: Budget
+    beginning: bool = False
     _start: tuple[int, ...] = ()
     _tries: int = 0
     _failed: set[object] = field(default_factory=set)
@@ -153,6 +161,18 @@ class _Window:
             return None
         except _HardError:
             return _path(HardestFirst(board, self.budget, self._tries).solve())
+
+    def begin(self) -> _Path | None:
+        """Return the first solution if no pick has to be taken back on the way to it, or None.
+
+        Each pick is the lowest that can be had after those before, so no other devices would make an earlier one.
+        """
+        board = self.board
+        allowed = tuple([rule.groups.open for rule in board.rules])
+        try:
+            return self._request(0, board.available, allowed, board.left, {})
+        except _HardError:
+            return None
 
     def _request(
         self, number: int, available: int, allowed: tuple[int, ...], left: Left, in_flight: InFlight
@@ -234,6 +254,10 @@ class _Window:
                     )
                     if found is not None:
                         return (number, place, position, found)
+            if self.beginning:
+                if fits:
+                    raise _HardError
+                continue
             self._count_try()
             if not shared:
                 wanted &= ~self._equals_of(position)

@@ -26,6 +26,8 @@ from dra_operator.inventory.pool import Pool, Verdict
 from dra_operator.inventory.sight import NodeMatcher, Sight, look, same_for_all_nodes
 from dra_operator.inventory.slices import PoolKey, Slice
 
+_FEW_SLICES = 3
+
 
 @dataclass(slots=True, eq=False)
 class PoolView:
@@ -41,6 +43,7 @@ class PoolView:
     which of these have room; of each until the ledger changes what is used of it. `payable` keeps the same of devices
     that draw on counters, behind the version of the counters that it is about. `most` is the most that any of its free
     devices has left of each capacity, in nano-units, from when somebody asks until the ledger changes what is used.
+    `spare` keeps what is left of shared devices, by offset of the slice; of those in `reshared` that has changed since.
     """
 
     serial: int
@@ -67,12 +70,22 @@ class PoolView:
     roomy: dict[int, tuple[int, int]] = field(default_factory=dict)
     most: Mapping[str, int] | None = None
     payable: tuple[object, int, int] = (None, 0, 0)
+    spare: dict[int, object] = field(default_factory=dict)
+    reshared: int = 0
     _positions: Mapping[str, int] | None = None
 
     def locate(self, position: int) -> tuple[Slice, int]:
         """Return the slice of the device at a position, and its index there."""
         number = bisect_right(self.offsets, position) - 1
         return self.slices[number], position - self.offsets[number]
+
+    @property
+    def is_large(self) -> bool:
+        """True if the first devices are worth being asked about before the others.
+
+        Not if they draw on counters: each is looked at by itself then, and the first that fits ends that.
+        """
+        return len(self.slices) > _FEW_SLICES and not self.counted
 
     @property
     def positions(self) -> Mapping[str, int]:
@@ -102,6 +115,7 @@ class NodeView:
     row: tuple[tuple[int, PoolView], ...]
     error: str | None
     skips_operations: bool
+    has_large_pool: bool
     nodes: int = 0
     users: int = 0
     groups: dict[tuple[str, ...], object] = field(default_factory=dict)
@@ -364,7 +378,15 @@ class Views:
                 skips = any(view.skips_operations for view in views)
                 starts = tuple(accumulate((view.size for view in views), initial=0))[:-1]
                 row = tuple(zip(starts, views, strict=True))
-                node_view = self._node_views[key] = NodeView(key, tuple(views), starts, row, error, skips)
+                node_view = self._node_views[key] = NodeView(
+                    key,
+                    tuple(views),
+                    starts,
+                    row,
+                    error,
+                    skips,
+                    any(view.is_large for view in views),
+                )
             old = self._of_node.get(name)
             if old is node_view:
                 continue

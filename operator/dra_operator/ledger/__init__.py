@@ -8,7 +8,7 @@ what there is, and whether claims or slices brought it about.
 
 from dra_operator.ledger.availability import Availability, Log
 from dra_operator.ledger.overcommitment import Overcommitment, Overcommitments, Part, Resource
-from dra_operator.ledger.uses import ClaimKey, Ledger
+from dra_operator.ledger.uses import ClaimKey, Ledger, Shares
 
 __all__ = [
     "Availability",
@@ -19,4 +19,5 @@ __all__ = [
     "Overcommitments",
     "Part",
     "Resource",
+    "Shares",
 ]

@@ -226,6 +226,7 @@ class Availability:
                 view.charged &= ~bit
             if view.most is not None:
                 self._forget_left(view)
+            view.reshared |= bit
             for key, (asked, roomy) in view.roomy.items():
                 view.roomy[key] = (asked & ~bit, roomy & ~bit)
             if devices[device]:
