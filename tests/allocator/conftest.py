@@ -1,6 +1,7 @@
 """A small cluster that a test fills with plain dicts, and decides in."""
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from typing import Any
 from unittest.mock import patch
@@ -208,3 +209,22 @@ def stock_of(scene: Scene) -> Callable[..., Stock]:
 
     scene.nodes("n")
     return build
+
+
+@pytest.fixture
+def searches() -> Callable[[], AbstractContextManager[list[str]]]:
+    """Record the nodes that are searched, while in its context."""
+    search = Allocator.search
+
+    @contextmanager
+    def record() -> Iterator[list[str]]:
+        asked: list[str] = []
+
+        def recorded(allocator: Allocator, plans: Any, ways: Any, node: str, *rest: Any) -> Any:
+            asked.append(node)
+            return search(allocator, plans, ways, node, *rest)
+
+        with patch.object(Allocator, "search", recorded):
+            yield asked
+
+    return record

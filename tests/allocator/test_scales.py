@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, Failed, Searching, Unsatisfied
+from dra_operator.allocator import Allocated, Failed, Searching, Unsatisfied
 from dra_operator.allocator.scales import Scales
 from opcodes import opcodes
 
@@ -38,16 +38,9 @@ def shared(
 
 
 @pytest.fixture
-def searched() -> Iterator[list[str]]:
+def searched(searches: Any) -> Iterator[list[str]]:
     """Record the nodes that are searched."""
-    asked: list[str] = []
-    search = Allocator.search
-
-    def recorded(allocator: Allocator, plans: Any, ways: Any, node: str, *rest: Any) -> Any:
-        asked.append(node)
-        return search(allocator, plans, ways, node, *rest)
-
-    with patch.object(Allocator, "search", recorded):
+    with searches() as asked:
         yield asked
 
 

@@ -1,28 +1,11 @@
 """Which nodes are asked, and which need not be."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, Failed, Limits, Searching, Unsatisfied
+from dra_operator.allocator import Allocated, Failed, Limits, Searching, Unsatisfied
 from dra_operator.api.read import read_object
-
-
-@contextmanager
-def searches() -> Iterator[list[str]]:
-    """Record the nodes that are searched."""
-    asked: list[str] = []
-    search = Allocator.search
-
-    def recorded(allocator: Allocator, plans: Any, quick: Any, node: str, *rest: Any) -> Any:
-        asked.append(node)
-        return search(allocator, plans, quick, node, *rest)
-
-    with patch.object(Allocator, "search", recorded):
-        yield asked
 
 
 @pytest.fixture
@@ -34,7 +17,7 @@ def three_nodes(scene: Any) -> Any:
     return scene
 
 
-def test_full_nodes_are_not_searched(three_nodes: Any, ask: Any) -> None:
+def test_full_nodes_are_not_searched(three_nodes: Any, ask: Any, searches: Any) -> None:
     """A node without a free device cannot serve a request for a number of them."""
     three_nodes.use("other", ask())
     with searches() as asked:
@@ -54,7 +37,7 @@ def test_a_node_is_searched_for_the_error_of_a_device_it_cannot_use(scene: Any, 
     assert isinstance(decision, Failed)
 
 
-def test_a_claim_that_fits_nowhere_is_not_searched_again(three_nodes: Any, ask: Any) -> None:
+def test_a_claim_that_fits_nowhere_is_not_searched_again(three_nodes: Any, ask: Any, searches: Any) -> None:
     """Each node has said no, and nothing has come back; another claim that asks the same knows it, too."""
     three_nodes.decide(three_nodes.claim(ask("r", 2)))
     with searches() as asked:
@@ -65,7 +48,9 @@ def test_a_claim_that_fits_nowhere_is_not_searched_again(three_nodes: Any, ask: 
     assert asked == []
 
 
-def test_only_the_node_where_something_came_back_is_searched(three_nodes: Any, ask: Any) -> None:
+def test_only_the_node_where_something_came_back_is_searched(
+    three_nodes: Any, ask: Any, searches: Any
+) -> None:
     """A freed device puts its node back into question."""
     for name in "abc":
         three_nodes.use(name, ask())
@@ -78,7 +63,7 @@ def test_only_the_node_where_something_came_back_is_searched(three_nodes: Any, a
     assert isinstance(decision, Allocated)
 
 
-def test_only_the_node_whose_slice_changed_is_searched(three_nodes: Any, ask: Any) -> None:
+def test_only_the_node_whose_slice_changed_is_searched(three_nodes: Any, ask: Any, searches: Any) -> None:
     """A changed slice does, too."""
     three_nodes.decide(three_nodes.claim(ask("r", 2)))
     three_nodes.slice("n3", "n3", "more", nodeName="n3")
@@ -89,7 +74,7 @@ def test_only_the_node_whose_slice_changed_is_searched(three_nodes: Any, ask: An
     assert isinstance(decision, Allocated)
 
 
-def test_nodes_that_see_the_same_are_searched_once(scene: Any, ask: Any) -> None:
+def test_nodes_that_see_the_same_are_searched_once(scene: Any, ask: Any, searches: Any) -> None:
     """What fails on one fails on all."""
     scene.nodes("n1", "n2", "n3")
     scene.slice("s", "a")
@@ -99,7 +84,9 @@ def test_nodes_that_see_the_same_are_searched_once(scene: Any, ask: Any) -> None
     assert asked == ["n1"]
 
 
-def test_a_restricted_walk_proves_nothing_about_other_nodes(three_nodes: Any, ask: Any) -> None:
+def test_a_restricted_walk_proves_nothing_about_other_nodes(
+    three_nodes: Any, ask: Any, searches: Any
+) -> None:
     """Only nodes that were searched stay out."""
     restricted = three_nodes.decide(three_nodes.claim(ask("r", 1, "false")), nodes=["n1"])
     with searches() as asked:
