@@ -51,6 +51,22 @@ def test_which_version_runs_is_told():
     assert told.endswith("} 1.0")
 
 
+@pytest.mark.parametrize(
+    "series",
+    [
+        'decisions_total{result="failed"}',
+        'errors_total{place="pass"}',
+        'passes_total{outcome="error"}',
+        'writes_total{kind="allocate",outcome="refused"}',
+        'writes_total{kind="deallocate",outcome="unaccepted"}',
+        'writes_total{kind="fence",outcome="forbidden"}',
+    ],
+)
+def test_what_did_not_happen_yet_is_zero(series):
+    """Of a series that begins with its first error Prometheus sees no increase, and an alert would miss that one."""
+    assert series_of(Metrics(), f"dra_operator_{series}") == [f"dra_operator_{series} 0.0"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
 @pytest.mark.parametrize("what", ["resident_memory_bytes", "cpu_seconds_total", "start_time_seconds"])
 def test_what_the_process_uses_is_told(what):

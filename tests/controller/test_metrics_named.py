@@ -13,6 +13,7 @@ from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import Decision
 from dra_operator.cluster.events import OUTCOMES
 from dra_operator.cluster.reflector import Counters
+from dra_operator.cluster.writes import Write, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Standing
 from dra_operator.controller.metrics import Metrics
@@ -91,6 +92,13 @@ def test_page_names_the_labels_of_each(page, told):
         (
             "dra_operator_pending_claims",
             [messages.EVENT_REFUSED, messages.EVENT_FORBIDDEN, messages.EVENT_INTERNAL],
+        ),
+        (
+            "dra_operator_writes_total",
+            [
+                *(write.kind for write in get_args(Write)),
+                *(outcome.result for outcome in get_args(WriteOutcome)),
+            ],
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -10,6 +10,8 @@ preconditions, as an update in protobuf (`cluster.delivery`).
 The order of the patches is upstream's: the finalizer before the allocation, and the allocation's end before
 the finalizer's, so that a claim with devices can never vanish (docs/dra-semantics.md, 8.2 and 8.3).
 Allocations have the same JSON in v1, v1beta2 and v1beta1, so these patches fit each of them.
+
+The `kind` of a write and the `result` of an outcome are what metrics and log lines call them.
 """
 
 from collections.abc import Mapping
@@ -33,6 +35,7 @@ class AllocateWrite:
     of the claim decided on. `allocation` is an AllocationResult as on the wire, with its allocationTimestamp.
     """
 
+    kind: ClassVar[str] = "allocate"
     namespace: str
     name: str
     uid: str
@@ -50,6 +53,7 @@ class DeallocateWrite:
     is not taken away (docs/dra-semantics.md, 8.3).
     """
 
+    kind: ClassVar[str] = "deallocate"
     namespace: str
     name: str
     uid: str
@@ -67,6 +71,7 @@ class DeallocateWrite:
 class AnnotateWrite:
     """Say on a claim why it waits, or take that off (`text` None). `current` is what it says now."""
 
+    kind: ClassVar[str] = "annotate"
     namespace: str
     name: str
     uid: str
@@ -82,6 +87,7 @@ class FenceWrite:
     Why that is needed, and of which claims, says `controller.fence`.
     """
 
+    kind: ClassVar[str] = "fence"
     namespace: str
     name: str
     uid: str
@@ -96,6 +102,7 @@ class ReleaseWrite:
     Why, and from which claims, says `controller.yielding`.
     """
 
+    kind: ClassVar[str] = "release"
     namespace: str
     name: str
     uid: str
@@ -109,6 +116,7 @@ Write: TypeAlias = AllocateWrite | DeallocateWrite | AnnotateWrite | FenceWrite 
 class Written:
     """It is done; `body` is the claim as it is now."""
 
+    result: ClassVar[str] = "written"
     write: Write
     body: Body
 
@@ -121,6 +129,7 @@ class Conflict:
     says what was in the way.
     """
 
+    result: ClassVar[str] = "conflict"
     write: Write
     body: Body | None
     message: str
@@ -130,11 +139,14 @@ class Conflict:
 class Unaccepted(Conflict):
     """It is not done, though the claim is as it was: the API server, or a webhook that it asks, failed each time."""
 
+    result: ClassVar[str] = "unaccepted"
+
 
 @dataclass(frozen=True, slots=True)
 class Gone:
     """The claim no longer exists."""
 
+    result: ClassVar[str] = "gone"
     write: Write
 
 
@@ -142,6 +154,7 @@ class Gone:
 class Refused:
     """The API server says, also when asked twice, that this may not be written; `message` is its reason."""
 
+    result: ClassVar[str] = "refused"
     write: Write
     message: str
 
@@ -150,6 +163,7 @@ class Refused:
 class Forbidden:
     """The authorizer does not allow it; `error` names verb and resource."""
 
+    result: ClassVar[str] = "forbidden"
     write: Write
     error: ApiError
 
@@ -163,6 +177,7 @@ class Forbidden:
 class Unknown:
     """The writer was stopped before it could find out whether this is done."""
 
+    result: ClassVar[str] = "unknown"
     write: Write
 
 
@@ -170,10 +185,11 @@ class Unknown:
 class Unsent:
     """No request was made: nothing to change, a newer write took its place, or the writer is stopping."""
 
+    result: ClassVar[str] = "unsent"
     write: Write
 
 
-WriteOutcome: TypeAlias = Written | Conflict | Gone | Refused | Forbidden | Unknown | Unsent
+WriteOutcome: TypeAlias = Written | Conflict | Unaccepted | Gone | Refused | Forbidden | Unknown | Unsent
 
 
 @dataclass(frozen=True, slots=True)

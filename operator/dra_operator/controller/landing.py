@@ -68,7 +68,7 @@ class Landing:
         expected, held = desk.flights.finish(write)
         if not expected:
             return
-        desk.metrics.writes.labels(kind_of(write), type(outcome).__name__.lower()).inc()
+        desk.metrics.writes.labels(write.kind, outcome.result).inc()
         key = (write.namespace, write.name)
         # Whatever the answer, look at the claim again: what is to be done next may have changed meanwhile.
         changes.seen.add(key)
@@ -163,9 +163,7 @@ class Landing:
                 # happen.
                 desk.putoffs.for_version(key, write.uid, write.resource_version, *CONFLICT)
                 why = outcome.message if isinstance(outcome, Conflict) else "the claim is gone"
-                log.info(
-                    messages.WRITE_CONFLICT, claim=text(key), uid=write.uid, write=kind_of(write), why=why
-                )
+                log.info(messages.WRITE_CONFLICT, claim=text(key), uid=write.uid, write=write.kind, why=why)
             case Unknown():
                 desk.putoffs.for_time(key, write.uid, *UNKNOWN)
             case Unsent():
@@ -197,7 +195,7 @@ class Landing:
         self._put_off(key, write, *REFUSAL)
         if isinstance(write, AnnotateWrite):
             desk.telling.refused(key)
-        log.warning(messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=kind_of(write), why=message)
+        log.warning(messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=write.kind, why=message)
         self._tell(key, write, f"the API server refuses {_PURPOSES.get(type(write))}: {message}")
 
     def _unaccepted(self, key: Key, write: Write, message: str) -> None:
@@ -207,9 +205,7 @@ class Landing:
         self._put_off(key, write, *CONFLICT)
         if isinstance(write, AnnotateWrite):
             desk.telling.refused(key)
-        log.warning(
-            messages.WRITE_UNACCEPTED, claim=text(key), uid=write.uid, write=kind_of(write), why=message
-        )
+        log.warning(messages.WRITE_UNACCEPTED, claim=text(key), uid=write.uid, write=write.kind, why=message)
         self._tell(key, write, f"the API server does not take {_PURPOSES.get(type(write))}: {message}")
 
     def _tell(self, key: Key, write: Write, why: str) -> None:
@@ -232,8 +228,3 @@ class Landing:
             self._desk.putoffs.for_time(key, write.uid, first, longest)
         elif write.text is None:
             self._desk.lingering.for_time(key, write.uid, first, longest)
-
-
-def kind_of(write: Write) -> str:
-    """Return what a write does, in one word, for logs and metrics."""
-    return type(write).__name__.removesuffix("Write").lower()

@@ -7,6 +7,8 @@ time and start under the same names. Names follow Prometheus' rules: base units,
 
 import platform
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -21,9 +23,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from dra_operator._version import __version__
+from dra_operator.allocator.decision import Decision
 from dra_operator.cluster.defects import Defect, DefectLogger
 from dra_operator.cluster.events import OUTCOMES
 from dra_operator.cluster.reflector import Reflector
+from dra_operator.cluster.writes import Write, WriteOutcome
 
 # Else each counter and histogram comes with a second one, its time of birth, under the same explanation.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -96,9 +100,7 @@ class Metrics:
             "Counters, and capacities of shared devices, of which more is allocated than published right now.",
         )
         self.errors = self._counter("errors", "Errors in the operator itself, by place.", "place")
-        for defect in Defect:
-            # At zero from the start: of a series that begins with its first error, Prometheus sees no increase.
-            self.errors.labels(defect.place)
+        self._begin_at_zero()
         self.defect_logger = DefectLogger(lambda defect: self.errors.labels(defect.place).inc())
         """Where each part of the operator reports its defects."""
         self.objects = self._gauge("objects", "Objects of the inventory, by what they are.", "what")
@@ -107,6 +109,17 @@ class Metrics:
         build = self._gauge("build_info", "Always 1; the labels say what runs.", "version", "python")
         build.labels(__version__, platform.python_version()).set(1)
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
+
+    def _begin_at_zero(self) -> None:
+        """Tell of what has not happened yet: of a series that begins with its first error, there is no increase."""
+        for defect in Defect:
+            self.errors.labels(defect.place)
+        for decision in get_args(Decision):
+            self.decisions.labels(decision.__name__.lower())
+        for outcome in ("done", "error"):
+            self.passes.labels(outcome)
+        for write, outcome in product(get_args(Write), get_args(WriteOutcome)):
+            self.writes.labels(write.kind, outcome.result)
 
     def count_request(self, verb: str, resource: str, status: str, seconds: float) -> None:
         """Count a request to the API server."""
