@@ -75,6 +75,23 @@ async def test_operator_that_stops_hands_over(cluster, start):
     assert lease(cluster) == "second"
 
 
+async def test_change_of_leader_is_told_on_the_lease(cluster, start):
+    """Who asks in the morning what happened at night finds both, with the times, by `kubectl describe lease`."""
+    first = await (await start("first")).ready()
+    await cluster.until(lambda: cluster.reasons("dra-operator", "Lease"))
+    await first.runtime.close()
+    await (await start("second")).ready()
+    await cluster.until(lambda: len(cluster.events("dra-operator", "Lease")) == 2)
+
+    told = cluster.events("dra-operator", "Lease")
+    uid = cluster.server.get("Lease", "dra-operator", "default")["metadata"]["uid"]
+    assert sorted((event["type"], event["reason"], event["message"]) for event in told) == [
+        ("Normal", "LeaderElection", "first became leader"),
+        ("Normal", "LeaderElection", "second became leader"),
+    ]
+    assert {event["involvedObject"]["uid"] for event in told} == {uid}
+
+
 async def test_operator_that_is_killed_is_followed_when_its_lease_is_over(cluster, start):
     """Three seconds here, fifteen by default."""
     first = await (await start("first")).ready()

@@ -1,6 +1,7 @@
 """Two operators on the real API server: one decides, and one that was frozen gives no device twice."""
 
 import asyncio
+import re
 import signal
 
 import pytest
@@ -38,6 +39,8 @@ def test_the_one_that_stops_hands_over_to_the_one_that_stands_by(scene, start):
     assert devices(scene.wait_allocated("late")) == ["node-000/dev-1"]
     assert scene.client.get(LEASE)["spec"]["holderIdentity"] == "second"
     assert second.http("/leaderz") == (200, "ok\n")
+    described = scene.plane.kubectl("describe", "lease", "dra-operator", f"--namespace={NAMESPACE}")
+    assert re.search(r"Normal +LeaderElection .* dra-operator +second became leader", described)
 
 
 async def test_one_that_was_frozen_gives_no_device_twice(scene, start, proxy, through_proxy):

@@ -41,6 +41,7 @@ NODE = Kind("Node", "nodes", CORE_GROUP, False, ("v1",))
 NAMESPACE = Kind("Namespace", "namespaces", CORE_GROUP, False, ("v1",))
 POD = Kind("Pod", "pods", CORE_GROUP, True, ("v1",))
 EVENT = Kind("Event", "events", CORE_GROUP, True, ("v1",))
+LEASE = Kind("Lease", "leases", "coordination.k8s.io", True, ("v1",))
 
 KINDS: dict[str, Kind] = {
     kind.kind: kind
@@ -54,6 +55,7 @@ KINDS: dict[str, Kind] = {
         NAMESPACE,
         POD,
         EVENT,
+        LEASE,
     )
 }
 """Every kind by its name."""

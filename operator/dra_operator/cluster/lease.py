@@ -29,12 +29,14 @@ from typing import Any, Final
 
 import structlog
 
+from dra_operator.api.kinds import LEASE
+from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 
 log = structlog.get_logger(__name__)
 
 LEASE_NAME: Final = "dra-operator"
-_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+_LEASES: Final = Served(LEASE, "v1")
 _PERIOD: Final = 2.0
 _REQUEST: Final = 5.0
 # The monotonic clock of Linux stands still while a machine sleeps; others go on counting meanwhile.
@@ -73,6 +75,7 @@ class Lease:
     ) -> None:
         self.name = f"{namespace}/{LEASE_NAME}"
         """Namespace and name, as texts have them."""
+        self.namespace = namespace
         self.identity = identity
         self.holder = ""
         """Who held it when it was last read; empty for nobody."""
@@ -85,8 +88,6 @@ class Lease:
         self.error: ApiError | ApiUnreachable | None = None
         """Why it could not be read or written the last time; None if it could."""
         self._session = session
-        self._path = _PATH.format(namespace=namespace)
-        self._namespace = namespace
         self._seconds = seconds
         self._clock = clock
         self._wall = wall
@@ -101,6 +102,11 @@ class Lease:
         self._permitted_until = 0.0
         self._acquired = ""
         self._renewed = asyncio.Event()
+
+    @property
+    def uid(self) -> str:
+        """Its uid as an object; empty before it was written."""
+        return str(self._body["metadata"]["uid"]) if self._body else ""
 
     # --- for writes
 
@@ -250,7 +256,7 @@ class Lease:
     async def _read(self) -> Body | None:
         """Return it, or None if there is none."""
         try:
-            return await self._request("GET", f"{self._path}/{LEASE_NAME}")
+            return await self._request("GET", LEASE_NAME)
         except ApiError as error:
             if error.status == 404 and error.is_status:
                 return None
@@ -258,19 +264,19 @@ class Lease:
 
     async def _write(self, found: Body | None, terms: Body) -> None:
         """Store it with other terms, in place of the one that was found."""
-        method, path = ("PUT", f"{self._path}/{LEASE_NAME}") if found else ("POST", self._path)
+        method, name = ("PUT", LEASE_NAME) if found else ("POST", "")
         body = found or {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"namespace": self._namespace, "name": LEASE_NAME},
+            "apiVersion": _LEASES.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"namespace": self.namespace, "name": LEASE_NAME},
         }
         spec = {**(body.get("spec") or {}), **terms}
-        self._body = await self._request(method, path, {**body, "spec": spec})
+        self._body = await self._request(method, name, {**body, "spec": spec})
         self.holder = _holder(self._body)
 
-    async def _request(self, method: str, path: str, body: Body | None = None) -> Body:
+    async def _request(self, method: str, name: str, body: Body | None = None) -> Body:
         # There is time for another one while the Lease is valid.
-        patience = min(_REQUEST, self._seconds / 3)
+        patience, path = min(_REQUEST, self._seconds / 3), _LEASES.path(self.namespace, name)
         answer = await self._session.request(method, path, body=body, timeout=patience)
         if answer.get("kind") != "Lease":
             raise ApiUnreachable(f"{method} {path}: the answer is no Lease")

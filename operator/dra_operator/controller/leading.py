@@ -10,15 +10,17 @@ anew is what a process does best.
 
 import asyncio
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 from uuid import uuid4
 
 from dra_operator.cluster.access import Access
-from dra_operator.cluster.lease import Lease
+from dra_operator.cluster.lease import LEASE_NAME, Lease
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
+from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.settings import Settings
 
 GIVE_UP_SECONDS: Final = 5.0
@@ -28,13 +30,14 @@ log = get_logger()
 
 
 class Leading:
-    """Whether this operator decides. Without leader election it always does."""
+    """Whether this operator decides. Without leader election it always does. `record` has an Event recorded."""
 
-    def __init__(self, settings: Settings, access: Access) -> None:
+    def __init__(self, settings: Settings, access: Access, record: Callable[[Notice], None]) -> None:
         self.ended = ""
         """Why this operator decides no more; empty before. Another one does, or what it decided on is gone."""
         self._settings = settings
         self._access = access
+        self._record = record
         self._elects = settings.leader_election == "lease"
         self._lease: Lease | None = None
 
@@ -65,6 +68,8 @@ class Leading:
                 holder, trouble = "", str(error)
             await asyncio.sleep(lease.period)
         log.info(messages.LEADING, lease=lease.name, identity=lease.identity)
+        subject = Subject("Lease", lease.namespace, LEASE_NAME, lease.uid)
+        self._record(Notice(subject, "Normal", messages.EVENT_LEADING, messages.leading(lease.identity)))
 
     async def keep(self) -> None:
         """Remain the one that decides; return when another one is."""

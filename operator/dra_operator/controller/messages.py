@@ -58,6 +58,7 @@ EVENT_INVALID = "InvalidObject"
 EVENT_FORBIDDEN = "Forbidden"
 EVENT_REFUSED = "AllocationRefused"
 EVENT_INTERNAL = "InternalError"
+EVENT_LEADING = "LeaderElection"
 
 
 def devices(allocation: AllocationResult) -> str:
@@ -126,6 +127,11 @@ def _collided(fact: str, yielding: Sequence[tuple[str, str]]) -> str:
 
 def _all(claims: Sequence[tuple[str, str]]) -> str:
     return " and ".join(f"{namespace}/{name}" for namespace, name in claims)
+
+
+def leading(identity: str) -> str:
+    """Return the sentence of the Event of a change of leader, in the words of Kubernetes' own components."""
+    return f"{identity} became leader"
 
 
 def standing_by(lease: str, holder: str) -> str:

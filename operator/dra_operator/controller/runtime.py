@@ -120,7 +120,7 @@ class Runtime:
             settle=settle,
             clock=clock,
         )
-        self._leading = Leading(settings, access)
+        self._leading = Leading(settings, access, self._record)
         self._standby = Standby(WATCHED, clock)
         self.metrics.ready.set_function(lambda: not self.unready())
         self.metrics.leading.set_function(lambda: self._leading.is_leader)
