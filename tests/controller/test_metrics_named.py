@@ -151,6 +151,13 @@ def test_dashboard_names_metrics_that_there_are(dashboard, told):
         assert {SERIES.sub("", name) for name in named} <= set(told)
 
 
+def test_dashboard_adds_up_no_gauge_as_it_was_scraped(dashboard):
+    """An operator that is scraped twice would be two of those that decide."""
+    exprs = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+    assert [expr for expr in exprs if re.search(r"\bsum\b[^(]*(\([a-z, ]+\) )?\(dra_operator_", expr)] == []
+
+
 def test_panels_of_the_dashboard_do_not_overlap(dashboard):
     """Grafana would push one of them down."""
     taken = [

@@ -72,6 +72,12 @@ def test_second_apply_changes_nothing(applied, text):
     assert applied.client.get(path)["metadata"]["generation"] == 1
 
 
+def test_what_a_monitor_scrapes_is_scraped_by_nobody_else(one):
+    """Of two that scrape one operator, sums would show twice what there is."""
+    assert one("ServiceMonitor")["spec"]["endpoints"]
+    assert "annotations" not in one("Service")["metadata"]
+
+
 def test_everything_is_in_the_operator_s_namespace_and_says_whose_it_is(turned_on):
     """So that `kubectl get all,... -l app.kubernetes.io/name=dra-operator` finds it, and none is left elsewhere."""
     strange = [
