@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stepfuzz import World
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.randoms(use_true_random=False), st.integers(1, 25))
 def test_fast_searches_decide_as_the_plain_one(random: Random, steps: int) -> None:
     """Whatever happens between the claims, counting changes no decision, no error and no text."""

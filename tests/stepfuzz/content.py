@@ -1,4 +1,4 @@
-"""Slices, claims and rules at random: small, so that they meet, and of every kind that a search tells apart."""
+"""Slices and rules at random: small, so that claims meet, and of every kind that a search tells apart."""
 
 from dataclasses import dataclass
 from random import Random
@@ -7,39 +7,37 @@ from typing import Any
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 
-NODES = ("n0", "n1", "n2", "n3")
+NODES = tuple(f"n{number:x}" for number in range(12))
+FEW_NODES = NODES[:4]
 POOLS = ("n1", "n2", "n3", "all", "each", "zone", "apiece")
 """Pools of one node, for all nodes, with a node for each device, for a zone, and with a slice for each node."""
+SHARED_POOLS = ("all", "each", "zone", "apiece", "fabric")
+"""Pools that a wide cluster may have beside those of its nodes; `fabric` is for all nodes, and large."""
 SELECTORS = (
     'device.attributes["d"].?kind.orValue("") == "x"',
     'device.attributes["d"].?rail.orValue(0) < 2',
     'device.capacity["d"].?memory.orValue(quantity("0")).isGreaterThan(quantity("3"))',
     'device.driver == "e"',
 )
-DERIVED = (
-    'device.attributes["d"].?rail.orValue(2)',
-    'device.attributes["d"].?rail.orValue(1) + 0',
-    'device.attributes["other.io"].?root.orValue("a")',
-    "device.driver",
-    "1",
-)
-DERIVED_LISTS = (
-    'device.attributes["d"].?links.orValue(["b", "c"])',
-    '[device.attributes["d"].?rail.orValue(0), 2]',
-    '["a", device.attributes["other.io"].?root.orValue("b")]',
-)
-DERIVED_ODDLY = (
-    'device.attributes["d"].rail',
-    'device.attributes["d"].?kind.orValue("x")',
-    'lists.range(device.attributes["d"].?rail.orValue(0) + 1)',
-    'device.attributes["d"].no',
-)
-"""Those that fail, or give lists, on some devices or on all."""
-FAILING = 'device.attributes["d"].kind == "x"'
-"""A selector that fails on devices which lack the attribute, or have it with another type."""
 TAINTS = ({"key": "k", "effect": "NoSchedule"}, {"key": "k2", "effect": "NoExecute", "value": "v"})
 TEAMS = ("t0", "t1", "t2")
 """Values of taints that keep devices for one of several."""
+IDENTITIES = 30
+"""There are so many numbers of which a device has one: a claim that asks for one mostly finds none or one."""
+_POLICIES: tuple[dict[str, Any], ...] = (
+    {"default": "1", "validRange": {"min": "500m", "step": "250m"}},
+    {"default": "2", "validRange": {"min": "1", "max": "3"}},
+    {"default": "500m", "validValues": ["500m", "1500m", "3"]},
+    {"default": "1"},
+)
+_ODD_POLICIES: tuple[dict[str, Any], ...] = (
+    {"default": "-1", "validRange": {"min": "1", "step": "1"}},
+    {"default": "1", "validRange": {"min": "-3", "step": "500m"}},
+    {"default": "1", "validRange": {"min": "1", "step": str(2**63 - 1)}},
+    {"default": "1", "validRange": {"min": "1n", "step": "1"}},
+    {"default": "1", "validRange": {"max": "4"}},
+    {"validValues": ["-1", "2"]},
+)
 FEATURES = (
     "admin_access",
     "compatibility_groups",
@@ -72,6 +70,10 @@ class Style:
     about.
     `admin` is how likely a request is one for admin access. `parting`: devices are kept for teams, and each request
     tolerates what it likes.
+    `wide`: there are many nodes, most with a pool of their own, and claims come in numbers that ask for the same but
+    for tolerations, amounts and selectors of their own. What is kept between claims is about nodes that have little
+    left; so some of the devices are `used` from the beginning, by claims of others.
+    `eager`: what pays where there is much of something is done where there is little.
     """
 
     counters: bool
@@ -84,11 +86,15 @@ class Style:
     listing: bool
     admin: float
     parting: bool
+    wide: bool
+    used: float
+    eager: bool
 
     @classmethod
     def of(cls, random: Random) -> "Style":
         """Return a style."""
-        counters, shares = sometimes(random, 0.65), sometimes(random, 0.4)
+        wide = sometimes(random, 0.6)
+        counters, shares = sometimes(random, 0.3 if wide else 0.65), sometimes(random, 0.7 if wide else 0.4)
         return cls(
             counters=counters,
             shares=shares,
@@ -98,9 +104,30 @@ class Style:
             skipping=sometimes(random, 0.15),
             deriving=sometimes(random, 0.3),
             listing=sometimes(random, 0.4),
-            admin=random.choice([0.03, 0.03, 0.3, 0.7]),
+            admin=random.choice([0.03, 0.03, 0.03 if wide else 0.3, 0.03 if wide else 0.7]),
             parting=sometimes(random, 0.4),
+            wide=wide,
+            used=random.choice([0, 0.5, 0.8, 0.95]) if wide else 0,
+            eager=sometimes(random, 0.6),
         )
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the nodes that may be there."""
+        return NODES if self.wide else FEW_NODES
+
+    def pools(self, random: Random) -> list[str]:
+        """Return the names of the pools of a cluster."""
+        if not self.wide:
+            return random.sample(POOLS, random.choice([1, 2, 3, 4, len(POOLS)]))
+        own = random.sample(NODES, random.randint(6, len(NODES)))
+        match random.randrange(6):
+            case 0 | 1:
+                return own
+            case 2 | 3 | 4:
+                return [*own, "fabric"]
+            case _:
+                return own + random.sample(SHARED_POOLS, random.choice([1, 2]))
 
 
 def driver_of(pool: str) -> str:
@@ -119,13 +146,12 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
     attributes |= {"other.io/root": {"string": random.choice("ab")}} if sometimes(random, 0.8) else {}
     if style.listing:
         attributes |= _lists(random)
-    memory: Body = {"value": str(random.randint(2, 6))}
-    if style.shares and sometimes(random, 0.3):
-        memory["requestPolicy"] = {"default": "1", "validRange": {"min": "1", "step": "1"}}
-    device: Body = {"name": name, "attributes": attributes, "capacity": {"memory": memory}}
-    if style.shares and sometimes(random, 0.5):
+    if style.wide:
+        attributes |= {"uuid": {"int": random.randrange(IDENTITIES)}}
+    device: Body = {"name": name, "attributes": attributes, "capacity": _capacity(random, style, pool)}
+    if style.shares and sometimes(random, 0.9 if pool == "fabric" else 0.5):
         device["allowMultipleAllocations"] = True
-        if sometimes(random, 0.2):
+        if sometimes(random, 0 if pool == "fabric" else 0.2):
             del device["capacity"]
     if (
         style.counters
@@ -136,13 +162,33 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
         # No API server admits a set twice.
         sets += random.sample(sets, 1) if style.odd and sometimes(random, 0.1) else []
         device["consumesCounters"] = [_use(random, style, item) for item in sets]
-    if sometimes(random, 0.7 if style.parting else 0.1):
+    if sometimes(random, 0.7 if style.parting and pool != "fabric" else 0.1):
         device["taints"] = [a_taint(random, style) for _ in range(random.choice([1, 1, 1, 2]))]
     if pool == "each":
         device |= _device_nodes(random, style)
     if sometimes(random, 0.05):
         device |= {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
     return device
+
+
+def _capacity(random: Random, style: Style, pool: str) -> Body:
+    """Return what a device has to give, and by which policy."""
+    capacity: Body = {"memory": {"value": str(random.randint(2, 6))}}
+    if style.wide and sometimes(random, 0.9 if pool == "fabric" else 0.3):
+        capacity["band"] = {"value": random.choice(["4", "2500m", "6"])}
+    for amount in capacity.values():
+        if style.shares and sometimes(random, 0.3):
+            amount["requestPolicy"] = a_policy(random, style)
+    return capacity
+
+
+def a_policy(random: Random, style: Style) -> Body:
+    """Return what a policy makes of amounts; no API server admits the odd ones."""
+    if not style.wide or sometimes(random, 0.5):
+        return {"default": "1", "validRange": {"min": "1", "step": "1"}}
+    if style.odd and sometimes(random, 0.3):
+        return random.choice(_ODD_POLICIES)
+    return random.choice(_POLICIES)
 
 
 def _lists(random: Random) -> Body:
@@ -184,7 +230,7 @@ def _device_nodes(random: Random, style: Style) -> Body:
         return {"allNodes": True}
     if sometimes(random, 0.2):
         return {"nodeSelector": _zone(random, style)}
-    return {"nodeName": random.choice(NODES)}
+    return {"nodeName": random.choice(style.nodes)}
 
 
 def _zone(random: Random, style: Style) -> Body:
@@ -195,14 +241,14 @@ def _zone(random: Random, style: Style) -> Body:
 
 def _where(random: Random, style: Style, pool: str, part: int) -> Body:
     match pool:
-        case "all":
+        case "all" | "fabric":
             return {"allNodes": True}
         case "each":
             return {"perDeviceNodeSelection": True}
         case "zone":
             return {"nodeSelector": _zone(random, style)}
         case "apiece":
-            return {"nodeName": NODES[part]}
+            return {"nodeName": style.nodes[part]}
         case _:
             return {"nodeName": pool}
 
@@ -227,15 +273,19 @@ def counters(random: Random, style: Style) -> list[Body]:
 def devices(random: Random, style: Style, pool: str, part: int) -> list[Body]:
     """Return the devices of a slice. Slices for different nodes may have devices of the same name."""
     prefix = 0 if pool == "apiece" and sometimes(random, 0.3) else part
-    return [
-        a_device(random, style, f"{prefix}{number}", pool)
-        for number in range(random.choice([0, 1, 2, 3, 4, 5]))
-    ]
+    size = random.choice([6, 12, 14, 16] if pool == "fabric" else [0, 1, 2, 3, 4, 5])
+    return [a_device(random, style, f"{prefix}-{number}", pool) for number in range(size)]
 
 
 def pool_slices(random: Random, style: Style, pool: str, generation: int) -> list[Body]:
     """Return the slices of a pool as one generation has them: counters, and devices in one slice or several."""
-    parts = len(NODES) if pool == "apiece" else random.choice([1, 1, 2])
+    match pool:
+        case "apiece":
+            parts = len(style.nodes)
+        case "fabric":
+            parts = 5
+        case _:
+            parts = random.choice([1, 1, 2])
     where = _where(random, style, pool, 0)
     contents: list[Body] = [{**where, "sharedCounters": counters(random, style)}]
     for part in range(parts):
@@ -243,7 +293,7 @@ def pool_slices(random: Random, style: Style, pool: str, generation: int) -> lis
         contents.append({**where, "devices": devices(random, style, pool, part)})
         if style.skipping and sometimes(random, 0.5):
             contents[-1]["skipNodeOperations"] = ["NodePrepareResources"]
-    if not style.counters and sometimes(random, 0.5):
+    if not style.counters and (pool == "fabric" or sometimes(random, 0.5)):
         # Without counters a slice for one node is nobody else's business.
         del contents[0]
     count = len(contents) + sometimes(random, 0.05)
@@ -265,100 +315,18 @@ def a_taint(random: Random, style: Style) -> Body:
     return {"key": random.choice(["team", "team", "k"]), "value": random.choice(TEAMS), "effect": effect}
 
 
-def some_tolerations(random: Random, style: Style) -> list[Body]:
-    """Return what a request tolerates; where devices are kept for teams it is hardly ever what another one does."""
-    if not style.parting:
-        return [random.choice([{"operator": "Exists"}, {"key": "k2", "operator": "Equal", "value": "v"}])]
-    tolerations: list[Body] = [{"key": "own", "operator": "Equal", "value": str(random.randrange(1000))}]
-    for _ in range(random.choice([0, 1, 1, 2])):
-        key, value = random.choice(["team", "team", "k", ""]), random.choice(TEAMS)
-        exists = not key or sometimes(random, 0.2)
-        item = {"key": key, **({"operator": "Exists"} if exists else {"operator": "Equal", "value": value})}
-        tolerations.append({**item, "effect": random.choice(["", "", "NoSchedule", "NoExecute"])})
-    return random.sample(tolerations, len(tolerations))
-
-
 def a_rule(random: Random, style: Style) -> Body:
     """Return what a taint rule says: of one device, a pool, a driver, all there is, or nothing."""
     selector: Body | None = {}
     if sometimes(random, 0.05):
         selector = None
     elif sometimes(random, 0.9):
-        choices = {"driver": random.choice("de"), "pool": random.choice(POOLS)}
-        choices["device"] = f"{random.randrange(2)}{random.randrange(3)}"
+        pools = (*SHARED_POOLS, *NODES) if style.wide else POOLS
+        choices = {"driver": random.choice("de"), "pool": random.choice(pools)}
+        choices["device"] = f"{random.randrange(2)}-{random.randrange(3)}"
         names = random.choice([["pool", "device"], ["pool", "device"], ["device"], ["pool"], ["driver"]])
         selector = {name: choices[name] for name in names}
     return {"deviceSelector": selector, "taint": a_taint(random, style)}
-
-
-def a_request(random: Random, style: Style, name: str) -> Body:
-    """Return a request of the API."""
-    few = style.parting and sometimes(random, 0.8)
-
-    def alternative() -> Body:
-        # Few selectors, where it is about what those with the same tolerate.
-        expressions = random.sample(SELECTORS, random.choice([0, 0, 1, 1, 2])) if not few else []
-        expressions += [FAILING] if style.odd and sometimes(random, 0.2) else []
-        fields: Body = {
-            "deviceClassName": "c" if sometimes(random, 0.9) else "e",
-            "count": random.choice([1, 1, 1, 2, 2, 3]),
-            "selectors": [{"cel": {"expression": item}} for item in expressions],
-        }
-        if not few and sometimes(random, 0.3):
-            fields["capacity"] = {"requests": {"memory": str(random.randint(1, 3))}}
-        if sometimes(random, 0.1):
-            del fields["count"]
-            fields["allocationMode"] = "All"
-        if sometimes(random, 0.9 if style.parting else 0.4):
-            fields["tolerations"] = some_tolerations(random, style)
-        return fields
-
-    if sometimes(random, 0.25):
-        options = [{"name": f"s{number}", **alternative()} for number in range(random.randint(1, 3))]
-        return {"name": name, "firstAvailable": options}
-    fields = alternative()
-    if sometimes(random, style.admin):
-        fields["adminAccess"] = True
-    return {"name": name, "exactly": fields}
-
-
-def a_claim(random: Random, style: Style, name: str) -> Any:
-    """Return a claim of the API."""
-    requests = [
-        a_request(random, style, f"r{number}") for number in range(random.choice([1, 1, 1, 1, 2, 2, 3, 4]))
-    ]
-    if "exactly" in requests[0] and sometimes(random, style.admin / 3):
-        # The same devices, for admin access and not.
-        exactly = requests[0]["exactly"]
-        requests.append(
-            {"name": "twin", "exactly": {**exactly, "adminAccess": not exactly.get("adminAccess")}}
-        )
-    names = [item["name"] for item in requests]
-    constraints = [
-        {
-            random.choice(["matchAttribute", "distinctAttribute"]): random.choice(
-                ["d/links"] * 3 + ["other.io/ports", "d/derived"]
-                if style.listing
-                else ["d/kind", "d/rail", "other.io/root", *(["d/derived"] if style.deriving else [])]
-            ),
-            "requests": random.choice([[], [], names[:2], names[-1:]]),
-        }
-        for _ in range(random.choice([1, 1, 2, 3] if style.listing else [0, 0, 1, 1, 2]))
-    ]
-    if style.deriving:
-        for part in [each for item in requests for each in item.get("firstAvailable", [item.get("exactly")])]:
-            _derive(random, style, part)
-    spec = {"devices": {"requests": requests, "constraints": constraints}}
-    metadata = {"name": name, "namespace": random.choice(["ns", "ns", "other"])}
-    return read("ResourceClaim", {"metadata": metadata, "spec": spec})
-
-
-def _derive(random: Random, style: Style, part: Body) -> None:
-    """Let a request or a subrequest derive attributes, mostly."""
-    choice = ("d/derived", "d/links" if style.listing else "d/rail", "d/kind")
-    names = [name for name in choice if sometimes(random, 0.5)]
-    expressions = DERIVED + (DERIVED_LISTS if style.listing else ()) + (DERIVED_ODDLY if style.odd else ())
-    part["derivedAttributes"] = [{"name": name, "expression": random.choice(expressions)} for name in names]
 
 
 def read(kind: str, body: Body) -> Any:

@@ -1,10 +1,12 @@
 """A world in which things happen, and the allocators that follow it."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from dra_operator.allocator import (
     AdminAccess,
@@ -18,18 +20,19 @@ from dra_operator.allocator import (
     Reason,
     Searching,
     Unsatisfied,
+    allocator,
+    eligible,
 )
-from dra_operator.inventory import Inventory
+from dra_operator.inventory import Inventory, views
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 from dra_operator.ledger import Ledger
+from stepfuzz.claims import a_claim, some_claims_of_a_kind
 from stepfuzz.content import (
     FEATURES,
-    NODES,
-    POOLS,
     SELECTORS,
     Body,
     Style,
-    a_claim,
+    a_policy,
     a_rule,
     counters,
     devices,
@@ -44,6 +47,14 @@ _STEPS = 20_000
 _MANY_STEPS = 400_000
 _MOST_WAITING = 6
 _STEPS_TO_FRESH = 8
+
+
+_EAGER: tuple[tuple[Any, str, int], ...] = (
+    (allocator, "_FAILURES_BEFORE_SIEVE", 1),
+    (eligible, "_FEW", 1),
+    (views, "_FEW_SLICES", 1),
+)
+"""From how many on it pays to do something: of nodes that failed, of shared devices, of slices."""
 
 
 class WrongError(AssertionError):
@@ -85,15 +96,20 @@ class World:
             self.allocator(self.inventory, self.ledger, searching)
             for searching in (Searching.PLAIN, Searching.COUNTING)
         )
-        for name in NODES:
+        for name in self.style.nodes:
             if sometimes(random, 0.8):
                 self.node(name)
         self.namespace()
         self.put("DeviceClass", "c", spec={})
         self.put("DeviceClass", "e", spec={"selectors": [{"cel": {"expression": SELECTORS[0]}}]})
-        self.pools = random.sample(POOLS, random.choice([1, 2, 3, 4, len(POOLS)]))
+        self.pools = self.style.pools(random)
         for pool in self.pools:
             self.publish(pool)
+        for pool in self.pools:
+            for device in self.devices_of(pool):
+                if sometimes(random, self.style.used):
+                    self.number += 1
+                    self.take_away(pool, device)
 
     def allocator(self, inventory: Inventory, ledger: Ledger, searching: Searching) -> Allocator:
         """Return an allocator."""
@@ -168,6 +184,14 @@ class World:
         self.waiting = [*self.waiting[1 - _MOST_WAITING :], claims]
         self.take(claims, names)
 
+    def ask_for_a_kind(self) -> None:
+        """Let several claims be asked for that are alike; most of them only this once."""
+        names = [f"c{self.number}-{number}" for number in range(self.random.randint(2, 5))]
+        for claim in some_claims_of_a_kind(self.random, self.style, names):
+            self.take((claim,), [claim.metadata.name])
+            if sometimes(self.random, 0.3):
+                self.waiting = [*self.waiting[1 - _MOST_WAITING :], (claim,)]
+
     def ask_again(self) -> None:
         """Take what claims that were asked for before get under another name."""
         if self.waiting:
@@ -214,13 +238,19 @@ class World:
             return self.random.choice(held)
         return "ns", f"c{self.random.randrange(self.number + 1)}"
 
+    def some_pool(self) -> str:
+        """Return the name of a pool: of the large one as often as of all those of nodes together."""
+        if "fabric" in self.pools and sometimes(self.random, 0.3):
+            return "fabric"
+        return self.random.choice(self.pools)
+
     def pool_changes(self) -> None:
         """Let a driver publish a pool anew."""
-        self.publish(self.random.choice(self.pools))
+        self.publish(self.some_pool())
 
     def pool_begins_to_change(self) -> None:
         """Let a driver publish the first slices of the next generation; the rest may follow."""
-        pool = self.random.choice(self.pools)
+        pool = self.some_pool()
         self.generation += 1
         bodies = self.published[pool] = pool_slices(self.random, self.style, pool, self.generation)
         for body in self.random.sample(bodies, self.random.randrange(len(bodies))):
@@ -228,13 +258,13 @@ class World:
 
     def slice_follows(self) -> None:
         """Let a driver publish what is missing of a pool, or some of it."""
-        bodies = self.published[self.random.choice(self.pools)]
+        bodies = self.published[self.some_pool()]
         for body in self.random.sample(bodies, self.random.randint(0, len(bodies))):
             self.put_body("ResourceSlice", body)
 
     def slice_changes(self) -> None:
         """Let one slice have other devices, or other totals, in the same generation."""
-        pool = self.random.choice(self.pools)
+        pool = self.some_pool()
         bodies = self.published[pool]
         number = self.random.randrange(len(bodies))
         changed = bodies[number] = deepcopy(bodies[number])
@@ -247,24 +277,35 @@ class World:
             spec["devices"] = devices(self.random, self.style, pool, part)
         self.put_body("ResourceSlice", changed)
 
+    def policy_changes(self) -> None:
+        """Let the devices of a slice be shared by another policy."""
+        pool = self.some_pool()
+        bodies = self.published[pool]
+        number = self.random.randrange(len(bodies))
+        changed = bodies[number] = deepcopy(bodies[number])
+        for device in changed["spec"].get("devices", ()):
+            for amount in device.get("capacity", {}).values():
+                amount["requestPolicy"] = a_policy(self.random, self.style)
+        self.put_body("ResourceSlice", changed)
+
     def slice_goes(self) -> None:
         """Let a driver take back a slice."""
-        self.remove("ResourceSlice", f"{self.random.choice(self.pools)}-{self.random.randrange(3)}")
+        self.remove("ResourceSlice", f"{self.some_pool()}-{self.random.randrange(3)}")
 
     def slice_moves(self) -> None:
         """Let a slice of one pool become one of another."""
-        moved, pool = self.random.choice(self.pools), self.random.choice(self.pools)
+        moved, pool = self.some_pool(), self.some_pool()
         body = deepcopy(self.random.choice(self.published[pool]))
         body["metadata"]["name"] = f"{moved}-{self.random.randrange(3)}"
         self.put_body("ResourceSlice", body)
 
     def node_changes(self) -> None:
         """Let a node get another label, be cordoned, or come back."""
-        self.node(self.random.choice(NODES))
+        self.node(self.random.choice(self.style.nodes))
 
     def node_goes(self) -> None:
         """Let a node go."""
-        self.remove("Node", self.random.choice(NODES))
+        self.remove("Node", self.random.choice(self.style.nodes))
 
     def rule_changes(self) -> None:
         """Let an administrator taint some devices, or others."""
@@ -288,10 +329,18 @@ class World:
 
     def foreign(self) -> None:
         """Let another writer, who need not keep our rules, give a device away."""
-        pool = self.random.choice(self.pools)
-        listed = [device for body in self.published[pool] for device in body["spec"].get("devices", ())]
+        pool = self.some_pool()
+        listed = self.devices_of(pool)
         helpful = [device for device in listed if helps_when_taken(device)]
         device = self.random.choice((sometimes(self.random, 0.7) and helpful) or listed or [{"name": "gone"}])
+        self.take_away(pool, device)
+
+    def devices_of(self, pool: str) -> list[Body]:
+        """Return the devices that a pool has, or will have when all of it is published."""
+        return [device for body in self.published[pool] for device in body["spec"].get("devices", ())]
+
+    def take_away(self, pool: str, device: Body) -> None:
+        """Let a claim of another writer have a device, or a share of it."""
         result: Body = {"driver": driver_of(pool), "pool": pool, "device": device["name"]}
         if sometimes(self.random, 0.8 if "allowMultipleAllocations" in device else 0.2):
             result |= {"shareID": "f", "consumedCapacity": {"memory": self.random.choice("0112")}}
@@ -308,16 +357,27 @@ class World:
 
     def step(self) -> None:
         """Let something happen, or several things at once, then ask for every claim again."""
+        with ExitStack() as stack:
+            for module, name, number in _EAGER if self.style.eager else ():
+                stack.enter_context(patch.object(module, name, number))
+            self.live()
+
+    def live(self) -> None:
+        """Take a step."""
         events: list[Callable[[], None]] = [self.ask] * 8 + [self.ask_again] * 3 + [self.free] * 7
         events += [self.pool_changes, self.slice_changes] * 2
         events += [self.withdraw, self.confirm, self.pool_begins_to_change, self.slice_follows]
         events += [self.slice_goes, self.slice_moves, self.rule_changes]
         events += [self.node_changes, self.node_changes, self.node_goes]
         events += [self.rule_goes, self.class_changes, self.class_changes, self.class_goes, self.foreign]
+        events += [self.policy_changes, self.slice_follows, self.slice_follows] * self.style.wide
         events += [self.namespace] + [self.foreign] * (6 * self.style.paying + 3 * self.style.giving)
         for _ in range(self.random.choice([1, 1, 1, 2, 4])):
             self.number += 1
             self.random.choice(events)()
+        if self.style.wide:
+            self.number += 1
+            self.ask_for_a_kind()
         nodes = self.some_nodes()
         for claims in self.waiting:
             self.decide(claims, nodes)
@@ -328,7 +388,7 @@ class World:
         """Return which nodes are asked: mostly all."""
         if sometimes(self.random, 0.7):
             return None
-        names = (*NODES, "unknown")
+        names = (*self.style.nodes, "unknown")
         return tuple(self.random.sample(names, self.random.randint(0, len(names))))
 
     def decide(self, claims: tuple[Any, ...], nodes: Sequence[str] | None = None) -> Decision:
