@@ -88,6 +88,7 @@ def unused_port():
 def quick_look(monkeypatch):
     """The runtime looks after itself often enough for tests."""
     monkeypatch.setattr("dra_operator.controller.runtime.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("dra_operator.controller.denials.LASTING_SECONDS", 0.1)
 
 
 def defects(metrics):

@@ -15,12 +15,12 @@ from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.writer import Writer
 from dra_operator.controller import passes
+from dra_operator.controller.denials import Denials
 from dra_operator.controller.fence import Fence
 from dra_operator.controller.intake import Intake
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.problems import Problems
-from dra_operator.controller.runtime import Runtime
 
 BREAKABLE = {
     Defect.PASS: (Fence, "stands"),
@@ -34,7 +34,7 @@ BREAKABLE = {
     Defect.EVENT: (EventRecorder, "_deliver"),
     Defect.REFLECTOR: (Reflector, "_event"),
     Defect.DELTA: (Loop, "put"),
-    Defect.TASK: (Runtime, "_report_forbidden"),
+    Defect.TASK: (Denials, "look"),
 }
 """What is called where each defect is met."""
 

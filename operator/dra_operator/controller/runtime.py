@@ -30,6 +30,7 @@ from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, PodUse, pod_use
+from dra_operator.controller.denials import Denials
 from dra_operator.controller.desk import Effect
 from dra_operator.controller.health import HealthServer
 from dra_operator.controller.interruptions import Interruptions
@@ -38,7 +39,7 @@ from dra_operator.controller.logs import get_logger
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.passes import Passes
-from dra_operator.controller.reports import Notice, Reports, Subject
+from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.settings import Settings
 from dra_operator.controller.standby import Standby
 from dra_operator.inventory import Inventory
@@ -134,7 +135,7 @@ class Runtime:
             metrics=self.metrics.text,
         )
         self._interruptions = Interruptions(clock)
-        self._reports = Reports(settings.event_refresh_seconds)
+        self._denials = Denials(self._self(), self._record, settings.event_refresh_seconds, clock)
         self._session: ApiSession | None = None
         self._recorder: EventRecorder | None = None
         self._writer: Writer | None = None
@@ -356,29 +357,13 @@ class Runtime:
             self._interruptions.look(self._reflectors)
             if self._session is not None and self._leading.stands_by:
                 await self._standby.look(self._session)
-            self._report_forbidden(now)
+            errors = {name: reflector.forbidden for name, reflector in self._reflectors.items()}
+            self._denials.look(self._standby.forbidden | errors | {"Lease": self._leading.forbidden})
+            self._report_events_forbidden(now)
             if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
                 await self._rediscover()
             if self._connected:
                 self._open_or_close()
-
-    def _report_forbidden(self, now: float) -> None:
-        """Say on an object of the operator's own what it is not permitted to do."""
-        errors = {name: reflector.forbidden for name, reflector in self._reflectors.items()}
-        errors = self._standby.forbidden | errors | {"Lease": self._leading.forbidden}
-        for name, error in errors.items():
-            if error is None:
-                self._reports.clear(name)
-                continue
-            message = messages.forbidden(error.verb, error.resource, error.message)
-            notice = Notice(self._self(), "Warning", messages.EVENT_FORBIDDEN, message)
-            news = self._reports.state(name, notice, (error.verb, error.resource), now)
-            if news is not None:
-                log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
-                self._record(news)
-        for notice in self._reports.due(now):
-            self._record(notice)
-        self._report_events_forbidden(now)
 
     def _report_events_forbidden(self, now: float) -> None:
         """Log that Events are not permitted, which no Event can say, and find out when they are."""

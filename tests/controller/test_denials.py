@@ -1,0 +1,81 @@
+"""What is told of rights that the operator itself lacks."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from dra_operator.cluster.session import ApiError
+from dra_operator.controller.denials import LASTING_SECONDS, Denials
+from dra_operator.controller.reports import Subject
+
+ITSELF = Subject("Pod", "dra-operator", "dra-operator-0")
+REFRESH = 1200.0
+
+
+def denied(verb="watch", resource="nodes"):
+    """A refusal of the authorizer."""
+    return ApiError(403, "Forbidden", "no", verb=verb, resource=resource)
+
+
+class Rights:
+    """What is denied, looked at every two seconds, and what is told of it."""
+
+    def __init__(self, clock):
+        self.clock, self.recorded, self.logged = clock, [], []
+        self.denials = Denials(ITSELF, self.recorded.append, REFRESH, clock)
+
+    def look(self, seconds=2.0, **errors):
+        """Look, after a time, at what is denied by kind."""
+        self.clock.now += seconds
+        with capture_logs() as logs:
+            self.denials.look(errors)
+        self.logged += [(line["event"], line["verb"], line["resource"]) for line in logs]
+
+    @property
+    def messages(self):
+        """What the Events said."""
+        return [notice.message for notice in self.recorded]
+
+
+@pytest.fixture
+def rights(clock, monkeypatch):
+    """Nothing is denied, and a right has to be missing as long as it is outside of tests."""
+    monkeypatch.setattr("dra_operator.controller.denials.LASTING_SECONDS", LASTING_SECONDS)
+    return Rights(clock)
+
+
+def test_what_an_api_server_denies_until_it_has_read_its_roles_is_not_told(rights):
+    """Whoever reads the log in the morning would look for a role that was there all the time."""
+    rights.look(Node=denied(), Lease=denied("update", "leases"))
+    rights.look(Node=denied(), Lease=None)
+    rights.look(Node=None, Lease=None)
+    rights.look(Node=denied(), Lease=denied("update", "leases"))
+
+    assert (rights.logged, rights.messages) == ([], [])
+
+
+def test_right_that_stays_away_is_told_once_by_log_and_event(rights):
+    """With verb and resource, however often it is looked at."""
+    for _ in range(5):
+        rights.look(LASTING_SECONDS, Node=denied())
+
+    assert rights.logged == [("forbidden", "watch", "nodes")]
+    assert rights.messages == ["not permitted to watch nodes: no"]
+    assert rights.recorded[0].subject == ITSELF
+
+
+def test_event_of_a_missing_right_is_repeated(rights):
+    """The API server forgets Events after an hour."""
+    rights.look(Node=denied())
+    rights.look(LASTING_SECONDS, Node=denied())
+    rights.look(REFRESH, Node=denied())
+
+    assert (len(rights.logged), len(rights.messages)) == (1, 2)
+
+
+def test_another_right_of_the_same_kind_is_told_as_well(rights):
+    """Who grants the list and not the watch learns of that one."""
+    rights.look(Node=denied("list"))
+    rights.look(LASTING_SECONDS, Node=denied("list"))
+    rights.look(Node=denied("watch"))
+
+    assert [verb for _, verb, _ in rights.logged] == ["list", "watch"]
