@@ -37,7 +37,7 @@ def result(request: str | None, of: DeviceCapacity, *, fractional: bool = True) 
         consumed = consume(requests, {"memory": of}, fractional=fractional)
     except CapacityError:
         return "fatal"
-    return "refused" if consumed is None else consumed.amounts[0][1].text
+    return "refused" if consumed is None else consumed.quantities()["memory"].text
 
 
 GIB = capacity("100Gi", span="1Gi 8Gi 1Gi")
@@ -152,7 +152,7 @@ def test_a_rounded_amount_is_the_least_on_the_grid(
     )
 
     assert consumed is not None
-    amount = consumed.amounts[0][1]
+    amount = consumed.quantities()["memory"]
     assert amount.nano % NANO == 0
     units = amount.nano // NANO
     assert units >= wanted
@@ -235,7 +235,7 @@ def test_a_refusal_names_a_requested_capacity_first() -> None:
 
 def test_shares_fill_a_device_exactly() -> None:
     """What is committed, in flight and wanted may be all there is, and no more."""
-    consumed = Consumed((("memory", parse_quantity("4"), 10 * NANO),))
+    consumed = Consumed((("memory", 4 * NANO, 10 * NANO),), (parse_quantity("4"),))
 
     assert has_room(consumed, {"memory": 3 * NANO}, {"memory": 3 * NANO})
     assert not has_room(consumed, {"memory": 3 * NANO}, {"memory": 4 * NANO})
@@ -243,7 +243,7 @@ def test_shares_fill_a_device_exactly() -> None:
 
 def test_other_capacities_do_not_matter() -> None:
     """Amounts are compared by name."""
-    consumed = Consumed((("memory", parse_quantity("4"), 10 * NANO),))
+    consumed = Consumed((("memory", 4 * NANO, 10 * NANO),), (parse_quantity("4"),))
     others: dict[str, Any] = {"cores": 100 * NANO}
 
     assert has_room(consumed, others, others)
@@ -313,4 +313,4 @@ def test_an_ordinary_amount_of_an_ordinary_capacity_is_no_error_and_not_made_les
     consume({}, {"memory": of}, fractional=fractional)
     consumed = consume({"memory": request}, {"memory": of}, fractional=fractional)
 
-    assert consumed is None or consumed.amounts[0][1].nano >= request.nano
+    assert consumed is None or consumed.amounts[0][1] >= request.nano

@@ -9,7 +9,8 @@
    - `candidates`: the answer by request and pool view, kept until the view changes
    - `selectors`: what the expressions of class and request answer together
    - `reads`, `kinds`: the parts of a device that an expression depends on, and the devices that are equal in them
-   - `capacity`: what a share consumes, by the request policy of the device; `amounts`: the same of a slice, kept
+   - `capacity`: what a share consumes, by the request policy of the device; `rules`: the same of ordinary amounts, made
+     ready once; `amounts`: the same of a slice, kept
    - `spare`: what shares have left of a slice's devices
    - `derived`: attributes that a request computes
    - `failures`: what is said of a selector that fails

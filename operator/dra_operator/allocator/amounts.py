@@ -8,17 +8,19 @@ Source: docs/engine section 5.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from dra_operator.allocator.asked import AskedAmount
 from dra_operator.allocator.capacity import CapacityError, Consumed, consume
 from dra_operator.allocator.room import Room
-from dra_operator.api.quantity import Quantity
+from dra_operator.allocator.rules import Rule, consume_by, rules_of
+from dra_operator.api.quantity import Quantity, is_ordinary
 from dra_operator.api.sealed import sealed
+from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice, bits
 
 _MAX_AMOUNTS = 16_384
 _MAX_ASKED = 4096
+_MAX_KINDS = 16_384
 _PAIRS_A_DEVICE = 8
 """Where devices differ so much, to look at each takes no longer than to look at the sets in which they are equal."""
 
@@ -27,19 +29,31 @@ _PAIRS_A_DEVICE = 8
 class SliceAmounts:
     """What a request consumes of each device of a slice, the devices that have it, and those where it is an error.
 
-    `least` is what it consumes at least, in nano-units, of the capacities that all devices have which have it; `kinds`
-    are these devices in sets of such as have equal capacity.
+    `kinds` are the devices that have it in sets of such as have equal capacity.
     """
 
-    each: tuple[Consumed | CapacityError | None, ...]
+    each: Sequence[Consumed | CapacityError | None]
     fit: int
     impossible: int
-    least: tuple[tuple[str, int], ...]
-    kinds: tuple[tuple[int, Consumed], ...]
+    kinds: Sequence[tuple[int, Consumed]]
 
 
-KnownAmounts: TypeAlias = dict[object, SliceAmounts]
-"""Amounts by the make of a slice."""
+@dataclass(slots=True, eq=False)
+class KnownAmounts:
+    """Amounts that requests ask for, whether all of them are ordinary, and what is known of them by make of a slice."""
+
+    requests: Mapping[str, Quantity]
+    are_ordinary: bool
+    by_make: dict[object, SliceAmounts] = field(default_factory=dict)
+
+
+@sealed
+class _Kind:
+    """The devices of a slice that have a capacity, and the rules of it, or none if it is out of the ordinary."""
+
+    devices: int
+    capacity: Mapping[str, DeviceCapacity]
+    rules: tuple[Rule, ...] | None
 
 
 @dataclass(slots=True)
@@ -49,62 +63,69 @@ class AmountsCache:
     fractional: bool
     _known: dict[tuple[AskedAmount, ...], KnownAmounts] = field(default_factory=dict)
     _room: Room = field(default_factory=lambda: Room(_MAX_AMOUNTS))
+    _kinds: dict[object, Sequence[_Kind]] = field(default_factory=dict)
+    _number_of_kinds: int = 0
 
-    def known(self, asked: tuple[AskedAmount, ...]) -> KnownAmounts:
-        """Return what is known of what is asked for: the same for all keys that ask for it, whatever they select."""
+    def known(self, asked: tuple[AskedAmount, ...], requests: Mapping[str, Quantity]) -> KnownAmounts:
+        """Return what is known of what is asked for: the same for all keys that ask for it, whatever they select.
+
+        `requests` are the same amounts as quantities.
+        """
         found = self._known.get(asked)
         if found is None:
             if len(self._known) >= _MAX_ASKED:
                 for old in list(self._known)[: _MAX_ASKED // 2]:
-                    self._room.leave(self._known.pop(old))
-            found = self._known[asked] = {}
+                    self._room.leave(self._known.pop(old).by_make)
+            ordinary = all(map(is_ordinary, requests.values()))
+            found = self._known[asked] = KnownAmounts(requests, ordinary)
         return found
 
-    def find(self, known: KnownAmounts, requests: Mapping[str, Quantity], content: Slice) -> SliceAmounts:
+    def find(self, known: KnownAmounts, content: Slice) -> SliceAmounts:
         """Find the amounts of the devices of a slice, where they are not known; most of a slice have equal capacity."""
-        number = len(content.names)
-        each: list[Consumed | CapacityError | None] = [None] * number
+        kinds = self._kinds.get(content.make) or self._find_kinds(content)
+        each: list[Consumed | CapacityError | None] = []
         fit = impossible = 0
-        least: dict[str, int] | None = None
         fitting: list[tuple[int, Consumed]] = []
-        kinds = _alike(content)
-        for those in kinds:
-            found = self._consume(requests, content, bits.lowest(those))
-            if len(kinds) == 1:
-                each = [found] * number
-            elif found is not None:
+        for kind in kinds:
+            found, those = self._consume(known, kind), kind.devices
+            if not each:
+                each = [found] * len(content.names)
+            else:
                 for index in bits.each(those):
                     each[index] = found
             if isinstance(found, Consumed):
                 fit |= those
-                least = _least(least, found)
                 fitting.append((those, found))
             elif found is not None:
                 impossible |= those
-        self._room.take(known)
-        amounts = known[content.make] = SliceAmounts(
-            tuple(each), fit, impossible, tuple((least or {}).items()), tuple(fitting)
-        )
+        self._room.take(known.by_make)
+        amounts = known.by_make[content.make] = SliceAmounts(each, fit, impossible, fitting)
         return amounts
 
-    def _consume(
-        self, requests: Mapping[str, Quantity], content: Slice, index: int
-    ) -> Consumed | CapacityError | None:
-        capacity = {
-            name: value
-            for name, column in content.capacity.items()
-            if (value := column.values[index]) is not None
-        }
+    def _find_kinds(self, content: Slice) -> Sequence[_Kind]:
+        kinds: list[_Kind] = []
+        for devices in _alike(content):
+            index = bits.lowest(devices)
+            capacity = {
+                name: value
+                for name, column in content.capacity.items()
+                if (value := column.values[index]) is not None
+            }
+            kinds.append(_Kind(devices, capacity, rules_of(capacity, fractional=self.fractional)))
+        if self._number_of_kinds > _MAX_KINDS:
+            self._kinds.clear()
+            self._number_of_kinds = 0
+        self._kinds[content.make] = kinds
+        self._number_of_kinds += len(kinds)
+        return kinds
+
+    def _consume(self, known: KnownAmounts, kind: _Kind) -> Consumed | CapacityError | None:
+        if kind.rules is not None and known.are_ordinary:
+            return consume_by(kind.rules, known.requests)
         try:
-            return consume(requests, capacity, fractional=self.fractional)
+            return consume(known.requests, kind.capacity, fractional=self.fractional)
         except CapacityError as error:
             return error
-
-
-def _least(before: Mapping[str, int] | None, more: Consumed) -> dict[str, int]:
-    if before is None:
-        return {name: amount.nano for name, amount, _ in more.amounts}
-    return {name: min(amount.nano, before[name]) for name, amount, _ in more.amounts if name in before}
 
 
 def _alike(content: Slice) -> Sequence[int]:

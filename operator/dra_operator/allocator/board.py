@@ -70,7 +70,7 @@ class Board:
         before = in_flight.get(position, {})
         after = dict(before)
         for name, amount, value in consumed.amounts:
-            after[name] = after.get(name, 0) + amount.nano
+            after[name] = after.get(name, 0) + amount
             if used.get(name, 0) + after[name] > value and (used or before):
                 return None
         return {**in_flight, position: after}

@@ -112,7 +112,11 @@ class Candidates:
                     self._room.leave(self._keys.pop(old).answers)
             expressions = content.class_selectors + content.request_selectors
             found = self._keys[content] = CandidateKey(
-                next(self._serials), content, expressions, requests, self._amounts.known(content.amounts)
+                next(self._serials),
+                content,
+                expressions,
+                requests,
+                self._amounts.known(content.amounts, requests),
             )
         return found
 
@@ -227,7 +231,7 @@ class Candidates:
 
     def amounts(self, key: CandidateKey, content: Slice) -> SliceAmounts:
         """Return what a request consumes of the devices of a slice."""
-        return key.known.get(content.make) or self._amounts.find(key.known, key.requests, content)
+        return key.known.by_make.get(content.make) or self._amounts.find(key.known, content)
 
     def select(self, key: CandidateKey, content: Slice, budget: Budget) -> int:
         """Return the devices of a slice that all selectors select."""

@@ -7,12 +7,12 @@ Source: docs/dra-semantics 4.4; ResourceSlice v1, `devices[].capacity[].requestP
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from dra_operator.api.quantity import MAX_INT64, NANO, Quantity, family, format_amount
+from dra_operator.api.quantity import MAX_INT64, NANO, Family, Quantity, family, format_amount
 from dra_operator.api.representation import Representation, representation
+from dra_operator.api.sealed import sealed
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 
 _MILLI = NANO // 1000
@@ -26,14 +26,26 @@ class CapacityError(Exception):
     """An amount that cannot be consumed by anybody: negative, or beyond what can be represented."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Consumed:
-    """What a use of a device consumes of each of its capacities, and what the device has of it, in nano-units."""
+    """What a use of a device consumes of each of its capacities, and what the device has of it, in nano-units.
 
-    amounts: tuple[tuple[str, Quantity, int], ...]
+    `written` holds the same amounts as results have them, or the family that they are to be written in: of all devices
+    that are asked about, the result names one.
+    """
+
+    amounts: tuple[tuple[str, int, int], ...]
+    written: tuple[Quantity | Family, ...]
+
+    def quantities(self) -> dict[str, Quantity]:
+        """Return what is consumed by name of the capacity, as results have it."""
+        return {
+            name: Quantity(amount, format_amount(amount, text)) if isinstance(text, Family) else text
+            for (name, amount, _), text in zip(self.amounts, self.written, strict=True)
+        }
 
 
-NOTHING: Final = Consumed(())
+NOTHING: Final = Consumed((), ())
 
 
 class _AsWritten(Enum):
@@ -64,7 +76,8 @@ def consume(
     """
     if any(name not in capacity for name in requests):
         return None
-    consumed: tuple[tuple[str, Quantity, int], ...] = ()
+    consumed: tuple[tuple[str, int, int], ...] = ()
+    written: tuple[Quantity, ...] = ()
     fit = True
     for name in sorted(capacity):
         of = capacity[name]
@@ -77,8 +90,9 @@ def consume(
             and _is_permitted(amount, of.request_policy, fractional=fractional)
             and quantity.nano <= of.value.nano
         )
-        consumed += ((name, quantity, of.value.nano),)
-    return Consumed(consumed) if fit else None
+        consumed += ((name, quantity.nano, of.value.nano),)
+        written += (quantity,)
+    return Consumed(consumed, written) if fit else None
 
 
 def refusal(
@@ -116,8 +130,8 @@ def origin(request: Quantity | None, capacity: DeviceCapacity, amount: Quantity)
 
 def has_room(consumed: Consumed, used: Mapping[str, int], in_flight: Mapping[str, int]) -> bool:
     """True if the device has this much left beside what is used, in nano-units by capacity name."""
-    for name, amount, value in consumed.amounts:
-        if used.get(name, 0) + in_flight.get(name, 0) + amount.nano > value:
+    for name, amount, value in consumed.amounts:  # noqa: SIM110 - asked for each device, and a generator takes longer
+        if used.get(name, 0) + in_flight.get(name, 0) + amount > value:
             return False
     return True
 
@@ -168,12 +182,12 @@ def _in_range(
         return _copied(least)
     if span.step is None:
         return _compared(request, (least,))
-    if _in_milli(span, fractional=fractional):
+    if is_in_milli(span, fractional=fractional):
         return _round_up_in_milli(request, least, span.step)
     return _round_up_in_whole(request, least, span.step)
 
 
-def _in_milli(span: CapacityRequestPolicyRange, *, fractional: bool) -> bool:
+def is_in_milli(span: CapacityRequestPolicyRange, *, fractional: bool) -> bool:
     """True if upstream computes this range in milli-units: it does so for whole numbers as well."""
     least, most, step = span.min, span.max, span.step
     if not fractional or (step is not None and (step.nano <= 0 or not _is_whole_milli(step))):
@@ -254,7 +268,7 @@ def _is_in_range(amount: Quantity, span: CapacityRequestPolicyRange, *, fraction
         return True
     if span.min is None or span.step.nano <= 0:
         return False
-    if _in_milli(span, fractional=fractional):
+    if is_in_milli(span, fractional=fractional):
         return _is_whole_milli(amount) and (amount.nano - span.min.nano) % span.step.nano == 0
     return (_whole(amount) - _whole(span.min)) % _whole(span.step) == 0
 

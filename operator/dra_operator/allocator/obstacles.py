@@ -230,9 +230,11 @@ def _exhausted(
     requests: Mapping[str, Quantity],
     capacity: Mapping[str, DeviceCapacity],
 ) -> str:
-    for name, amount, value in consumed.amounts:
+    quantities = consumed.quantities()
+    for name, wanted, value in consumed.amounts:
         left = value - used.get(name, 0)
-        if left < amount.nano:
+        if left < wanted:
+            amount = quantities[name]
             shown = f"{amount.text}{origin(requests.get(name), capacity[name], amount)}"
             return f"{name} {format_amount(left, family(amount))} left < {shown}"
     return ""

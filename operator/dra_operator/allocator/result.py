@@ -53,7 +53,7 @@ def build_result(
                 share_id = share_ids()
                 consumed = candidates.consumed(alternative.key, content, index)
                 assert isinstance(consumed, Consumed)
-                amounts = {name: amount for name, amount, _ in consumed.amounts}
+                amounts = consumed.quantities()
             # By position, in the order of the fields: one is made for each device of each claim.
             results.append(
                 DeviceRequestAllocationResult(

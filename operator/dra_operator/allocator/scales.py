@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import CandidateKey, Candidates
+from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.reads import Reads
 from dra_operator.allocator.walk import SearchProblem, SearchProblems
-from dra_operator.api.quantity import is_ordinary
 from dra_operator.inventory import NodeView, Slice
 from dra_operator.ledger import Availability
 
@@ -39,10 +39,10 @@ def has_new_amounts(plans: Sequence[ClaimPlan]) -> bool:
     for plan in plans:
         for request in plan.requests if plan.weighs else ():
             for item in request.alternatives:
-                for amount in item.key.requests.values():
-                    if not is_ordinary(amount):
-                        return False
-                    new = new or not item.key.answers
+                key = item.key
+                if not key.known.are_ordinary:
+                    return False
+                new = new or not (key.answers or not key.requests)
     return new
 
 
@@ -115,8 +115,10 @@ class Scales:
                     if devices and missing >> request & 1 and _has(most, asked):
                         # Now that it may be so, what policies make of the amounts is worth while to know.
                         amounts = self.candidates.amounts(key, content)
-                        if amounts.fit & devices and _has(most, amounts.least):
-                            missing ^= 1 << request
+                        for those, consumed in amounts.kinds:
+                            if those & devices and _leaves(most, consumed):
+                                missing ^= 1 << request
+                                break
         for doubt in self._doubts:
             doubt.maybe &= ~view.nodes
         if is_single and not view.nodes & self.availability.leftovers.known:
@@ -155,6 +157,13 @@ class Scales:
 
 def _has(most: Mapping[str, int], amounts: _Amounts) -> bool:
     for name, amount in amounts:  # noqa: SIM110 - some thousand times for a claim, and half as fast with `all`
+        if amount > most.get(name, -1):
+            return False
+    return True
+
+
+def _leaves(most: Mapping[str, int], consumed: Consumed) -> bool:
+    for name, amount, _ in consumed.amounts:  # noqa: SIM110 - as above
         if amount > most.get(name, -1):
             return False
     return True

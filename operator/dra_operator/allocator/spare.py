@@ -48,7 +48,7 @@ class Spare:
             enough = devices
             for name, amount, _ in consumed.amounts:
                 levels = self._levels[name]
-                place = bisect_left(levels.amounts, amount.nano)
+                place = bisect_left(levels.amounts, amount)
                 enough &= levels.devices[place] if place < len(levels.devices) else 0
             found |= enough
         return found

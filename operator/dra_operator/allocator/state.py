@@ -271,7 +271,7 @@ class NodeState:
         self._shares.setdefault(key, []).append(pick)
         amounts = self._amounts.setdefault(key, {})
         for name, amount, _ in consumed.amounts:
-            amounts[name] = amounts.get(name, 0) + amount.nano
+            amounts[name] = amounts.get(name, 0) + amount
 
     def _undo(self, pick: Pick) -> None:
         """Give back, in reverse, what a pick has taken, all or part of it."""
@@ -279,8 +279,8 @@ class NodeState:
             key = (pick.pool, pick.position)
             self._shares[key].pop()
             in_flight = self._amounts[key]
-            for name, consumed, _ in pick.consumed.amounts:
-                in_flight[name] -= consumed.nano
+            for name, amount, _ in pick.consumed.amounts:
+                in_flight[name] -= amount
             pick.consumed = None
         if pick.marked:
             self._unmark(pick)

@@ -80,7 +80,7 @@ class Stock:
             consumed = self.board.consumed(self._keys[key], position)
             found = _NO_AMOUNTS
             if consumed is not None:
-                found = {name: amount.nano for name, amount, _ in consumed.amounts}
+                found = {name: amount for name, amount, _ in consumed.amounts}
             self._amounts[key, position] = found
         return found
 
