@@ -2,6 +2,7 @@
 
 import pytest
 from passbench import FITS, KEY, notices, writes
+from structlog.testing import capture_logs
 
 from cluster import FINALIZER, claim
 from dra_operator.allocator import Failed, Reason
@@ -372,3 +373,20 @@ def test_the_end_of_an_older_wait_takes_no_device_from_a_write_on_its_way(bench,
     bench.run()
 
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
+
+
+def test_a_reason_that_flaps_is_told_by_the_pass_that_its_turn_wakes(bench, clock):
+    """Event and log say how things are then, also if nothing has happened since."""
+    bench.run(bench.delta(claim()))
+    for answers in ({"claim": stumble()}, {}, {"claim": stumble()}, {}):
+        bench.allocator.answers = answers
+        told = notices(bench.run(Tick()))
+    assert told == []
+    clock.now = bench.wake_at
+
+    with capture_logs() as logs:
+        told = notices(bench.run())
+    assert told == ["DeviceInUse"]
+    assert [(line["event"], line["claim"], line["reason"]) for line in logs] == [
+        ("pending", "default/claim", "DeviceInUse")
+    ]

@@ -1,5 +1,7 @@
 """What a person can read about a claim that waits."""
 
+import itertools
+
 import pytest
 
 from dra_operator.api.types import Metadata, ResourceClaim
@@ -95,6 +97,64 @@ def test_a_reason_that_changes_again_soon_waits(telling, clock):
     assert telling.next_due() == clock.now + 7
     clock.now += 7
     assert telling.annotation_due(claim(NONE.message)) == IN_USE.message
+
+
+def flap(telling, clock, seconds, step=0.5):
+    """Let a reason change back and forth; return when Events told it, in seconds from the beginning."""
+    begun, told = clock.now, []
+    for number in range(int(seconds / step)):
+        found = [telling.waits(claim(), (IN_USE, NONE)[number % 2]), *telling.late()]
+        told += [clock.now - begun for notice in found if notice is not None]
+        clock.now += step
+    return told
+
+
+def test_a_reason_that_flaps_is_told_later_each_time(telling, clock):
+    """A driver that publishes its slices anew each second gets a few Events about each claim, not thousands."""
+    told = flap(telling, clock, 300)
+
+    assert told[:4] == [0, 0.5, 1, 1.5]
+    assert [round(later - earlier) for earlier, later in itertools.pairwise(told[3:])] == [
+        10,
+        20,
+        40,
+        60,
+        60,
+        60,
+    ]
+
+
+def test_what_is_told_late_is_how_things_are_then(telling, clock):
+    """Also if nothing is decided any more; and nothing, where the reason is again the one that was told."""
+    flap(telling, clock, 2.5)
+    assert telling.next_due() == clock.now + 9
+    clock.now += 9
+    assert [notice.reason for notice in telling.late()] == ["DeviceInUse"]
+    telling.waits(claim(), NONE)
+    telling.waits(claim(), IN_USE)
+
+    clock.now = telling.next_due()
+    assert (telling.late(), telling.next_due()) == ([], None)
+
+
+def test_a_reason_that_has_held_for_long_is_told_at_once(telling, clock):
+    """It flapped before, which says nothing about this change."""
+    flap(telling, clock, 20)
+    telling.waits(claim(), IN_USE)
+    clock.now += 60
+    telling.late()
+    clock.now += 120
+
+    assert telling.waits(claim(), NONE).reason == "NoDevices"
+
+
+def test_nothing_is_told_late_of_a_claim_that_waits_no_more(telling, clock):
+    """It has its devices."""
+    flap(telling, clock, 5)
+    telling.waits_no_more(("team-a", "gpu"))
+    clock.now += 600
+
+    assert (telling.late(), telling.next_due()) == ([], None)
 
 
 def write_due(telling, claims):

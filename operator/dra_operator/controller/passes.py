@@ -146,6 +146,8 @@ class Passes:
         # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
         self._flush(emit)
         finished &= self._explain_all(emit, stopping, until)
+        for notice in desk.telling.late():
+            self._tell_pending(notice)
         for key in desk.telling.unsettled():
             self._keep_annotation(key)
         self._asides["collisions"].do(self._collisions.report)
@@ -356,17 +358,19 @@ class Passes:
         desk = self.desk
         if desk.rights.forget_allocation(key):
             desk.reports.clear((messages.EVENT_FORBIDDEN, key))
-        notice = desk.telling.waits(claim, waiting)
-        if notice is None:
-            return
-        desk.say(notice)
+        if notice := desk.telling.waits(claim, waiting):
+            self._tell_pending(notice)
+
+    def _tell_pending(self, notice: Notice) -> None:
+        """Tell by an Event and a line of the log why a claim waits."""
+        self.desk.say(notice)
         log.info(
             messages.PENDING,
-            claim=text(key),
-            uid=claim.metadata.uid,
-            reason=waiting.reason,
+            claim=text((notice.subject.namespace, notice.subject.name)),
+            uid=notice.subject.uid,
+            reason=notice.reason,
             why=notice.message,
-            **{"pass": desk.number},
+            **{"pass": self.desk.number},
         )
 
     # --- the way out

@@ -6,6 +6,10 @@ something new to say: the numbers in the text move with every slice, and an Even
 the one that matters, so those reach the annotation alone, not more often than every few seconds, and all
 claims together at a bounded rate: they count what is in the whole cluster, so one change makes the text of
 every waiting claim another one.
+
+A reason can flap as well: a driver that publishes its slices anew many times a second makes its pool incomplete each
+time, and that is another reason for each claim. So the first few changes are told at once, and then one at a time,
+later each time, until the reason has held for a while; what is told is how things are then.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,6 +21,12 @@ from dra_operator.cluster.events import shorten
 from dra_operator.controller.claims import Key, annotation
 from dra_operator.controller.reports import Notice, Reports, Subject
 
+AT_ONCE = 3
+"""So many changes of a reason in a row are told as they come."""
+FLAPPING = (10.0, 60.0)
+"""First and longest time, in seconds, from one change that is told to the next, where there are more."""
+CALM = 120.0
+"""A reason that has held for so long, in seconds, does not flap."""
 REFUSED = 600.0
 """Longest pause, in seconds, of an annotation that the API server does not take."""
 
@@ -37,6 +47,8 @@ class _Told:
     `refusals` is how often in a row the API server did not take it.
 
     `settled` if the annotation was found to be right, and neither claim nor text has changed since.
+
+    `said_at` is when an Event told the reason; `hasty` how many in a row did so before the one before them was calm.
     """
 
     uid: str
@@ -47,6 +59,15 @@ class _Told:
     refusals: int = 0
     pending: bool = False
     settled: bool = False
+    said_at: float = float("-inf")
+    hasty: int = 0
+
+    @property
+    def turn(self) -> float:
+        """When an Event may tell another reason."""
+        if self.hasty < AT_ONCE:
+            return self.said_at
+        return self.said_at + min(FLAPPING[0] * 2.0 ** min(self.hasty - AT_ONCE, 30), FLAPPING[1])
 
 
 class Telling:
@@ -69,32 +90,39 @@ class Telling:
         self._tokens_at = clock()
         self._told: dict[Key, _Told] = {}
         """In the order in which they were written last."""
+        self._late: dict[Key, None] = {}
+        """The claims whose reason may have changed since the Event that told it, and could not be told yet."""
 
     def waits(self, claim: ResourceClaim, waiting: Waiting) -> Notice | None:
-        """State why a claim waits; return the Event if the reason is news."""
+        """State why a claim waits; return the Event if the reason is news, and need not wait for its turn."""
         key, uid = claim_key(claim), claim.metadata.uid
         now = self._clock()
         told = self._told.get(key)
         first = told is None or told.uid != uid
         if told is None or told.uid != uid:
-            self._told[key] = _Told(uid, waiting)
+            told = self._told[key] = _Told(uid, waiting)
         else:
-            if (told.waiting.reason, told.waiting.request) != (waiting.reason, waiting.request):
+            if _sameness(told.waiting) != _sameness(waiting):
                 told.urgent = told.urgent or now - told.changed_at >= self._pause
                 told.changed_at = now
             told.waiting, told.settled = waiting, False
-        notice = Notice(subject_of(claim), "Warning", waiting.reason, one_line(waiting.message))
-        sameness = (waiting.reason, waiting.request)
         if first and annotation(claim) == one_line(waiting.message):
             # An operator that ran before this one has said so.
-            self._told[key].urgent = False
-            self._reports.known(("waiting", key), notice, sameness, now)
+            told.urgent = False
+            self._reports.known(("waiting", key), _notice(key, told), _sameness(waiting), now)
             return None
-        return self._reports.state(("waiting", key), notice, sameness, now)
+        return self._say(key, told)
+
+    def late(self) -> list[Notice]:
+        """Return the Events that had to wait for their turn and need no longer."""
+        now = self._clock()
+        due = [key for key in self._late if self._told[key].turn <= now]
+        return [notice for key in due if (notice := self._say(key, self._told[key])) is not None]
 
     def waits_no_more(self, key: Key) -> None:
         """State that the claim has what it wants, is gone, or is no longer ours."""
         if self._told.pop(key, None) is not None:
+            self._late.pop(key, None)
             self._reports.clear(("waiting", key))
 
     def under_way(self, key: Key, uid: str) -> None:
@@ -144,9 +172,9 @@ class Telling:
             told.refusals = 0
 
     def next_due(self) -> float | None:
-        """Return when an annotation that may not be written yet may be, by the clock; None if there is none."""
-        waiting = (self._due_at(told) for told in self._told.values() if told.pending)
-        return min(waiting, default=None)
+        """Return when an annotation or Event that has to wait may be written, by the clock; None if there is none."""
+        annotations = [self._due_at(told) for told in self._told.values() if told.pending]
+        return min([*annotations, *(self._told[key].turn for key in self._late)], default=None)
 
     def claims(self) -> tuple[Key, ...]:
         """Return the claims that wait, those first whose annotation was written longest ago."""
@@ -166,6 +194,19 @@ class Telling:
         """Return those of `claims` whose annotation may not be right, in the same order."""
         return [key for key, told in self._told.items() if not told.settled]
 
+    def _say(self, key: Key, told: _Told) -> Notice | None:
+        """Return the Event of a reason that is news, unless reasons change so fast that it has to wait for its turn."""
+        now = self._clock()
+        self._late.pop(key, None)
+        if now < told.turn:
+            self._late[key] = None
+            return None
+        news = self._reports.state(("waiting", key), _notice(key, told), _sameness(told.waiting), now)
+        if news is not None:
+            told.hasty = told.hasty + 1 if now < told.said_at + CALM else 0
+            told.said_at = now
+        return news
+
     def _due_at(self, told: _Told) -> float:
         """Return when an annotation that is not urgent may be written."""
         now, left = self._clock(), self._left()
@@ -182,6 +223,16 @@ class Telling:
         """Yield each claim that waits, and for which reason."""
         for key, told in self._told.items():
             yield key, told.waiting.reason
+
+
+def _notice(key: Key, told: _Told) -> Notice:
+    subject, waiting = Subject("ResourceClaim", *key, told.uid), told.waiting
+    return Notice(subject, "Warning", waiting.reason, one_line(waiting.message))
+
+
+def _sameness(waiting: Waiting) -> tuple[str, str | None]:
+    """Return what makes a reason another one."""
+    return waiting.reason, waiting.request
 
 
 def subject_of(claim: ResourceClaim) -> Subject:
