@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.asked import AskedAmount
 from dra_operator.allocator.capacity import CapacityError, Consumed, consume
 from dra_operator.allocator.room import Room
-from dra_operator.allocator.rules import Rule, consume_by, rules_of
+from dra_operator.allocator.rules import CapacityRule, consume_by, rules_of
 from dra_operator.api.quantity import Quantity, is_ordinary
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import DeviceCapacity
@@ -48,12 +48,12 @@ class KnownAmounts:
 
 
 @sealed
-class _Kind:
+class _Alike:
     """The devices of a slice that have a capacity, and the rules of it, or none if it is out of the ordinary."""
 
     devices: int
     capacity: Mapping[str, DeviceCapacity]
-    rules: tuple[Rule, ...] | None
+    rules: tuple[CapacityRule, ...] | None
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class AmountsCache:
     fractional: bool
     _known: dict[tuple[AskedAmount, ...], KnownAmounts] = field(default_factory=dict)
     _room: Room = field(default_factory=lambda: Room(_MAX_AMOUNTS))
-    _kinds: dict[object, Sequence[_Kind]] = field(default_factory=dict)
+    _kinds: dict[object, Sequence[_Alike]] = field(default_factory=dict)
     _number_of_kinds: int = 0
 
     def known(self, asked: tuple[AskedAmount, ...], requests: Mapping[str, Quantity]) -> KnownAmounts:
@@ -102,8 +102,8 @@ class AmountsCache:
         amounts = known.by_make[content.make] = SliceAmounts(each, fit, impossible, fitting)
         return amounts
 
-    def _find_kinds(self, content: Slice) -> Sequence[_Kind]:
-        kinds: list[_Kind] = []
+    def _find_kinds(self, content: Slice) -> Sequence[_Alike]:
+        kinds: list[_Alike] = []
         for devices in _alike(content):
             index = bits.lowest(devices)
             capacity = {
@@ -111,7 +111,7 @@ class AmountsCache:
                 for name, column in content.capacity.items()
                 if (value := column.values[index]) is not None
             }
-            kinds.append(_Kind(devices, capacity, rules_of(capacity, fractional=self.fractional)))
+            kinds.append(_Alike(devices, capacity, rules_of(capacity, fractional=self.fractional)))
         if self._number_of_kinds > _MAX_KINDS:
             self._kinds.clear()
             self._number_of_kinds = 0
@@ -119,7 +119,7 @@ class AmountsCache:
         self._number_of_kinds += len(kinds)
         return kinds
 
-    def _consume(self, known: KnownAmounts, kind: _Kind) -> Consumed | CapacityError | None:
+    def _consume(self, known: KnownAmounts, kind: _Alike) -> Consumed | CapacityError | None:
         if kind.rules is not None and known.are_ordinary:
             return consume_by(kind.rules, known.requests)
         try:

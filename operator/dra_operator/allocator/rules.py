@@ -16,7 +16,7 @@ from dra_operator.api.types import CapacityRequestPolicy, DeviceCapacity
 
 
 @sealed
-class Rule:
+class CapacityRule:
     """What a share consumes of one capacity, of which the device has `value`; all numbers are in nano-units.
 
     `unasked` is what a request consumes that names no amount, or None if the device is unfit for it. An amount becomes
@@ -34,12 +34,12 @@ class Rule:
     most: int
 
 
-def rules_of(capacity: Mapping[str, DeviceCapacity], *, fractional: bool) -> tuple[Rule, ...] | None:
+def rules_of(capacity: Mapping[str, DeviceCapacity], *, fractional: bool) -> tuple[CapacityRule, ...] | None:
     """Return the rules of a device's capacities, or None if one of them is out of the ordinary.
 
     `fractional` is the feature FractionalCapacityRange.
     """
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[CapacityRule, ...] = ()
     for name in sorted(capacity):
         rule = _rule(name, capacity[name], fractional=fractional)
         if rule is None:
@@ -48,7 +48,7 @@ def rules_of(capacity: Mapping[str, DeviceCapacity], *, fractional: bool) -> tup
     return rules
 
 
-def consume_by(rules: Iterable[Rule], requests: Mapping[str, Quantity]) -> Consumed | None:
+def consume_by(rules: Iterable[CapacityRule], requests: Mapping[str, Quantity]) -> Consumed | None:
     """Return what a request for ordinary amounts consumes of a device that nobody uses yet, or None if it is unfit."""
     amounts: tuple[tuple[str, int, int], ...] = ()
     written: tuple[Quantity | Family, ...] = ()
@@ -85,7 +85,7 @@ def consume_by(rules: Iterable[Rule], requests: Mapping[str, Quantity]) -> Consu
     return None if missing else Consumed(amounts, written)
 
 
-def _rule(name: str, capacity: DeviceCapacity, *, fractional: bool) -> Rule | None:
+def _rule(name: str, capacity: DeviceCapacity, *, fractional: bool) -> CapacityRule | None:
     policy, value = capacity.request_policy, capacity.value.nano
     try:
         unasked = consume({}, {name: capacity}, fractional=fractional)
@@ -93,19 +93,19 @@ def _rule(name: str, capacity: DeviceCapacity, *, fractional: bool) -> Rule | No
         return None
     quantity = None if unasked is None else unasked.quantities()[name]
     if policy is None:
-        return Rule(name, value, quantity, None, 0, Family.DECIMAL, (), value)
+        return CapacityRule(name, value, quantity, None, 0, Family.DECIMAL, (), value)
     span = policy.valid_range
     if span is None:
         values: Sequence[Quantity] = policy.valid_values
         if values and _is_default_beyond(policy, max(values)):
             return None
-        return Rule(name, value, quantity, None, 0, Family.DECIMAL, policy.valid_values, value)
+        return CapacityRule(name, value, quantity, None, 0, Family.DECIMAL, policy.valid_values, value)
     least, most, step = span.min, span.max, span.step
     if least is None or least.nano < 0 or (most is not None and _is_default_beyond(policy, most)):
         return None
     if step is not None and not (is_ordinary(step) and is_in_milli(span, fractional=fractional)):
         return None
-    return Rule(
+    return CapacityRule(
         name,
         value,
         quantity,
