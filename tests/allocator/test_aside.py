@@ -137,7 +137,10 @@ def test_where_no_node_has_such_devices_an_incomplete_pool_is_the_cause(migs: An
     invalid = migs.explain(claim)
 
     assert incomplete.reason is Reason.POOL_INCOMPLETE
-    assert "resource pool late/m2 is currently incomplete: 1 of 2 slices" in incomplete.message
+    assert (
+        "resource pool late/m2 is currently incomplete: 1 of 2 slices of generation 1 missing"
+        in incomplete.message
+    )
     assert invalid.reason is Reason.CLASS_MATCHES_NO_DEVICE
     assert invalid.message == (
         "request r: 4 devices published, 0 in class none (driver late != none on 2, driver mig != none on 2)"
@@ -154,7 +157,7 @@ def test_devices_of_an_incomplete_pool_are_told_once(scene: Any, put_pool: Any) 
     assert found.reason is Reason.POOL_INCOMPLETE
     assert found.message == (
         "request r: 1 device published, 1 in class mig, 1 in incomplete pools "
-        "(mig/m1: 1 of 2 slices of generation 1 on 1)"
+        "(mig/m1: 1 of 2 slices of generation 1 missing on 1)"
     )
 
 
@@ -166,7 +169,7 @@ def test_a_pool_that_the_line_has_told_of_is_not_named_again(migs: Any, put_pool
 
     assert found.message == (
         "request r: 4 devices published, 3 in class mig, 1 in incomplete pools "
-        "(mig/m2: 1 of 2 slices of generation 1 on 1), 1 in use by 1 claim (holder), 1 left, all requested; "
+        "(mig/m2: 1 of 2 slices of generation 1 missing on 1), 1 in use by 1 claim (holder), 1 left, all requested; "
         "incomplete pools may still get some (late/m2)"
     )
 

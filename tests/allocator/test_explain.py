@@ -190,7 +190,7 @@ def test_incomplete_and_invalid_pools_are_named(scene: Any, ask: Any) -> None:
     invalid = scene.explain(scene.claim(ask()))
 
     assert incomplete.reason is Reason.POOL_INCOMPLETE
-    assert "1 of 2 slices of generation 1" in incomplete.message
+    assert "1 of 2 slices of generation 1 missing" in incomplete.message
     assert invalid.reason is Reason.POOL_INVALID
     assert "duplicate device name d" in invalid.message
 

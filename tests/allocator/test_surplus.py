@@ -97,7 +97,7 @@ def test_pools_with_slices_missing_and_with_too_many(scene: Any, put_slice: PutS
 
     assert (
         f"3 in pools with slices missing or too many (gpu/p: {TOO_MANY} on 2, "
-        "gpu/q: 1 of 2 slices of generation 1 on 1; two publishers use" in found.message
+        "gpu/q: 1 of 2 slices of generation 1 missing on 1; two publishers use" in found.message
     )
 
 

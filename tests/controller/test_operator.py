@@ -179,7 +179,9 @@ async def test_a_pool_that_stays_incomplete_gets_an_event_although_nothing_else_
 
     await cluster.until(lambda: cluster.events("half", "ResourceSlice"))
     (event,) = cluster.events("half", "ResourceSlice")
-    assert event["message"] == "pool gpu.example.com/half is incomplete: 1 of 2 slices of generation 1"
+    assert (
+        event["message"] == "pool gpu.example.com/half is incomplete: 1 of 2 slices of generation 1 missing"
+    )
     assert cluster.events("whole-1", "ResourceSlice") == []
 
 

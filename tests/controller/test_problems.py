@@ -36,7 +36,7 @@ def metric(bench, name, **labels):
     return bench.passes.desk.metrics.registry.get_sample_value(f"dra_operator_{name}", labels)
 
 
-def incomplete(name="a", found="1 of 2 slices of generation 1"):
+def incomplete(name="a", found="1 of 2 slices of generation 1 missing"):
     """Return what is told of the pool."""
     return [(name, f"pool d/pool is incomplete: {found}")]
 
@@ -85,7 +85,7 @@ def test_a_pool_that_changes_and_is_never_complete_is_told(bench, clock):
     assert told(bench.run(publish("a", generation=2))) == []
 
     clock.now += 1
-    assert told(bench.run()) == incomplete(found="1 of 2 slices of generation 2")
+    assert told(bench.run()) == incomplete(found="1 of 2 slices of generation 2 missing")
 
 
 def test_the_time_begins_again_after_a_pool_was_complete(bench, clock):
@@ -97,7 +97,7 @@ def test_the_time_begins_again_after_a_pool_was_complete(bench, clock):
     assert told(bench.run(publish("a", generation=2))) == []
 
     clock.now += INCOMPLETE_SECONDS
-    assert told(bench.run()) == incomplete(found="1 of 2 slices of generation 2")
+    assert told(bench.run()) == incomplete(found="1 of 2 slices of generation 2 missing")
 
 
 def test_progress_of_a_pool_that_was_told_of_is_no_news(bench, clock):
@@ -105,7 +105,7 @@ def test_progress_of_a_pool_that_was_told_of_is_no_news(bench, clock):
     bench.run(publish("a", count=4))
     clock.now += INCOMPLETE_SECONDS
 
-    assert told(bench.run()) == incomplete(found="1 of 4 slices of generation 1")
+    assert told(bench.run()) == incomplete(found="3 of 4 slices of generation 1 missing")
     assert told(bench.run(publish("b", count=4))) == []
 
 

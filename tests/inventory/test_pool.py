@@ -47,7 +47,7 @@ def test_a_pool_with_all_its_slices_is_complete(judge: Judge, make_slice: Any) -
     ("count", "reason"),
     [
         (1, "too many slices of generation 1 (2 where 1 is announced)"),
-        (3, "2 of 3 slices of generation 1"),
+        (3, "1 of 3 slices of generation 1 missing"),
     ],
 )
 def test_another_number_of_slices_is_incomplete(

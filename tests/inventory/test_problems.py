@@ -33,7 +33,7 @@ def test_a_problem_goes_when_its_cause_goes(make_slice: Any, inventory: Inventor
     inventory.put(make_slice("b", ["2"], count=2))
 
     assert [problem.message for problem in before] == [
-        "pool gpu/pool is incomplete: 1 of 2 slices of generation 1"
+        "pool gpu/pool is incomplete: 1 of 2 slices of generation 1 missing"
     ]
     assert inventory.problems() == ()
 

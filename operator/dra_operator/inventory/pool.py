@@ -229,4 +229,4 @@ def _missing(found: int, expected: int, generation: int) -> str:
     if found > expected:
         announced = f"{expected} {'is' if expected == 1 else 'are'} announced"
         return f"{SURPLUS} of generation {generation} ({found} where {announced})"
-    return f"{found} of {expected} slices of generation {generation}"
+    return f"{expected - found} of {expected} slices of generation {generation} missing"
