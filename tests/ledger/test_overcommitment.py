@@ -206,6 +206,20 @@ def test_a_claim_that_comes_during_an_update_of_the_pool_is_remembered(scene: Sc
     assert (meanwhile, scene.found()) == ([], [("memory", True)])
 
 
+def test_who_came_and_went_during_an_update_of_the_pool_is_forgotten(scene: Scene, holding: Any) -> None:
+    """Nodes may use a pool for weeks that as a whole has too many slices, and claims come and go."""
+    scene.put("counters", 2)
+    scene.ledger.put(holding("stays", "a"))
+    for number in range(1000):
+        scene.ledger.put(holding(f"claim-{number}", "b"))
+        scene.found()
+        scene.ledger.remove("team", f"claim-{number}")
+
+    remembered = scene.overcommitments._pools[POOL].unjudged.claims
+    assert ("team", "stays") in remembered
+    assert len(remembered) <= 100
+
+
 def test_another_amount_makes_it_another_case(scene: Scene, holding: Any) -> None:
     """What claims brought about is no reason to take back what a slice brought about later."""
     for name in "abc":

@@ -93,11 +93,15 @@ class _Newcomers:
 
     claims: set[ClaimKey] = field(default_factory=set)
     devices: set[str] = field(default_factory=set)
+    _room: int = 64
 
-    def add(self, others: "_Newcomers") -> None:
-        """Count others in."""
+    def add(self, others: "_Newcomers", ledger: Ledger) -> None:
+        """Count others in, and forget now and then who has nothing any more: a pool may be incomplete for weeks."""
         self.claims |= others.claims
         self.devices |= others.devices
+        if len(self.claims) > self._room:
+            self.claims = {claim for claim in self.claims if ledger.results(claim)}
+            self._room = 2 * len(self.claims) + 64
 
 
 @dataclass(slots=True)
@@ -169,7 +173,7 @@ class Overcommitments:
         self._pools[key] = pool
         if pool.judgement is None:
             pool.judgement = self.inventory.pools[key].judge_all(_FEATURES)
-        pool.unjudged.add(came)
+        pool.unjudged.add(came, self.ledger)
         judgement = pool.judgement
         if judgement.verdict is not Verdict.COMPLETE:
             return
