@@ -19,6 +19,7 @@ TYPICAL = (
     'device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0',
     'device.attributes["gpu.example.com"].driverVersion.isGreaterThan(semver("1.2.3"))',
     'device.attributes["gpu.example.com"]["uuid"].startsWith("GPU-1") || device.allowMultipleAllocations == true',
+    f'device.attributes["gpu.example.com"].uuid.contains("{91 * "a"}") || device.driver.contains("x")',
     'has(device.attributes["gpu.example.com"].numa) && device.attributes["gpu.example.com"].numa == 0',
 )
 OTHERS = (
@@ -31,6 +32,8 @@ OTHERS = (
     'device.attributes[device.driver].model == "h100"',
     'device.attributes["gpu.example.com"].roots[0] == device.attributes["gpu.example.com"].roots[1]',
     'device.attributes["gpu.example.com"].model.startsWith(device.attributes["gpu.example.com"].roots[0])',
+    'device.attributes["gpu.example.com"].model.contains(device.driver)',
+    'device.attributes["gpu.example.com"].roots[0].contains("a")',
 )
 
 

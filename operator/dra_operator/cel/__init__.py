@@ -15,7 +15,8 @@ An expression goes through the stages in this order, each a module with the help
    `counted`: a function that counts costs (`counted_lines`, `counted_folds`, `counted_help`, `call_costs`);
    `interpreter`: the exact and slow one (`meter`, `qualify`); `work` bounds the time of the last two
 
-`program` takes it through them, and `paths` tells what an expression reads. `values`, `operators` and `library` are
+`program` takes it through them, and `paths` tells what an expression reads. What differs from a text that has been
+through them in nothing but values is filled into its function (`templates`). `values`, `operators` and `library` are
 what all evaluation is made of, `record` is the base of small classes, `errors` has the one exception; `device` is what
 it is about; `diagnostics`, `wording` and `slips` are for people; `cases` and `encoding` are for recorded answers.
 """

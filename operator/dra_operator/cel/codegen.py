@@ -14,7 +14,8 @@ The code is built as `ast` nodes. Names in it are chosen here; what a user wrote
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 from dra_operator.api.semver import Semver
 from dra_operator.cel import fast, operators, trees
@@ -74,17 +75,24 @@ _HELPERS: Final = {
 }  # fmt: skip
 
 
+Marks: TypeAlias = Mapping[int, complex]
+_NO_MARKS: Final[Marks] = MappingProxyType({})
+
+
 class _UnsupportedError(Exception):
     """The plan has a step that no code is made for."""
 
 
-def generate(plan: Plan, types: Mapping[int, Type], otherwise: Compiled, *, answer: Type) -> Compiled | None:
+def generate(
+    plan: Plan, types: Mapping[int, Type], otherwise: Compiled, *, answer: Type, marks: Marks = _NO_MARKS
+) -> Compiled | None:
     """Return a function from prepared devices to values, or None if the interpreter must do it all.
 
     `types` are those of the checker, by node; `otherwise` answers where the function does not; with an
-    `answer` of bool, any other value is handed to it as well.
+    `answer` of bool, any other value is handed to it as well. `marks` are what stands in the code for literals whose
+    values come later, by node.
     """
-    generator = _Generator(types)
+    generator = _Generator(types, marks)
     try:
         value = generator.expression(plan.step)
         if answer is BOOL and generator.type_of(plan.step) is not BOOL:
@@ -97,6 +105,7 @@ def generate(plan: Plan, types: Mapping[int, Type], otherwise: Compiled, *, answ
 @dataclass(slots=True)
 class _Generator:
     types: Mapping[int, Type]
+    marks: Marks
     constants: Constants = field(default_factory=Constants)
     aliases: Aliases = field(default_factory=dict)
     sure: dict[int, Type] = field(default_factory=dict)
@@ -134,7 +143,12 @@ class _Generator:
         return self.constants.add(value)
 
     def _const(self, step: Const) -> ast.expr:
-        return self.constant(step.value)
+        return self._marked(step.id, step.value)
+
+    def _marked(self, node: int, value: Any) -> ast.expr:
+        """Return what a literal says, or the mark of one whose value comes later."""
+        mark = self.marks.get(node)
+        return self.constant(value) if mark is None else trees.Constant(mark)
 
     # --- attributes ---------------------------------------------------------------------------------------------
 
@@ -304,7 +318,7 @@ class _Generator:
         key = _ORDER_KEYS.get(kind)
         if key is None:
             return None
-        other = self.constant(getattr(constant, key))
+        other = self._marked(right.arguments[0].id, getattr(constant, key))
         if self.type_of(left).name == getattr(kind, "type_name", "kubernetes.Semver"):
             return compare(part_of(self.expression(left), key), operator, other)
         value, again = self._twice(left)

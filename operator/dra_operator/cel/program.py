@@ -5,7 +5,7 @@ ask and where it does not show that the cost is small.
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final
 
 from dra_operator.api.attributes import AttributeValue
@@ -26,6 +26,7 @@ from dra_operator.cel.paths import reads
 from dra_operator.cel.planner import plan
 from dra_operator.cel.simple import most
 from dra_operator.cel.sizes import Range
+from dra_operator.cel.templates import Templates, blanks_of, mark, template_of
 from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, SEMVER, STRING, Kind, Type
 from dra_operator.cel.validators import validate
 from dra_operator.cel.values import type_name
@@ -46,15 +47,21 @@ _REPEATED: Final = 3_000
 """Up to this cost an error is looked for again in the interpreter, which knows its place in the expression."""
 
 
+_TEMPLATES: Final = Templates()
+
+
 class Program:
     """An expression of any type."""
 
-    __slots__ = ("_asked", "_checked", "_counted", "_estimated", "_made", "_plan", "expression", "type")
+    __slots__ = (
+        "_asked", "_checked", "_counted", "_environment", "_estimated", "_made", "_plan", "expression", "type",
+    )  # fmt: skip
 
     def __init__(self, expression: str, checked: Checked, environment: Environment) -> None:
         self.expression = expression
         self.type: Type = checked.result_type
         self._checked = checked
+        self._environment = environment
         self._asked = 0
         self._made = False
         self._counted: Counted | None = None
@@ -122,6 +129,25 @@ class Program:
                 self._code()
             return None
         return generate(self._plan, self._checked.types, otherwise, answer=answer)
+
+    def keep_template(self, templates: Templates) -> bool:
+        """Keep it for texts that differ in values alone, as a selector; False if it can be none of those."""
+        expression, tree = self.expression, self._checked.expr
+        simply = most(tree, len(expression))
+        if simply is None or builds(self._plan):
+            return False
+        blanks = blanks_of(expression, tree)
+        if not blanks:
+            return False
+        marks = {blank.node: mark(blank.place) for blank in blanks}
+        function = generate(self._plan, self._checked.types, self.answer, answer=BOOL, marks=marks)
+        if function is None:
+            return False
+        longest = min(_SHORT, _UNMETERED - (simply - len(expression)))
+        template = template_of(function, blanks, self.reads(), longest)
+        if template is not None:
+            templates.keep(expression, self._environment, blanks, template)
+        return template is not None
 
     def _may_take_long(self) -> bool:
         """Return whether it must be counted what it costs and takes: nothing rules out that it is much."""
@@ -199,26 +225,53 @@ class Selector:
     as much as is permitted.
     """
 
-    __slots__ = ("expression", "match", "may_take_long", "program", "reads")
+    __slots__ = ("_late", "match", "may_take_long", "reads")
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.expression = program.expression
-        self.reads: frozenset[str] | None = program.reads()
-        # Of the program, not of the selector: that would be a circle, which only the collector undoes.
-        answer = partial(_answer, program)
-        compiled = program.compiled(answer, BOOL)
-        self.may_take_long = compiled is None
-        self.match: Callable[[PreparedDevice], bool] = compiled or answer
+    def __init__(
+        self, late: "_Late", match: Callable[[PreparedDevice], bool] | None, reads: frozenset[str] | None
+    ) -> None:
+        self._late = late
+        self.reads = reads
+        self.may_take_long = match is None
+        self.match: Callable[[PreparedDevice], bool] = match or late.answer
+
+    @property
+    def expression(self) -> str:
+        """The text."""
+        return self._late.expression
+
+    @property
+    def program(self) -> Program:
+        """The program behind it."""
+        return self._late.program()
 
     def interpreted(self, device: PreparedDevice) -> bool:
         """Return the answer of the interpreter, for a second opinion."""
         return _bool(self.program.evaluate(device, Meter(COST_LIMIT)))
 
 
-def _answer(program: Program, device: PreparedDevice) -> bool:
-    """Return the answer where the plain function has none: something fails, or its cost must be counted."""
-    return _bool(program.answer(device))
+class _Late:
+    """A program that is made when somebody asks for it: where a template has answers, few do.
+
+    It knows nothing of the selector, which would be a circle that only the collector undoes.
+    """
+
+    __slots__ = ("_environment", "_program", "expression")
+
+    def __init__(self, expression: str, environment: Environment, program: Program | None = None) -> None:
+        self.expression = expression
+        self._environment = environment
+        self._program = program
+
+    def program(self) -> Program:
+        """Return the program."""
+        if self._program is None:
+            self._program = compile_program(self.expression, self._environment)
+        return self._program
+
+    def answer(self, device: PreparedDevice) -> bool:
+        """Return the answer where the plain function has none: something fails, or its cost must be counted."""
+        return _bool(self.program().answer(device))
 
 
 def _bool(value: Any) -> bool:
@@ -230,11 +283,36 @@ def _bool(value: Any) -> bool:
 @lru_cache(maxsize=_MOST_PROGRAMS)
 def compile_selector(expression: str, environment: Environment = STORED_137) -> Selector:
     """Return the selector that an expression is; raises CelError if it is none."""
+    return selector_by(_TEMPLATES, expression, environment)
+
+
+def selector_by(templates: Templates, expression: str, environment: Environment) -> Selector:
+    """Return the same, compiled only if none of the templates fits; then it is one for others."""
+    found = _filled(templates, expression, environment)
+    if found is not None:
+        return found
     tree = checked(expression, environment)
     kind = tree.result_type
     if kind not in (BOOL, environment.attribute_type):
         raise compile_error(f"must evaluate to bool or the unknown type, not {kind}")
-    return Selector(Program(expression, tree, environment))
+    program = Program(expression, tree, environment)
+    if program.keep_template(templates):
+        found = _filled(templates, expression, environment)
+    if found is None:
+        late = _Late(expression, environment, program)
+        found = Selector(late, program.compiled(late.answer, BOOL), program.reads())
+    return found
+
+
+def _filled(templates: Templates, expression: str, environment: Environment) -> Selector | None:
+    """Return the selector by the template of a text that differs only in values; None if there is none."""
+    found = templates.find(expression, environment)
+    if found is None:
+        return None
+    template, literals = found
+    late = _Late(expression, environment)
+    match = template.fill(literals, late.answer)
+    return None if match is None else Selector(late, match, template.reads)
 
 
 class DerivedAttributeProgram:

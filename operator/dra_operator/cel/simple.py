@@ -29,8 +29,8 @@ def most(expr: Expr, length: int) -> int | None:
         nodes += 1
         if type(expr) is Literal:
             continue
-        if way := _way(expr):
-            nodes += 2 * len(way)
+        if names := way(expr):
+            nodes += 2 * len(names)
         elif type(expr) is Call and _is_simple(expr):
             waiting += expr.args
             if expr.target is not None:
@@ -49,6 +49,9 @@ def _is_simple(call: Call) -> bool:
         return _is_limited(arguments[0]) or _is_limited(arguments[1])
     if name in _READING:
         return all(_is_limited(argument) for argument in arguments)
+    if name == "contains" and call.target is not None:
+        # A character of what is looked for costs less than one, as what it is looked for in has 64 at most.
+        return _is_limited(call.target) and type(arguments[0]) is Literal
     if name == "@in":
         return type(arguments[1]) is ListExpr
     return name in _OF_ONE
@@ -59,24 +62,24 @@ def _is_limited(expr: Expr) -> bool:
 
     Nothing is declared of what lies inside an attribute, as an element of a list does.
     """
-    way = _way(expr)
-    return type(expr) is Literal or way == ("driver",) or (way[:1] == ("attributes",) and len(way) <= 3)
+    names = way(expr)
+    return type(expr) is Literal or names == ("driver",) or (names[:1] == ("attributes",) and len(names) <= 3)
 
 
 def _are_constants(expr: ListExpr) -> bool:
     return all(type(element) is Literal for element in expr.elements)
 
 
-def _way(expr: Expr) -> tuple[str, ...]:
+def way(expr: Expr) -> tuple[str, ...]:
     """Return the names and keys that lead from `device` to a value, written as constants; none if it is not so."""
-    way: list[str] = []
+    names: list[str] = []
     while type(expr) is not Ident:
         if type(expr) is Select:
-            way.append(expr.field)
+            names.append(expr.field)
             expr = expr.operand
         elif type(expr) is Call and expr.function == "_[_]" and type(expr.args[1]) is Literal:
-            way.append(str(expr.args[1].value))
+            names.append(str(expr.args[1].value))
             expr = expr.args[0]
         else:
             return ()
-    return tuple(reversed(way)) if expr.name == "device" else ()
+    return tuple(reversed(names)) if expr.name == "device" else ()

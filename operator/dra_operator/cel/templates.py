@@ -1,0 +1,209 @@
+"""Templates: texts that differ in nothing but the values that a device is compared with.
+
+Programs write the selectors of many claims: each time the same text, with another UUID or another amount in it. The
+first one is compiled with blanks for such values; each later one is that code with its own values in the blanks, and
+what stands there takes a tenth of the time of compiling, or less.
+
+A literal is a blank where its value has no say in the types, the plan or the code: one that a constant path into the
+device is compared with, alone or as a quantity or a version. All others belong to the text. Texts with the same pieces
+between their literals, and the same literals that are no blanks, consist of the same tokens, so they have the same
+tree; and what they cost is bounded by their length.
+Values are written plainly: texts without escapes, numbers without a sign, amounts without an exponent.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from dra_operator.cel.assembly import Compiled
+from dra_operator.cel.environment import Environment
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.library.quantities import parse_quantity
+from dra_operator.cel.library.semvers import parse_semver
+from dra_operator.cel.nodes import Call, Expr, Literal, children
+from dra_operator.cel.simple import way
+
+_MOST: Final = 1024
+_QUOTES: Final = ("'", '"')
+_split: Final = re.compile(r"""("[ !#-\[\]-~]*"|'[ -&(-\[\]-~]*'|(?<![\w.])[0-9]{1,15}(?![\w.]))""").split
+_is_plain_amount: Final = re.compile(r"[0-9]{1,15}(?:[kMGTP]|[KMGTP]i)?").fullmatch
+_COMPARING: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
+_SEARCHING: Final = frozenset(("contains", "startsWith", "endsWith"))
+_ORDERING: Final = frozenset(("compareTo", "isGreaterThan", "isLessThan"))
+
+Read: TypeAlias = Callable[[str], Any]
+"""Returns what code compares with, of a literal as it is written; raises ValueError or CelError for any other."""
+
+
+class Blank(NamedTuple):
+    """A literal that is a blank: the id of its node, its place among the literals of the text, and what reads it."""
+
+    node: int
+    place: int
+    read: Read
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A function with blanks. `constants` has, for each, where it is in the code, its place in the text, and a reader.
+
+    `reads` is what the selector looks at; `longest` how long a text may be that is known to cost little.
+    """
+
+    code: CodeType
+    names: Mapping[str, Any]
+    constants: tuple[tuple[int, int, Read], ...]
+    reads: frozenset[str] | None
+    longest: int
+
+    def fill(self, literals: list[str], otherwise: Compiled) -> Compiled | None:
+        """Return the function with these literals in its blanks, or None if one of them cannot stand there."""
+        values: list[Any] = list(self.code.co_consts)
+        try:
+            for index, place, read in self.constants:
+                values[index] = read(literals[place])
+        except (ValueError, CelError):
+            return None
+        code = self.code.replace(co_consts=tuple(values))
+        return FunctionType(code, {**self.names, "otherwise": otherwise})
+
+
+@dataclass(slots=True)
+class Templates:
+    """The templates of the texts that were seen. The oldest half goes when there are too many.
+
+    Which of its literals are no blanks follows from the pieces between them.
+    """
+
+    maximum: int = _MOST
+    _fixed: dict[tuple[Environment, tuple[str, ...]], tuple[int, ...]] = field(default_factory=dict)
+    _templates: dict[object, Template] = field(default_factory=dict)
+
+    def find(self, text: str, environment: Environment) -> tuple[Template, list[str]] | None:
+        """Return the template of a text, and the literals that it has; None if none is known."""
+        parts = _split(text)
+        shape = (environment, tuple(parts[::2]))
+        fixed = self._fixed.get(shape)
+        if fixed is None:
+            return None
+        literals = parts[1::2]
+        template = self._templates.get((shape, tuple([literals[place] for place in fixed])))
+        if template is None or len(text) > template.longest:
+            return None
+        return template, literals
+
+    def keep(
+        self, text: str, environment: Environment, blanks: tuple[Blank, ...], template: Template
+    ) -> None:
+        """Keep the template that was made of a text with these blanks."""
+        parts = _split(text)
+        shape, literals = (environment, tuple(parts[::2])), parts[1::2]
+        filled = {blank.place for blank in blanks}
+        fixed = tuple([place for place in range(len(literals)) if place not in filled])
+        _make_room(self._fixed, self.maximum)
+        # Where one text has a number and another one has a text, the first decides.
+        if self._fixed.setdefault(shape, fixed) == fixed:
+            _make_room(self._templates, self.maximum)
+            self._templates.setdefault((shape, tuple([literals[place] for place in fixed])), template)
+
+
+def blanks_of(text: str, tree: Expr) -> tuple[Blank, ...]:
+    """Return the literals of a text that may be blanks, by its tree, which is a simple one."""
+    parts = _split(text)
+    starts = _starts(parts)
+    found: list[Blank] = []
+    waiting = [tree]
+    while waiting:
+        expr = waiting.pop()
+        waiting.extend(children(expr))
+        if type(expr) is Call:
+            for literal, read in _compared(expr):
+                place = starts.get(literal.position)
+                if place is not None and _is_whole(parts, place):
+                    found.append(Blank(literal.id, place, read))
+    return tuple(found)
+
+
+def template_of(
+    function: Compiled, blanks: tuple[Blank, ...], reads: frozenset[str] | None, longest: int
+) -> Template | None:
+    """Return what is left of a function that was made with blanks, or None if its code does not have each of them."""
+    assert isinstance(function, FunctionType)
+    code = function.__code__
+    indices = {constant: index for index, constant in enumerate(code.co_consts) if type(constant) is complex}
+    if len(indices) < len(blanks):
+        return None
+    used = {*code.co_names, "__builtins__"} - {"otherwise"}
+    names = {name: value for name, value in function.__globals__.items() if name in used}
+    constants = tuple([(indices[mark(blank.place)], blank.place, blank.read) for blank in blanks])
+    return Template(code, names, constants, reads, longest)
+
+
+def mark(place: int) -> complex:
+    """Return what stands in code for the literal at a place of the text. No value of CEL is a complex number."""
+    return complex(0, place + 1)
+
+
+def _compared(call: Call) -> Iterator[tuple[Literal, Read]]:
+    """Yield the literals that a call compares with a constant path into the device, each with what reads it."""
+    name, arguments, target = call.function, call.args, call.target
+    if name in _COMPARING and len(arguments) == 2:
+        for one, other in (arguments, arguments[::-1]):
+            if type(one) is Literal and type(one.value) in _READERS and way(other):
+                yield one, _READERS[type(one.value)]
+    elif target is None or len(arguments) != 1 or not way(target):
+        return
+    elif name in _SEARCHING and type(arguments[0]) is Literal and type(arguments[0].value) is str:
+        yield arguments[0], _text
+    elif name in _ORDERING and type(made := arguments[0]) is Call:
+        read = _MAKING.get(made.function)
+        if read is not None and len(made.args) == 1 and type(made.args[0]) is Literal:
+            yield made.args[0], read
+
+
+def _starts(parts: list[str]) -> dict[int, int]:
+    """Return the places of literals by where they start in the text."""
+    starts: dict[int, int] = {}
+    position = 0
+    for number, part in enumerate(parts):
+        if number % 2:
+            starts[position] = number // 2
+        position += len(part)
+    return starts
+
+
+def _is_whole(parts: list[str], place: int) -> bool:
+    """True if a literal ends where it seems to, whatever it says: `""` in front of a quote opens another text."""
+    following = parts[2 * place + 2]
+    if not following:
+        return 2 * place + 3 == len(parts)
+    return not following.startswith(_QUOTES)
+
+
+def _text(written: str) -> str:
+    if not written.startswith(_QUOTES):
+        raise ValueError(written)
+    return written[1:-1]
+
+
+def _amount(written: str) -> int:
+    text = _text(written)
+    if not _is_plain_amount(text):
+        raise ValueError(text)
+    return parse_quantity(text).nano
+
+
+def _version(written: str) -> object:
+    return parse_semver(_text(written)).key
+
+
+_READERS: Final[Mapping[type, Read]] = {str: _text, int: int}
+_MAKING: Final[Mapping[str, Read]] = {"quantity": _amount, "semver": _version}
+
+
+def _make_room(kept: dict[Any, Any], maximum: int) -> None:
+    if len(kept) >= maximum:
+        for old in list(kept)[: maximum // 2]:
+            kept.pop(old, None)
