@@ -13,6 +13,7 @@ from dra_operator.allocator.board import Board, set_up
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.plain import PlainSearch
+from dra_operator.allocator.searches import Searches
 from dra_operator.allocator.stock import Stock
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
@@ -214,17 +215,17 @@ def stock_of(scene: Scene) -> Callable[..., Stock]:
 @pytest.fixture
 def searches() -> Callable[[], AbstractContextManager[list[str]]]:
     """Record the nodes that are searched, while in its context."""
-    search = Allocator.search
+    search = Searches.search
 
     @contextmanager
     def record() -> Iterator[list[str]]:
         asked: list[str] = []
 
-        def recorded(allocator: Allocator, plans: Any, ways: Any, node: str, *rest: Any) -> Any:
+        def recorded(searches: Searches, plans: Any, ways: Any, node: str, *rest: Any) -> Any:
             asked.append(node)
-            return search(allocator, plans, ways, node, *rest)
+            return search(searches, plans, ways, node, *rest)
 
-        with patch.object(Allocator, "search", recorded):
+        with patch.object(Searches, "search", recorded):
             yield asked
 
     return record

@@ -17,7 +17,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocated, Allocator, Features, Limits, Searching, Unsatisfied
-from dra_operator.allocator import allocator as allocator_module
+from dra_operator.allocator import searches as searches_module
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
@@ -371,9 +371,9 @@ def applies(only: str | None, request: str) -> bool:
 def with_prospects_at_once() -> Iterator[None]:
     """Search plainly only, and look at the prospects from the start."""
     with (
-        patch.object(allocator_module, "_FAILURES_BEFORE_PROSPECTS", 0),
-        patch.object(allocator_module, "is_quick", lambda _: False),
-        patch.object(allocator_module, "is_countable", lambda _: False),
+        patch.object(searches_module, "_FAILURES_BEFORE_PROSPECTS", 0),
+        patch.object(searches_module, "is_quick", lambda _: False),
+        patch.object(searches_module, "is_countable", lambda _: False),
     ):
         yield
 

@@ -107,7 +107,7 @@ def test_large_pools_are_decided_as_the_plain_search_decides(
         claim = scene.claim(*asked, name=f"c{number}", constraints=constraints)
         decision = scene.decide(claim)
         with patch.object(scene.allocator, "searching", Searching.PLAIN):
-            scene.allocator._problems.clear()
+            scene.allocator._nodes.forget()
             assert _devices(decision) == _devices(scene.decide(claim))
         if _devices(decision) is not None:
             scene.ledger.assume("team", f"c{number}", decision.results[0])
@@ -149,7 +149,7 @@ def test_what_is_left_of_shared_devices_is_what_each_of_them_says(
         scene.allocator.refresh()
         view = scene.allocator.availability.views.of_node("n")
         (_, pool), (item,) = view.row[0], scene.allocator.plan(claim).requests[0].alternatives
-        eligibility = scene.allocator._fast[0].__self__.eligibility
+        eligibility = scene.allocator._counting.fast[0].__self__.eligibility
         wanted = eligibility.candidates_of(item, pool, budget)
         each = [
             1 << n for n in range(pool.size) if wanted >> n & 1 and eligibility.fits(item.key, pool, 1 << n)

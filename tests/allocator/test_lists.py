@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocator, Searching, window
-from dra_operator.allocator import allocator as allocator_module
+from dra_operator.allocator import searches as searches_module
 from dra_operator.allocator.hardest import HardestFirst
 
 DRIVER = "gpu.example.com"
@@ -27,7 +27,7 @@ def _with_memory_at_once() -> Iterator[None]:
     tries = {"MATCHING": 1, "MEMORY": 0, "HARDEST": 1_000_000}
     with (
         patch.multiple(window, **{f"_TRIES_BEFORE_{name}": number for name, number in tries.items()}),
-        patch.object(allocator_module, "is_quick", lambda _: False),
+        patch.object(searches_module, "is_quick", lambda _: False),
     ):
         yield
 
@@ -36,7 +36,7 @@ def _with_memory_at_once() -> Iterator[None]:
 def _with_the_hardest_first() -> Iterator[None]:
     with (
         patch.object(window._Window, "solve", _by_the_hardest),
-        patch.object(allocator_module, "is_quick", lambda _: False),
+        patch.object(searches_module, "is_quick", lambda _: False),
     ):
         yield
 

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from conformance.generate import make_scenario
-from dra_operator.allocator import Decision, Failed, Limits, Searching, Unsatisfied, allocator
+from dra_operator.allocator import Decision, Failed, Limits, Searching, Unsatisfied, searches
 from dra_operator.cli.scenarios import load
 
 _STEPS = 5_000
@@ -17,9 +17,9 @@ _STEPS = 5_000
 def at_once() -> Iterator[None]:
     """Search plainly only, and look at the prospects from the start."""
     with (
-        patch.object(allocator, "_FAILURES_BEFORE_PROSPECTS", 0),
-        patch.object(allocator, "is_quick", lambda _: False),
-        patch.object(allocator, "is_countable", lambda _: False),
+        patch.object(searches, "_FAILURES_BEFORE_PROSPECTS", 0),
+        patch.object(searches, "is_quick", lambda _: False),
+        patch.object(searches, "is_countable", lambda _: False),
     ):
         yield
 

@@ -20,8 +20,8 @@ from dra_operator.allocator import (
     Reason,
     Searching,
     Unsatisfied,
-    allocator,
     eligible,
+    walk,
 )
 from dra_operator.inventory import Inventory, views
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
@@ -50,7 +50,7 @@ _STEPS_TO_FRESH = 8
 
 
 _EAGER: tuple[tuple[Any, str, int], ...] = (
-    (allocator, "_FAILURES_BEFORE_SIEVE", 1),
+    (walk, "_FAILURES_BEFORE_SIEVE", 1),
     (eligible, "_FEW", 1),
     (views, "_FEW_SLICES", 1),
 )
@@ -413,7 +413,7 @@ class World:
 
     def decide_on(self, claims: tuple[Any, ...], nodes: Sequence[str]) -> Decision:
         """Ask the plain allocator, as if no node were known to have nothing, and each were the only one of its kind."""
-        self.plain._problems.clear()
+        self.plain._nodes.forget()
         self.plain.refresh()
         self.plain.availability.nonempty = -1
         return self.plain.allocate(claims, nodes)

@@ -15,9 +15,10 @@
    - `derived`: attributes that a request computes
    - `failures`: what is said of a selector that fails
    - `room`: the one limit on all answers that are kept
-3. Which nodes are asked? `walk`; `openings` leaves out those that are kept for others, `scales` those with too little
-   left, and `sieve` those with too few devices
-4. What has a node? Searches of equal answers, the faster one first; what one leaves open goes to the next:
+3. Which nodes are asked? `walk`; of some it knows by `problems` that they have said no, and each `shortcut` leaves out
+   others: `openings` those that are kept for others, `scales` those with too little left, `sieve` those with too few
+   devices
+4. What has a node? `searches` of equal answers, the faster one first; what one leaves open goes to the next:
    - `eligible`: the candidates that can be had now, as bits; `groups` and `derived_groups`: those by attribute
    - `quick`: one claim with one request, by counting
    - `window`: all that fits on a `board`, depth first over ints; `bounds`: why no choice can work
@@ -41,10 +42,11 @@ Beside these steps: `extended` makes the claims that stand for extended resource
 of `rehearsal_cluster` at the start. docs/engine.md says why the fast searches answer as the plain one does.
 """
 
-from dra_operator.allocator.allocator import AdminAccess, Allocator, Searching
+from dra_operator.allocator.allocator import AdminAccess, Allocator
 from dra_operator.allocator.budget import Limits
 from dra_operator.allocator.decision import Allocated, Decision, Explanation, Failed, Unsatisfied
 from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.searches import Searching
 from dra_operator.inventory import Features
 
 __all__ = [

@@ -10,7 +10,6 @@ would fit: a claim that is wrong somewhere is wrong.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
 
 from dra_operator.allocator.aside import POOL_REASONS, Aside
 from dra_operator.allocator.budget import Budget, Limits
@@ -25,32 +24,21 @@ from dra_operator.allocator.decision import (
     Unsatisfied,
     claim_key,
 )
-from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.explain import Explainer, explain_failure
-from dra_operator.allocator.found import UNSURE, Answer, Found
-from dra_operator.allocator.openings import NO_OPENINGS, Openings
-from dra_operator.allocator.plain import PlainSearch
 from dra_operator.allocator.plan import ClaimPlan, Planner
-from dra_operator.allocator.quick import QuickSearch, is_quick
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
-from dra_operator.allocator.scales import Scales, has_new_amounts
+from dra_operator.allocator.searches import Searches, Searching
 from dra_operator.allocator.selectors import SelectorCache
-from dra_operator.allocator.sieve import Sieve, can_sieve
-from dra_operator.allocator.state import NodeState
 from dra_operator.allocator.tally import TallyMaker
-from dra_operator.allocator.walk import SearchProblems
-from dra_operator.allocator.window import WindowSearch, is_countable
+from dra_operator.allocator.walk import Walk
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED_137, Environment
-from dra_operator.inventory import Changes, Features, Inventory, NodeView, Views, bits
+from dra_operator.inventory import Changes, Features, Inventory, Views, bits
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 from dra_operator.ledger import Availability, ClaimKey, Ledger
 
-_Way = Callable[[Sequence[ClaimPlan], NodeView, Budget], Answer]
 _MAX_PLANS = 8192
-_FAILURES_BEFORE_PROSPECTS = 16
-_FAILURES_BEFORE_SIEVE = 4
 
 
 class AdminAccess(Enum):
@@ -62,13 +50,6 @@ class AdminAccess(Enum):
 
     LABELLED_NAMESPACES = "labelled namespaces"
     ANY_NAMESPACE = "any namespace"
-
-
-class Searching(Enum):
-    """How devices are searched for: one at a time in upstream's order, or by counting wherever that says the same."""
-
-    PLAIN = "plain"
-    COUNTING = "counting"
 
 
 @dataclass(slots=True)
@@ -90,11 +71,9 @@ class Allocator:
     availability: Availability = field(init=False)
     candidates: Candidates = field(init=False)
     _planner: Planner = field(init=False)
-    _fast: Sequence[_Way] = field(init=False)
-    _problems: SearchProblems = field(init=False)
-    _doubts: SearchProblems = field(init=False)
-    _sieve: Sieve = field(init=False)
-    _openings: Openings = field(init=False)
+    _counting: Searches = field(init=False)
+    _plain: Searches = field(init=False)
+    _nodes: Walk = field(init=False)
     _class_changes: Changes = field(init=False)
     _planned: dict[ClaimKey, ClaimPlan] = field(default_factory=dict)
     _explainer: Explainer | None = None
@@ -106,12 +85,9 @@ class Allocator:
         self.availability = Availability(views, self.ledger)
         self.candidates = Candidates(self.features, SelectorCache(self.environment))
         self._planner = Planner(self.inventory.classes, self.candidates)
-        eligibility = Eligibility(self.availability, self.candidates)
-        self._fast = (QuickSearch(eligibility).search, WindowSearch(eligibility).search)
-        self._problems = SearchProblems(self.availability)
-        self._doubts = SearchProblems(self.availability)
-        self._sieve = Sieve(self.availability, self.candidates)
-        self._openings = Openings(self.availability)
+        self._counting = Searches.counting(self.availability, self.candidates)
+        self._plain = Searches(self.availability, self.candidates)
+        self._nodes = Walk(self.availability, self.candidates)
 
     def allocate(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
@@ -122,7 +98,7 @@ class Allocator:
         budget = Budget(self.limits, self.clock)
         try:
             plans = list(map(self.plan, claims))
-            found = self._walk(plans, self._set_of(nodes), budget)
+            found = self._nodes.first_that_fits(plans, self._set_of(nodes), self._searches(), budget)
             if found is None:
                 self._remember(plans)
                 return Unsatisfied()
@@ -161,7 +137,7 @@ class Allocator:
             # all it holds, when many are made, and does not wait for the collector.
             tallies = TallyMaker(self.inventory, self.availability, self.candidates)
             self._explainer = Explainer(self.inventory, tallies, self._fits)
-            self._aside = Aside(tallies, self._fits_on)
+            self._aside = Aside(tallies, self._counting)
         if isinstance(decision, Failed):
             aside = self._aside
             return tuple(aside.explain(decision, plans, number, budget) for number in range(len(plans)))
@@ -184,7 +160,7 @@ class Allocator:
             class_changes.classes.clear()
             self._planned.clear()
             self._planner.forget()
-            self._problems.clear()
+            self._nodes.forget()
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
@@ -202,44 +178,13 @@ class Allocator:
                 self._planned.clear()
             self._planned[plan.key] = plan
 
-    def search(
-        self, plans: Sequence[ClaimPlan], ways: Sequence[_Way], node: str, view: NodeView, budget: Budget
-    ) -> Found | None:
-        """Return what one node has for some claims, or None. Raises FatalError and AbortedError.
-
-        `ways` are the fast searches that can be asked about these claims.
-        """
-        for way in ways:
-            answer = way(plans, view, budget)
-            if answer is not UNSURE:
-                return answer
-        state = NodeState(
-            plans=plans,
-            node=self.inventory.nodes[node],
-            view=view,
-            availability=self.availability,
-            candidates=self.candidates,
-            derived=partial(self.candidates.derived.value, budget=budget),
-        )
-        patience = _FAILURES_BEFORE_PROSPECTS if self.searching is Searching.COUNTING else None
-        search = PlainSearch(state, budget, patience)
-        return search.found() if search.run() else None
+    def _searches(self) -> Searches:
+        return self._counting if self.searching is Searching.COUNTING else self._plain
 
     def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
-        found = self._walk(plans, self.availability.views.usable, budget)
+        usable = self.availability.views.usable
+        found = self._nodes.first_that_fits(plans, usable, self._searches(), budget)
         return None if found is None else found[1]
-
-    def _fits_on(self, plans: Sequence[ClaimPlan], node: str, view: NodeView, budget: Budget) -> bool:
-        return self.search(plans, self._ways(plans), node, view, budget) is not None
-
-    def _ways(self, plans: Sequence[ClaimPlan]) -> Sequence[_Way]:
-        """Return the fast searches that can be asked about some claims, the faster one first."""
-        if self.searching is Searching.PLAIN:
-            return ()
-        if is_quick(plans):
-            # What the quick search can be asked is countable.
-            return self._fast
-        return self._fast[1:] if is_countable(plans) else ()
 
     def _check_admin_access(self, plan: ClaimPlan) -> None:
         if self.admin_access is AdminAccess.ANY_NAMESPACE:
@@ -265,56 +210,3 @@ class Allocator:
         return views.usable & bits.of_positions(
             views.index[name] for name in set(nodes) if name in views.index
         )
-
-    def _walk(self, plans: Sequence[ClaimPlan], allowed: int, budget: Budget) -> tuple[Found, str] | None:
-        """Return what was found and its node, the first by name of those allowed, or None."""
-        availability = self.availability
-        views = availability.views
-        problem = self._problems.get(tuple([plan.signature for plan in plans]))
-        wanted = allowed & problem.maybe
-        if plans and all(plan.needs_free for plan in plans):
-            wanted &= availability.nonempty
-        ways = self._ways(plans)
-        first = NO_OPENINGS
-        if problem.maybe == -1 and wanted and plans and ways and can_sieve(plans):
-            first = self._openings.ask(plans[0].requests[0].alternatives)
-            closed = first.closed()
-            problem.maybe &= ~closed
-            wanted &= ~closed
-        scales: Scales | None = None
-        failures, sieve_at, pause = 0, _FAILURES_BEFORE_SIEVE, 1
-        # A loop, as most claims bring no amounts and lose least time in one.
-        for plan in plans:
-            if plan.weighs:
-                scales = self._scales(plans, ways)
-                break
-        if scales is not None:
-            wanted, sieve_at = scales.leave_out(problem, wanted), 0
-        while wanted:
-            if failures == sieve_at and ways and can_sieve(plans):
-                left = self._sieve.pass_over(plans, problem, wanted, budget, first=first, scales=scales)
-                # The longer it was good for nothing, the longer it rests; but scales cost little beside a search.
-                pause = 1 if left != wanted or scales is not None else 2 * pause
-                sieve_at, wanted = failures + pause, left
-                if not wanted:
-                    break
-            position = (wanted & -wanted).bit_length() - 1
-            node = views.order[position]
-            view = views.of_node(node)
-            found = self.search(plans, ways, node, view, budget)
-            if found is not None:
-                return found, node
-            # Nodes that see the same say the same, unless what a node's kubelet can do matters.
-            failed = 1 << position if view.skips_operations else view.nodes
-            wanted &= ~failed
-            problem.maybe &= ~failed
-            failures += 1
-            if first.parts:
-                first.note(view)
-        return None
-
-    def _scales(self, plans: Sequence[ClaimPlan], ways: Sequence[_Way]) -> Scales | None:
-        """Return the scales for some claims that bring amounts of their own, if they are of use."""
-        if ways and can_sieve(plans) and has_new_amounts(plans):
-            return Scales(self.availability, self.candidates, self._doubts, plans)
-        return None

@@ -7,28 +7,43 @@ is told as for any other claim, and the devices published in such pools are amon
 Source: docs/dra-semantics 2.5.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.explain import Explainer, explain_failure
+from dra_operator.allocator.found import Found
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.searches import Searches, Way
 from dra_operator.allocator.surplus import tells_surplus
 from dra_operator.allocator.tally import TallyMaker
-from dra_operator.allocator.walk import SearchProblems
+from dra_operator.allocator.walk import Walk
 from dra_operator.api.shortened import shortened
-from dra_operator.inventory import NodeView, PoolView, Verdict, bits
+from dra_operator.inventory import NodeView, PoolView, Verdict
 
 POOL_REASONS: Final = frozenset((Reason.POOL_INCOMPLETE, Reason.POOL_INVALID))
 """The reasons of an attempt that a pool has ended."""
 _TOGETHER: Final = frozenset((Reason.REQUESTS_DO_NOT_FIT_TOGETHER, Reason.CONSTRAINT_UNSATISFIABLE))
-_MAX_PROBLEMS: Final = 1024
 
-Search = Callable[[Sequence[ClaimPlan], str, NodeView, Budget], bool]
-"""Says whether claims fit on a node of which something is seen. Raises FatalError and AbortedError."""
+
+@dataclass(frozen=True, slots=True)
+class _InCompletePools:
+    """The searches in a node of which only the pools are seen that are complete."""
+
+    searches: Searches
+
+    def ways(self, plans: Sequence[ClaimPlan]) -> Sequence[Way]:
+        """Return the fast searches that can be asked about some claims."""
+        return self.searches.ways(plans)
+
+    def search(
+        self, plans: Sequence[ClaimPlan], ways: Sequence[Way], node: str, view: NodeView, budget: Budget
+    ) -> Found | None:
+        """Return what a node has for some claims, or None. Raises FatalError and AbortedError."""
+        return self.searches.search(plans, ways, node, _complete(view), budget)
 
 
 @dataclass(slots=True)
@@ -36,13 +51,13 @@ class Aside:
     """Explains attempts that a pool has ended. Inventory, ledger and views must be up to date."""
 
     tallies: TallyMaker
-    search: Search
+    searches: Searches
     _explainer: Explainer = field(init=False)
-    _problems: SearchProblems = field(init=False)
+    _nodes: Walk = field(init=False)
 
     def __post_init__(self) -> None:
         self._explainer = Explainer(self.tallies.inventory, self.tallies, self._fits)
-        self._problems = SearchProblems(self.tallies.availability, _MAX_PROBLEMS)
+        self._nodes = Walk(self.tallies.availability, self.tallies.candidates)
 
     def explain(self, failed: Failed, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
         """Return why one of some claims is not allocated, of which an attempt has been ended by a pool."""
@@ -92,19 +107,9 @@ class Aside:
 
     def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
         """Return the first node on which some claims fit as if there were no pools but complete ones, or None."""
-        views = self.tallies.availability.views
-        problem = self._problems.get(tuple([plan.signature for plan in plans]))
-        wanted = views.usable & problem.maybe
-        while wanted:
-            position = bits.lowest(wanted)
-            node = views.order[position]
-            view = views.of_node(node)
-            if self.search(plans, node, _complete(view), budget):
-                return node
-            refused = 1 << position if view.skips_operations else view.nodes
-            wanted &= ~refused
-            problem.maybe &= ~refused
-        return None
+        usable = self.tallies.availability.views.usable
+        found = self._nodes.first_that_fits(plans, usable, _InCompletePools(self.searches), budget)
+        return None if found is None else found[1]
 
 
 def _may_get_more(view: PoolView) -> bool:

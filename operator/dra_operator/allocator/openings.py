@@ -15,10 +15,10 @@ Source: docs/engine sections 4 and 5.
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Final
 
 from dra_operator.allocator.candidates import untolerated
-from dra_operator.allocator.plan import Alternative
+from dra_operator.allocator.plan import Alternative, ClaimPlan
+from dra_operator.allocator.shortcut import Shortcut
 from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import NodeView
 from dra_operator.inventory.barriers import Barriers
@@ -129,26 +129,22 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRequest:
-    """The alternatives of the first request of a problem, each with its opening; or none, where nobody would ask."""
+class FirstRequest(Shortcut):
+    """Leaves out nodes that have too few devices for the first request: its alternatives, each with its opening."""
 
-    parts: tuple[tuple[Alternative, Opening], ...] = ()
+    parts: tuple[tuple[Alternative, Opening], ...]
 
-    def closed(self) -> int:
-        """Return the nodes that have too few devices for each alternative."""
-        nodes = -1
+    def closed(self, nodes: int) -> int:
+        """Return those of some nodes that have too few devices for each alternative."""
         for item, opening in self.parts:
             nodes &= opening.closed(item.count or 0, item.tolerations)
-        return nodes if self.parts else 0
+        return nodes
 
     def note(self, view: NodeView) -> None:
         """Take note of nodes on which a search found nothing, if somebody will ask."""
         for item, opening in self.parts:
             if opening.asked > 1:
                 opening.note(item, view)
-
-
-NO_OPENINGS: Final = FirstRequest()
 
 
 @dataclass(slots=True)
@@ -159,12 +155,13 @@ class Openings:
     maximum: int = 64
     _known: dict[object, Opening] = field(default_factory=dict)
 
-    def ask(self, alternatives: Sequence[Alternative]) -> FirstRequest:
-        """Return the openings for the first request of a problem that is new."""
+    def of(self, plans: Sequence[ClaimPlan]) -> FirstRequest | None:
+        """Return the openings for the first request of some claims that nobody has asked about before."""
+        alternatives = plans[0].requests[0].alternatives
         taints_count = self.availability.views.features.device_taints
         if not taints_count or not any(item.tolerations for item in alternatives):
             # It finds what all find that have these selectors and amounts.
-            return NO_OPENINGS
+            return None
         return FirstRequest(tuple([(item, self._of(item)) for item in alternatives]))
 
     def _of(self, item: Alternative) -> Opening:

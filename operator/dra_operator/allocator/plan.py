@@ -79,7 +79,7 @@ class ClaimPlan:
     looked at too, and `needs_free` that no node without a free device can serve it, or end it with an error.
     `countable` says that no constraint applies to a request for all devices, and that the numbers stay within what a
     claim can have whichever alternatives are chosen; `derives` that a constraint asks for a derived attribute; `quick`
-    that the quick search can be asked; `weighs` that a request brings amounts of its own.
+    that the quick search can be asked.
     """
 
     claim: ResourceClaim
@@ -91,7 +91,6 @@ class ClaimPlan:
     countable: bool
     derives: bool
     quick: bool
-    weighs: bool
 
     @property
     def key(self) -> tuple[str, str]:
@@ -114,7 +113,7 @@ def with_requests(
 def _claim_plan(
     claim: ResourceClaim, requests: tuple[RequestPlan, ...], constraints: tuple[ConstraintPlan, ...]
 ) -> ClaimPlan:
-    evaluates_used = needs_free = derives = weighs = False
+    evaluates_used = needs_free = derives = False
     countable = True
     most = 0
     asked: tuple[object, ...] = ()
@@ -131,8 +130,6 @@ def _claim_plan(
                 countable, takes = False, takes and count != 0
             if item.admin_access:
                 evaluates_used = True
-            if item.key.requests:
-                weighs = True
             if derived:
                 derives = True
             texts = tuple(sorted(derived.items())) if derived else ()
@@ -157,7 +154,6 @@ def _claim_plan(
         and not derives
         and len(requests) == 1
         and (not evaluates_used or len(requests[0].alternatives) == 1),
-        weighs,
     )
 
 
@@ -344,5 +340,4 @@ def _plan_for(claim: ResourceClaim, plan: ClaimPlan) -> ClaimPlan:
         plan.countable,
         plan.derives,
         plan.quick,
-        plan.weighs,
     )

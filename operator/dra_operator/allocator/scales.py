@@ -18,8 +18,9 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import CandidateKey, Candidates
 from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.plan import ClaimPlan
+from dra_operator.allocator.problems import SearchProblem, SearchProblems
 from dra_operator.allocator.reads import Reads
-from dra_operator.allocator.walk import SearchProblem, SearchProblems
+from dra_operator.allocator.shortcut import Shortcut
 from dra_operator.inventory import NodeView, Slice
 from dra_operator.ledger import Availability
 
@@ -33,11 +34,29 @@ _Wish = tuple[int, CandidateKey, _Amounts]
 """The number of a request, and the key and the amounts of one of its alternatives."""
 
 
-def has_new_amounts(plans: Sequence[ClaimPlan]) -> bool:
+@dataclass(slots=True)
+class ScalesMaker:
+    """Makes scales, which share what is known of selectors that may fail."""
+
+    availability: Availability
+    candidates: Candidates
+    _doubts: SearchProblems = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._doubts = SearchProblems(self.availability)
+
+    def of(self, plans: Sequence[ClaimPlan]) -> "Scales | None":
+        """Return the scales for some claims, or None if all is known of the amounts they bring, or one is odd."""
+        if not _have_new_amounts(plans):
+            return None
+        return Scales(self.availability, self.candidates, self._doubts, plans)
+
+
+def _have_new_amounts(plans: Sequence[ClaimPlan]) -> bool:
     """True if a request brings amounts that no node was asked about, and all amounts are ordinary."""
     new = False
     for plan in plans:
-        for request in plan.requests if plan.weighs else ():
+        for request in plan.requests:
             for item in request.alternatives:
                 key = item.key
                 if not key.known.are_ordinary:
@@ -47,8 +66,8 @@ def has_new_amounts(plans: Sequence[ClaimPlan]) -> bool:
 
 
 @dataclass(slots=True)
-class Scales:
-    """Weighs nodes for some claims, in one walk.
+class Scales(Shortcut):
+    """Leaves out nodes with too little left for some claims.
 
     `doubts` has, by the selectors of class and request, the nodes on which they may fail. Which slices are selected is
     found out once for each kind that `_reads` tells apart, and kept in `_selected`: the devices for each wish, or None
@@ -82,18 +101,14 @@ class Scales:
         self._reads = tuple(reads)
         self._doubts = tuple(map(self.doubts.get, doubts))
 
-    def leave_out(self, problem: SearchProblem, nodes: int) -> int:
-        """Return some nodes without those of which it is known that a request finds too little left on all devices."""
-        judged = self.availability.leftovers.known
+    def closed(self, nodes: int) -> int:
+        """Return those of some nodes of which it is known that a request finds too little left on all devices."""
+        nodes &= self.availability.leftovers.known
         for doubt in self._doubts:
-            judged &= ~doubt.maybe
-        out = nodes & judged
-        if out:
-            out &= ~self._with_room()
-            problem.maybe &= ~out
-        return nodes ^ out
+            nodes &= ~doubt.maybe
+        return nodes & ~self._with_room() if nodes else 0
 
-    def find_lack(self, view: NodeView, budget: Budget) -> bool | None:
+    def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
         """True if a request finds too little left on all free devices, false if each finds one; None if it is open.
 
         Raises AbortedError.

@@ -1,49 +1,125 @@
-"""The walk over nodes: which nodes are asked, and which need not be.
+"""The walk over nodes: they are asked by name, and the first on which some claims fit wins.
 
-Taking a device away never makes a node fit that did not. So a node that has said no to a search problem stays out until
-something comes back there, and a claim that fits nowhere costs next to nothing when it is tried again. What came back
-is read from a log; nothing is kept up to date for problems that nobody asks about.
-Source: docs/engine sections 1, 4 and 5.
+Four things keep nodes from being searched, each of them cheaper than what follows:
+
+- memory: a node that has said no says it again, until something comes back there (`problems`);
+- a node without a free device has none for anybody;
+- where nobody has asked the same before, shortcuts tell by what others asked which nodes need no look: `openings` those
+  that are kept for others, `scales` those with too little left;
+- at each node, shortcuts count what it has: `scales` by amounts, and where some searches were in vain the `sieve` by
+  devices.
+
+An error that upstream calls fatal ends the walk where a search meets it, also if another node would fit.
+Source: docs/engine section 5.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.found import Found
+from dra_operator.allocator.openings import Openings
+from dra_operator.allocator.plan import ClaimPlan
+from dra_operator.allocator.problems import SearchProblems
+from dra_operator.allocator.scales import ScalesMaker
+from dra_operator.allocator.searches import Way
+from dra_operator.allocator.shortcut import Shortcut, can_be_left_out
+from dra_operator.allocator.sieve import Sieve
+from dra_operator.inventory import NodeView
 from dra_operator.ledger import Availability
 
+_FAILURES_BEFORE_SIEVE = 4
+_ALL_NODES = -1
+
+
+class InNode(Protocol):
+    """The searches in a node."""
+
+    def ways(self, plans: Sequence[ClaimPlan]) -> Sequence[Way]:
+        """Return the fast searches that can be asked about some claims."""
+
+    def search(
+        self, plans: Sequence[ClaimPlan], ways: Sequence[Way], node: str, view: NodeView, budget: Budget
+    ) -> Found | None:
+        """Return what a node has for some claims, or None. Raises FatalError and AbortedError."""
+
 
 @dataclass(slots=True)
-class SearchProblem:
-    """A search problem and the nodes that may serve it, or end it with an error; the rest has said no."""
-
-    era: int
-    position: int
-    maybe: int
-
-
-@dataclass(slots=True)
-class SearchProblems:
-    """The problems that were asked about, by signature. The oldest half goes when there are too many."""
+class Walk:
+    """Walks over the nodes of a cluster, and what they have taught. Views and ledger must be up to date."""
 
     availability: Availability
-    maximum: int = 4096
-    _known: dict[object, SearchProblem] = field(default_factory=dict)
+    candidates: Candidates
+    _problems: SearchProblems = field(init=False)
+    _openings: Openings = field(init=False)
+    _scales: ScalesMaker = field(init=False)
 
-    def get(self, signature: object) -> SearchProblem:
-        """Return the problem with this signature, caught up with what came back since it was last asked about."""
-        log = self.availability.log
-        end = log.end
-        problem = self._known.get(signature)
-        if problem is None:
-            if len(self._known) >= self.maximum:
-                for old in list(self._known)[: self.maximum // 2]:
-                    del self._known[old]
-            problem = self._known[signature] = SearchProblem(log.era, end, -1)
-        elif problem.position != end or problem.era != log.era:
-            came_back = log.since(problem.position) if problem.era == log.era else None
-            problem.maybe = -1 if came_back is None else problem.maybe | came_back
-            problem.era, problem.position = log.era, end
-        return problem
+    def __post_init__(self) -> None:
+        self._problems = SearchProblems(self.availability)
+        self._openings = Openings(self.availability)
+        self._scales = ScalesMaker(self.availability, self.candidates)
 
-    def clear(self) -> None:
-        """Forget all problems: what they are made of has changed."""
-        self._known.clear()
+    def forget(self) -> None:
+        """Forget which nodes have said no: what was asked there has changed."""
+        self._problems.clear()
+
+    def first_that_fits(
+        self, plans: Sequence[ClaimPlan], allowed: int, searches: InNode, budget: Budget
+    ) -> tuple[Found, str] | None:
+        """Return what the first node of those allowed has for some claims, and its name; None if they fit nowhere.
+
+        Raises FatalError and AbortedError.
+        """
+        availability = self.availability
+        views = availability.views
+        # A loop, as most attempts are about one claim: what is made for it takes longer.
+        signatures: tuple[object, ...] = ()
+        need_free = bool(plans)
+        for plan in plans:
+            signatures += (plan.signature,)
+            need_free = need_free and plan.needs_free
+        problem = self._problems.get(signatures)
+        wanted = allowed & problem.maybe
+        if need_free:
+            wanted &= availability.nonempty
+        ways = searches.ways(plans)
+        first: Sequence[Shortcut] = ()
+        if problem.maybe == _ALL_NODES and wanted and can_be_left_out(plans, ways):
+            first = self._for_new(plans)
+        shortcuts, asked, failures = first, wanted, 0
+        try:
+            for shortcut in first:
+                wanted &= ~shortcut.closed(wanted)
+            while wanted:
+                position = (wanted & -wanted).bit_length() - 1
+                node = views.order[position]
+                view = views.of_node(node)
+                lack = None
+                if shortcuts and view.error is None and not view.skips_operations:
+                    for shortcut in shortcuts:
+                        lack = shortcut.finds_lack(view, budget)
+                        if lack is not None:
+                            break
+                if not lack:
+                    found = searches.search(plans, ways, node, view, budget)
+                    if found is not None:
+                        return found, node
+                    failures += 1
+                    if failures == _FAILURES_BEFORE_SIEVE and can_be_left_out(plans, ways):
+                        shortcuts = (*first, Sieve(self.candidates, plans[0].requests[0].alternatives))
+                # Nodes that see the same say the same, unless what a node's kubelet can do matters.
+                wanted &= ~(1 << position if view.skips_operations else view.nodes)
+                for shortcut in first:
+                    shortcut.note(view)
+        finally:
+            # Also where time is used up: the next attempt goes on from here.
+            if wanted != asked:
+                problem.maybe &= ~(asked ^ wanted)
+        return None
+
+    def _for_new(self, plans: Sequence[ClaimPlan]) -> Sequence[Shortcut]:
+        """Return the shortcuts for some claims that nobody has asked about before."""
+        found = (self._openings.of(plans), self._scales.of(plans))
+        return [shortcut for shortcut in found if shortcut is not None]

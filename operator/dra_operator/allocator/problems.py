@@ -1,0 +1,49 @@
+"""Search problems: which nodes have said no to them.
+
+Taking a device away never makes a node fit that did not. So a node that has said no to a search problem stays out until
+something comes back there, and a claim that fits nowhere costs next to nothing when it is tried again. What came back
+is read from a log; nothing is kept up to date for problems that nobody asks about.
+Source: docs/engine sections 1 and 4.
+"""
+
+from dataclasses import dataclass, field
+
+from dra_operator.ledger import Availability
+
+
+@dataclass(slots=True)
+class SearchProblem:
+    """A search problem and the nodes that may serve it, or end it with an error; the rest has said no."""
+
+    era: int
+    position: int
+    maybe: int
+
+
+@dataclass(slots=True)
+class SearchProblems:
+    """The problems that were asked about, by signature. The oldest half goes when there are too many."""
+
+    availability: Availability
+    maximum: int = 4096
+    _known: dict[object, SearchProblem] = field(default_factory=dict)
+
+    def get(self, signature: object) -> SearchProblem:
+        """Return the problem with this signature, caught up with what came back since it was last asked about."""
+        log = self.availability.log
+        end = log.end
+        problem = self._known.get(signature)
+        if problem is None:
+            if len(self._known) >= self.maximum:
+                for old in list(self._known)[: self.maximum // 2]:
+                    del self._known[old]
+            problem = self._known[signature] = SearchProblem(log.era, end, -1)
+        elif problem.position != end or problem.era != log.era:
+            came_back = log.since(problem.position) if problem.era == log.era else None
+            problem.maybe = -1 if came_back is None else problem.maybe | came_back
+            problem.era, problem.position = log.era, end
+        return problem
+
+    def clear(self) -> None:
+        """Forget all problems: what they are made of has changed."""
+        self._known.clear()

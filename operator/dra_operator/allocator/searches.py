@@ -1,0 +1,82 @@
+"""Searches: what some claims get on one node, from the fastest search that can tell.
+
+All of them answer the same. The quick one is asked where it can be, then the one that counts on a window; what these
+leave open goes to the plain one, which can always tell.
+Source: docs/engine sections 6 and 9.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TypeAlias
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.eligible import Eligibility
+from dra_operator.allocator.found import UNSURE, Answer, Found
+from dra_operator.allocator.plain import PlainSearch
+from dra_operator.allocator.plan import ClaimPlan
+from dra_operator.allocator.quick import QuickSearch, is_quick
+from dra_operator.allocator.state import NodeState
+from dra_operator.allocator.window import WindowSearch, is_countable
+from dra_operator.inventory import NodeView
+from dra_operator.ledger import Availability
+
+Way: TypeAlias = Callable[[Sequence[ClaimPlan], NodeView, Budget], Answer]
+"""A fast search. Raises AbortedError."""
+_FAILURES_BEFORE_PROSPECTS = 16
+
+
+class Searching(Enum):
+    """How devices are searched for: one at a time in upstream's order, or by counting wherever that says the same."""
+
+    PLAIN = "plain"
+    COUNTING = "counting"
+
+
+@dataclass(frozen=True, slots=True)
+class Searches:
+    """The searches in a node: the fast ones, the faster first, or none of them; and the plain one."""
+
+    availability: Availability
+    candidates: Candidates
+    fast: Sequence[Way] = ()
+
+    @classmethod
+    def counting(cls, availability: Availability, candidates: Candidates) -> "Searches":
+        """Return all searches."""
+        eligibility = Eligibility(availability, candidates)
+        fast = (QuickSearch(eligibility).search, WindowSearch(eligibility).search)
+        return cls(availability, candidates, fast)
+
+    def ways(self, plans: Sequence[ClaimPlan]) -> Sequence[Way]:
+        """Return the fast searches that can be asked about some claims."""
+        if not self.fast:
+            return ()
+        if is_quick(plans):
+            # What the quick search can be asked is countable.
+            return self.fast
+        return self.fast[1:] if is_countable(plans) else ()
+
+    def search(
+        self, plans: Sequence[ClaimPlan], ways: Sequence[Way], node: str, view: NodeView, budget: Budget
+    ) -> Found | None:
+        """Return what a node has for some claims, or None; `ways` are those for them. Raises FatalError, AbortedError.
+
+        `view` is what the node sees.
+        """
+        for way in ways:
+            answer = way(plans, view, budget)
+            if answer is not UNSURE:
+                return answer
+        state = NodeState(
+            plans=plans,
+            node=self.availability.views.inventory.nodes[node],
+            view=view,
+            availability=self.availability,
+            candidates=self.candidates,
+            derived=partial(self.candidates.derived.value, budget=budget),
+        )
+        search = PlainSearch(state, budget, _FAILURES_BEFORE_PROSPECTS if self.fast else None)
+        return search.found() if search.run() else None
