@@ -173,6 +173,7 @@ def test_what_differs_only_in_values_is_not_parsed_again(device, monkeypatch, fi
         (f'{MEMORY}.isLessThan(quantity("1"))', f'{MEMORY}.isLessThan(quantity("x"))'),
         (f'{MEMORY}.isLessThan(quantity("1"))', f'{MEMORY}.isLessThan(quantity("1e99999999"))'),
         (f'{MEMORY}.isLessThan(quantity("1"))', f'{MEMORY}.isLessThan(quantity("1e9999"))'),
+        (f'{DRA}.model == "a"', f"{DRA}.model == 3"),
         (f"{DRA}.index == 0x1", f"{DRA}.index == 0x3"),
         (f"{DRA}.index == 1u", f"{DRA}.index == 3u"),
         (f'{MEMORY}.compareTo(quantity("1")) >= 0', f'{MEMORY}.compareTo(quantity("1")) >= 1'),

@@ -26,7 +26,7 @@ from dra_operator.cel.paths import reads
 from dra_operator.cel.planner import plan
 from dra_operator.cel.simple import most
 from dra_operator.cel.sizes import Range
-from dra_operator.cel.templates import Templates, blanks_of, mark, template_of
+from dra_operator.cel.templates import Template, Templates, Text, blanks_of, mark, template_of
 from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, SEMVER, STRING, Kind, Type
 from dra_operator.cel.validators import validate
 from dra_operator.cel.values import type_name
@@ -53,15 +53,12 @@ _TEMPLATES: Final = Templates()
 class Program:
     """An expression of any type."""
 
-    __slots__ = (
-        "_asked", "_checked", "_counted", "_environment", "_estimated", "_made", "_plan", "expression", "type",
-    )  # fmt: skip
+    __slots__ = ("_asked", "_checked", "_counted", "_estimated", "_made", "_plan", "expression", "type")
 
     def __init__(self, expression: str, checked: Checked, environment: Environment) -> None:
         self.expression = expression
         self.type: Type = checked.result_type
         self._checked = checked
-        self._environment = environment
         self._asked = 0
         self._made = False
         self._counted: Counted | None = None
@@ -130,24 +127,18 @@ class Program:
             return None
         return generate(self._plan, self._checked.types, otherwise, answer=answer)
 
-    def keep_template(self, templates: Templates) -> bool:
-        """Keep it for texts that differ in values alone, as a selector; False if it can be none of those."""
-        expression, tree = self.expression, self._checked.expr
-        simply = most(tree, len(expression))
+    def template(self, text: Text) -> Template | None:
+        """Return it as a selector for texts that differ in values alone; None if it can be none of those."""
+        simply = most(self._checked.expr, text.length)
         if simply is None or builds(self._plan):
-            return False
-        blanks = blanks_of(expression, tree)
-        if not blanks:
-            return False
+            return None
+        blanks = blanks_of(text, self._checked.expr)
+        longest = min(_SHORT, _UNMETERED - (simply - text.length))
+        if not blanks or text.length > longest:
+            return None
         marks = {blank.node: mark(blank.place) for blank in blanks}
         function = generate(self._plan, self._checked.types, self.answer, answer=BOOL, marks=marks)
-        if function is None:
-            return False
-        longest = min(_SHORT, _UNMETERED - (simply - len(expression)))
-        template = template_of(function, blanks, self.reads(), longest)
-        if template is not None:
-            templates.keep(expression, self._environment, blanks, template)
-        return template is not None
+        return None if function is None else template_of(function, blanks, self.reads(), longest)
 
     def _may_take_long(self) -> bool:
         """Return whether it must be counted what it costs and takes: nothing rules out that it is much."""
@@ -288,30 +279,27 @@ def compile_selector(expression: str, environment: Environment = STORED_137) -> 
 
 def selector_by(templates: Templates, expression: str, environment: Environment) -> Selector:
     """Return the same, compiled only if none of the templates fits; then it is one for others."""
-    found = _filled(templates, expression, environment)
-    if found is not None:
+    text = Text(expression)
+    template = templates.find(text, environment)
+    if template is not None and (found := _filled(template, text, expression, environment)) is not None:
         return found
     tree = checked(expression, environment)
     kind = tree.result_type
     if kind not in (BOOL, environment.attribute_type):
         raise compile_error(f"must evaluate to bool or the unknown type, not {kind}")
     program = Program(expression, tree, environment)
-    if program.keep_template(templates):
-        found = _filled(templates, expression, environment)
-    if found is None:
-        late = _Late(expression, environment, program)
-        found = Selector(late, program.compiled(late.answer, BOOL), program.reads())
-    return found
+    template = program.template(text)
+    if template is not None and (found := _filled(template, text, expression, environment)) is not None:
+        templates.keep(text, environment, template)
+        return found
+    late = _Late(expression, environment, program)
+    return Selector(late, program.compiled(late.answer, BOOL), program.reads())
 
 
-def _filled(templates: Templates, expression: str, environment: Environment) -> Selector | None:
-    """Return the selector by the template of a text that differs only in values; None if there is none."""
-    found = templates.find(expression, environment)
-    if found is None:
-        return None
-    template, literals = found
+def _filled(template: Template, text: Text, expression: str, environment: Environment) -> Selector | None:
+    """Return the selector that a template is with the literals of a text; None if one cannot stand there."""
     late = _Late(expression, environment)
-    match = template.fill(literals, late.answer)
+    match = template.fill(text.literals, late.answer)
     return None if match is None else Selector(late, match, template.reads)
 
 

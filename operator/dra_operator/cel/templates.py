@@ -45,6 +45,35 @@ class Blank(NamedTuple):
     read: Read
 
 
+class Text:
+    """A text, cut into its plain literals and the pieces between them."""
+
+    __slots__ = ("length", "literals", "pieces")
+
+    def __init__(self, text: str) -> None:
+        parts = _split(text)
+        self.length = len(text)
+        self.literals: list[str] = parts[1::2]
+        self.pieces: tuple[str, ...] = tuple(parts[::2])
+
+    def starts(self) -> dict[int, int]:
+        """Return the places of literals by where they start.
+
+        Those that may end elsewhere if they say something else are left out: `""` in front of a quote opens another
+        text.
+        """
+        starts: dict[int, int] = {}
+        position = 0
+        last = len(self.literals) - 1
+        for place, literal in enumerate(self.literals):
+            position += len(self.pieces[place])
+            following = self.pieces[place + 1]
+            if not following.startswith(_QUOTES) if following else place == last:
+                starts[position] = place
+            position += len(literal)
+        return starts
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """A function with blanks. `constants` has, for each, where it is in the code, its place in the text, and a reader.
@@ -81,26 +110,20 @@ class Templates:
     _fixed: dict[tuple[Environment, tuple[str, ...]], tuple[int, ...]] = field(default_factory=dict)
     _templates: dict[object, Template] = field(default_factory=dict)
 
-    def find(self, text: str, environment: Environment) -> tuple[Template, list[str]] | None:
-        """Return the template of a text, and the literals that it has; None if none is known."""
-        parts = _split(text)
-        shape = (environment, tuple(parts[::2]))
+    def find(self, text: Text, environment: Environment) -> Template | None:
+        """Return the template of a text, or None if none is known."""
+        shape = (environment, text.pieces)
         fixed = self._fixed.get(shape)
         if fixed is None:
             return None
-        literals = parts[1::2]
+        literals = text.literals
         template = self._templates.get((shape, tuple([literals[place] for place in fixed])))
-        if template is None or len(text) > template.longest:
-            return None
-        return template, literals
+        return template if template is not None and text.length <= template.longest else None
 
-    def keep(
-        self, text: str, environment: Environment, blanks: tuple[Blank, ...], template: Template
-    ) -> None:
-        """Keep the template that was made of a text with these blanks."""
-        parts = _split(text)
-        shape, literals = (environment, tuple(parts[::2])), parts[1::2]
-        filled = {blank.place for blank in blanks}
+    def keep(self, text: Text, environment: Environment, template: Template) -> None:
+        """Keep the template that was made of a text."""
+        shape, literals = (environment, text.pieces), text.literals
+        filled = [place for _, place, _ in template.constants]
         fixed = tuple([place for place in range(len(literals)) if place not in filled])
         _make_room(self._fixed, self.maximum)
         # Where one text has a number and another one has a text, the first decides.
@@ -109,10 +132,9 @@ class Templates:
             self._templates.setdefault((shape, tuple([literals[place] for place in fixed])), template)
 
 
-def blanks_of(text: str, tree: Expr) -> tuple[Blank, ...]:
+def blanks_of(text: Text, tree: Expr) -> tuple[Blank, ...]:
     """Return the literals of a text that may be blanks, by its tree, which is a simple one."""
-    parts = _split(text)
-    starts = _starts(parts)
+    starts = text.starts()
     found: list[Blank] = []
     waiting = [tree]
     while waiting:
@@ -121,7 +143,7 @@ def blanks_of(text: str, tree: Expr) -> tuple[Blank, ...]:
         if type(expr) is Call:
             for literal, read in _compared(expr):
                 place = starts.get(literal.position)
-                if place is not None and _is_whole(parts, place):
+                if place is not None:
                     found.append(Blank(literal.id, place, read))
     return tuple(found)
 
@@ -161,25 +183,6 @@ def _compared(call: Call) -> Iterator[tuple[Literal, Read]]:
         read = _MAKING.get(made.function)
         if read is not None and len(made.args) == 1 and type(made.args[0]) is Literal:
             yield made.args[0], read
-
-
-def _starts(parts: list[str]) -> dict[int, int]:
-    """Return the places of literals by where they start in the text."""
-    starts: dict[int, int] = {}
-    position = 0
-    for number, part in enumerate(parts):
-        if number % 2:
-            starts[position] = number // 2
-        position += len(part)
-    return starts
-
-
-def _is_whole(parts: list[str], place: int) -> bool:
-    """True if a literal ends where it seems to, whatever it says: `""` in front of a quote opens another text."""
-    following = parts[2 * place + 2]
-    if not following:
-        return 2 * place + 3 == len(parts)
-    return not following.startswith(_QUOTES)
 
 
 def _text(written: str) -> str:
