@@ -82,10 +82,16 @@ def test_what_a_claim_needs_since_is_done_when_the_write_before_it_is_answered(b
     assert counted(bench, "deallocations_total") == 1
 
 
+def deny(bench, write, right):
+    """Have a write denied for want of a right, and let be written on the claim what is said of it."""
+    effects = bench.run(Forbidden(write, denied(right)))
+    bench.run(*[Written(said, {}) for said in writes(effects, AnnotateWrite)])
+
+
 def test_a_success_ends_the_waits(bench, write, clock):
     """The next one is the first again."""
     for _ in range(2):
-        bench.run(Forbidden(write, denied("resourceclaims/status")))
+        deny(bench, write, "resourceclaims/status")
         clock.now += 1
         (write,) = writes(bench.run())
         bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
@@ -228,8 +234,7 @@ def test_a_claim_that_cannot_be_let_go_says_so(bench, outcome):
 
 def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
     """Readiness names it, and turns when the right is there."""
-    error = ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status")
-    bench.run(Forbidden(write, error))
+    deny(bench, write, "resourceclaims/status")
     assert bench.passes.desk.rights.texts() == ("not permitted to patch resourceclaims/status: no",)
 
     clock.now += 11
@@ -273,14 +278,14 @@ def denied(resource):
 def test_a_missing_right_is_logged_once(bench, write, clock):
     """Not again for each claim and each attempt, until it was there in between."""
     with capture_logs() as logs:
-        bench.run(Forbidden(write, denied("resourceclaims/status")))
+        deny(bench, write, "resourceclaims/status")
         clock.now += 11
         (again,) = writes(bench.run())
-        bench.run(Forbidden(again, denied("resourceclaims/status")))
+        deny(bench, again, "resourceclaims/status")
         bench.passes.desk.rights.grant(again)
         clock.now += 11
         (once_more,) = writes(bench.run())
-        bench.run(Forbidden(once_more, denied("resourceclaims/status")))
+        deny(bench, once_more, "resourceclaims/status")
 
     lines = [line for line in logs if line["event"] == "forbidden"]
     assert [(line["verb"], line["resource"], line["why"]) for line in lines] == [
@@ -290,10 +295,10 @@ def test_a_missing_right_is_logged_once(bench, write, clock):
 
 def test_one_that_may_not_bind_devices_may_write_the_status(bench, write, clock):
     """A right that was given meanwhile is not named beside the one that lacks."""
-    bench.run(Forbidden(write, denied("resourceclaims/status")))
+    deny(bench, write, "resourceclaims/status")
     clock.now += 11
     (again,) = writes(bench.run())
-    bench.run(Forbidden(again, denied("resourceclaims/binding")))
+    deny(bench, again, "resourceclaims/binding")
 
     assert bench.passes.desk.rights.texts() == ("not permitted to patch resourceclaims/binding: no",)
 
@@ -316,6 +321,17 @@ def test_a_claim_without_devices_needs_no_right_to_allocate(bench, write, clock,
     assert bench.passes.desk.rights.texts() == named
 
 
+def test_a_claim_that_may_not_be_allocated_says_so(bench, write):
+    """In an Event, in its annotation and in the log: whoever lists what waits by the annotation finds it."""
+    with capture_logs() as logs:
+        effects = bench.run(Forbidden(write, denied("resourceclaims/status")))
+
+    why = "not permitted to patch resourceclaims/status: no"
+    assert [effect.message for effect in effects if isinstance(effect, Notice)] == [why]
+    assert [said.text for said in writes(effects, AnnotateWrite)] == [why]
+    assert [line["event"] for line in logs] == ["forbidden"]
+
+
 def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):
     """Whoever looks at the numbers at night sees them, until the right is there."""
 
@@ -323,8 +339,7 @@ def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):
         registry = bench.passes.desk.metrics.registry
         return registry.get_sample_value("dra_operator_pending_claims", {"reason": "Forbidden"})
 
-    error = ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status")
-    bench.run(Forbidden(write, error))
+    deny(bench, write, "resourceclaims/status")
     assert pending() == 1
 
     clock.now += 11
@@ -336,8 +351,7 @@ def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):
 @pytest.mark.parametrize("end", ["gone", "pod"])
 def test_a_missing_right_is_forgotten_with_the_claim_that_needed_it(bench, write, end):
     """A right that nobody needs any more does not keep the operator unready."""
-    error = ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status")
-    bench.run(Forbidden(write, error))
+    deny(bench, write, "resourceclaims/status")
     gone = Delta("ResourceClaim", *KEY, None)
     bench.run(gone if end == "gone" else PodUse("default", "pod", frozenset({"claim"})))
 

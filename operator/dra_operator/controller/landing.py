@@ -177,12 +177,15 @@ class Landing:
         """Say which right is missing, and put the claim off until somebody may have given it to us."""
         desk = self._desk
         self._put_off(key, write, *FORBIDDEN)
-        if isinstance(write, AllocateWrite):
-            # There are devices for it now; what it waits for is the right.
-            desk.telling.waits_no_more(key)
         why = messages.forbidden(error.verb, error.resource, error.message)
         if desk.rights.deny(error.verb, error.resource, key, why):
             log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
+        claim = desk.book.get(key)
+        if claim is not None and isinstance(write, AllocateWrite | FenceWrite):
+            # There are devices for it now, or will be; what it waits for is the right.
+            right = f"{error.verb} {error.resource}"
+            desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_FORBIDDEN, right, why)))
+            return
         notice = Notice(
             Subject("ResourceClaim", *key, write.uid), "Warning", messages.EVENT_FORBIDDEN, one_line(why)
         )

@@ -10,7 +10,7 @@ until the answer to its write arrives, which is one more thing to take in. If th
 nothing is lost: the claim is still pending for the next one.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -409,7 +409,7 @@ class Passes:
         desk, metrics, now = self.desk, self.desk.metrics, self.desk.clock()
         count: dict[str, int] = {}
         since: dict[str, float] = {}
-        for key, reason in self._waiting():
+        for key, reason in desk.telling.reasons():
             count[reason] = count.get(reason, 0) + 1
             since[reason] = min(since.get(reason, now), desk.since.get(key, now))
         for reason in self._reasons - set(count):
@@ -420,14 +420,6 @@ class Passes:
             metrics.pending_claims.labels(reason).set(number)
             metrics.pending_since_timestamp_seconds.labels(reason).set(time - (now - since[reason]))
         self._reasons = set(count)
-
-    def _waiting(self) -> Iterator[tuple[Key, str]]:
-        desk = self.desk
-        yield from desk.telling.reasons()
-        if denied := desk.rights.claims():
-            # Those that have been given devices, which may not be written; of the others a reason is told.
-            denied.difference_update(desk.telling.claims())
-            yield from ((key, messages.EVENT_FORBIDDEN) for key in denied if desk.book.is_waiting(key))
 
 
 def _named(item: Item) -> str:

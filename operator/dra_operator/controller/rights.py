@@ -58,10 +58,6 @@ class MissingRights:
                 self._excuse(right, key)
         return not any(key in keys for keys in self._claims.values())
 
-    def claims(self) -> set[Key]:
-        """Return the claims that could not be written."""
-        return {key for keys in self._claims.values() for key in keys}
-
     def texts(self) -> tuple[str, ...]:
         """Return what is not permitted, one line for each right."""
         return tuple(self._texts.values())

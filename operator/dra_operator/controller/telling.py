@@ -33,10 +33,10 @@ REFUSED = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why a claim waits: a reason of docs/reasons.md, the request it is about, and one line of text."""
+    """Why a claim waits: a reason of docs/reasons.md, the request or right it is about, and one line of text."""
 
     reason: str
-    request: str | None
+    about: str | None
     message: str
 
 
@@ -232,7 +232,7 @@ def _notice(key: Key, told: _Told) -> Notice:
 
 def _sameness(waiting: Waiting) -> tuple[str, str | None]:
     """Return what makes a reason another one."""
-    return waiting.reason, waiting.request
+    return waiting.reason, waiting.about
 
 
 def subject_of(claim: ResourceClaim) -> Subject:
