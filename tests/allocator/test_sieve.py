@@ -214,3 +214,47 @@ def test_devices_that_come_back_everywhere_are_asked_about(unlike: Any, ask: Any
 
     assert before == Unsatisfied()
     assert scene.picks(claim) == ["r=used"]
+
+
+def test_a_node_that_sees_a_broken_selector_ends_the_attempt(unlike: Any, ask: Any) -> None:
+    """However few devices it has: what else there is for it cannot be told."""
+    scene = unlike()
+    seen, broken = [
+        {
+            "nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": operator, "values": ["n30"]}]}
+            ]
+        }
+        for operator in ("NotIn", "Bogus")
+    ]
+    scene.slice(
+        "each",
+        *[{"name": name, "nodeSelector": item} for name, item in (("seen", seen), ("broken", broken))],
+        pool="each",
+        perDeviceNodeSelection=True,
+        driver="nic.example.com",
+    )
+    scene.device_class("gpu", 'device.driver == "gpu.example.com"')
+    claim = scene.claim(ask("r", 1, f'{UUID} == "none"'))
+    found = scene.decide(claim)
+
+    assert isinstance(found, Failed)
+    assert found.reason is Reason.NODE_SELECTOR_INVALID
+
+
+@pytest.mark.parametrize(("wanted", "asked"), [("none", 4), ("n33", 6)])
+def test_nodes_that_would_have_to_skip_operations_are_passed_over(
+    scene: Any, ask: Any, searches: Any, wanted: str, asked: int
+) -> None:
+    """A node with too few devices says no, whatever its kubelet can do; of others each is asked."""
+    for number in range(NODES):
+        name = f"n{number:02d}"
+        scene.put("Node", name, status={"declaredFeatures": ["DRAOptionalNodeOperations"] * (number == 34)})
+        uuid = {"uuid": {"string": "n33" if number == 34 else name}}
+        scene.slice(name, {"name": "d", "attributes": uuid}, nodeName=name, skipNodeOperations=["*"])
+    with searches() as searched:
+        decision = scene.decide(scene.claim(ask("r", 1, f'{UUID} == "{wanted}"')))
+
+    assert isinstance(decision, Unsatisfied if wanted == "none" else Allocated)
+    assert searched[4:] == ([] if wanted == "none" else ["n33", "n34"])
+    assert len(searched) == asked

@@ -97,7 +97,7 @@ class Walk:
                 node = views.order[position]
                 view = views.of_node(node)
                 lack = None
-                if shortcuts and view.error is None and not view.skips_operations:
+                if shortcuts and view.error is None:
                     for shortcut in shortcuts:
                         lack = shortcut.finds_lack(view, budget)
                         if lack is not None:
