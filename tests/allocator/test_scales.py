@@ -206,6 +206,35 @@ def test_a_policy_by_which_an_amount_is_an_error_is_met(used: Any, amount: Any) 
     assert [type(decision) for decision in found] == [Failed, Failed, Failed]
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"value": "-1"},
+        {"value": "1", "requestPolicy": {"default": "-1"}},
+    ],
+    ids=["a negative value", "a negative default"],
+)
+def test_an_amount_that_nobody_asks_for_is_an_error_where_nothing_is_left(
+    used: Any, amount: Any, other: dict[str, Any]
+) -> None:
+    """Who asks for memory is given of the other capacity as well."""
+    device = shared("d", 10, RANGE)
+    device["capacity"]["other"] = other
+    used.slice("n15", device, nodeName="n15")
+    found = [used.decide(used.claim(amount("r", much))) for much in (4, 11)]
+
+    assert [type(decision) for decision in found] == [Failed, Failed]
+
+
+def test_a_step_that_nothing_can_hold_is_an_error_where_nothing_is_left(used: Any, amount: Any) -> None:
+    """An amount that is rounded up to it is beyond what can be represented."""
+    policy = {"validRange": {"min": "1", "step": str(2**63 - 1)}}
+    used.slice("n15", shared("d", 10, policy), nodeName="n15")
+    found = [used.decide(used.claim(amount("r", much))) for much in (4, 11)]
+
+    assert [type(decision) for decision in found] == [Failed, Failed]
+
+
 def test_a_request_that_no_policy_can_compute_is_not_weighed(used: Any, amount: Any) -> None:
     """Less than a thousandth ends the attempt on the first device."""
     assert isinstance(used.decide(used.claim(amount("r", "100100100n"))), Unsatisfied | Failed | Allocated)

@@ -4,7 +4,7 @@ import pytest
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import parse_quantity
-from dra_operator.api.types import CapacityRequestPolicy, DeviceCapacity
+from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from dra_operator.cel import CelError
 from dra_operator.inventory.columns import Columns
 
@@ -102,3 +102,25 @@ def test_slices_that_are_alike_share_a_schema() -> None:
     assert columns.schema(*fields) is first
     for place, other in enumerate(("e.example", ("index",), (), 3, 0b11, 0b10)):
         assert columns.schema(*fields[:place], other, *fields[place + 1 :]) is not first  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "step", "expected"),
+    [
+        (None, "9", None, True),
+        ("-1", "9", None, True),
+        (None, "9", "1", True),
+        ("0", None, "1", True),
+        ("1", None, "0", True),
+        ("-1", None, "1", False),
+        ("1", None, f"{2**61 + 1}m", False),
+    ],
+)
+def test_a_range_that_makes_no_steps_makes_no_error(
+    least: str | None, most: str | None, step: str | None, *, expected: bool
+) -> None:
+    """An amount stands as it is, or is refused; steps from below zero, or too large ones, end the attempt."""
+    ends = [None if text is None else parse_quantity(text) for text in (least, most, step)]
+    policy = CapacityRequestPolicy(None, (), CapacityRequestPolicyRange(*ends))
+
+    assert Columns().capacities((DeviceCapacity(parse_quantity("8"), policy),)).is_ordinary is expected

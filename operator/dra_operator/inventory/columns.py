@@ -136,11 +136,10 @@ def _is_ordinary(capacity: DeviceCapacity) -> bool:
     if policy.default is not None and policy.default.nano < 0:
         return False
     span = policy.valid_range
-    if span is None:
+    if span is None or span.min is None or span.step is None:
+        # Nothing is computed.
         return True
-    if span.min is None or span.min.nano < 0:
-        return False
-    return span.step is None or (span.step.nano > 0 and is_ordinary(span.step))
+    return span.min.nano >= 0 and is_ordinary(span.step)
 
 
 def capacity_key(capacity: DeviceCapacity) -> object:
