@@ -157,3 +157,15 @@ def test_what_is_left_of_shared_devices_is_what_each_of_them_says(
         pool.roomy.clear()
         with patch.object(eligible, "_FEW", 0):
             assert eligibility.judge(item.key, pool, wanted) == sum(each)
+
+
+def test_an_amount_of_its_own_is_asked_of_the_first_devices_alone(scene: Any, ask: Any) -> None:
+    """Of a pool too large to be weighed nothing else is asked first, either, as mostly these have enough."""
+    scene.nodes("n0", "n1")
+    put(scene, [port(number) for number in range(200)])
+    claim = scene.claim(ask("r", 1, IS_FAST, **part(3)))
+
+    assert scene.picks(claim) == ["r=p00"]
+    key = scene.allocator.plan(claim).requests[0].alternatives[0].key
+    (answers,) = key.answers.values()
+    assert answers.unknown.bit_count() == 160

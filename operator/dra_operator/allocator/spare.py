@@ -2,15 +2,16 @@
 
 A claim that asks for an amount of its own would have to look at every device that is shared, and a pool that all nodes
 see may have thousands. What is left does not depend on who asks. So it is kept in order, and how many devices have
-enough is one search for a place, for each capacity of a slice. Who is shared anew is read anew, and its slice ordered
-again.
+enough is one search for a place, for each capacity of a slice. Who is shared anew is read anew, and moves to its new
+place.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dra_operator.allocator.capacity import Consumed
+from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import PoolView, Slice, bits
 from dra_operator.ledger import Shares
 
@@ -18,8 +19,43 @@ from dra_operator.ledger import Shares
 class _Levels(NamedTuple):
     """Amounts in order; `devices[i]` are those that have `amounts[i]` or more."""
 
-    amounts: Sequence[int]
-    devices: Sequence[int]
+    amounts: list[int]
+    devices: list[int]
+
+    @classmethod
+    def of(cls, left: Iterable[tuple[int, int]]) -> "_Levels":
+        """Return the levels of devices, each with what is left of it."""
+        devices_by_amount: dict[int, int] = {}
+        for index, amount in left:
+            devices_by_amount[amount] = devices_by_amount.get(amount, 0) | 1 << index
+        amounts = sorted(devices_by_amount)
+        devices: list[int] = []
+        above = 0
+        for amount in reversed(amounts):
+            above |= devices_by_amount[amount]
+            devices.append(above)
+        return cls(amounts, devices[::-1])
+
+    def enough(self, amount: int) -> int:
+        """Return the devices that have an amount or more."""
+        place = bisect_left(self.amounts, amount)
+        return self.devices[place] if place < len(self.devices) else 0
+
+    def move(self, device: int, old: int, new: int) -> None:
+        """Let a device, as a bit, have another amount than before."""
+        amounts, devices = self
+        less, more = (new, old) if new < old else (old, new)
+        for place in range(bisect_right(amounts, less), bisect_right(amounts, more)):
+            # It had all of these, or none.
+            devices[place] ^= device
+        place = bisect_left(amounts, new)
+        if place == len(amounts) or amounts[place] != new:
+            others = devices[place] if place < len(devices) else 0
+            amounts.insert(place, new)
+            devices.insert(place, others | device)
+        place = bisect_left(amounts, old)
+        if devices[place] == (devices[place + 1] if place + 1 < len(devices) else 0):
+            del amounts[place], devices[place]
 
 
 class Spare:
@@ -28,18 +64,25 @@ class Spare:
     __slots__ = ("_left", "_levels")
 
     def __init__(self, content: Slice, shared: Mapping[str, Shares]) -> None:
-        self._left: dict[str, dict[int, int]] = {name: {} for name in content.capacity}
-        self.update(content, shared, content.every)
+        self._left = {
+            name: {
+                index: _left(value, shared.get(device), name)
+                for index, (device, value) in enumerate(zip(content.names, column.values, strict=True))
+                if value is not None
+            }
+            for name, column in content.capacity.items()
+        }
+        self._levels = {name: _Levels.of(left.items()) for name, left in self._left.items()}
 
     def update(self, content: Slice, shared: Mapping[str, Shares], devices: int) -> None:
         """Take in what is used of some devices."""
-        used = [(index, shared.get(content.names[index])) for index in bits.each(devices)]
-        for name, left in self._left.items():
-            values = content.capacity[name].values
-            for index, shares in used:
-                if (value := values[index]) is not None:
-                    left[index] = value.value.nano - (shares.amounts.get(name, 0) if shares else 0)
-        self._levels = {name: _levels(left.items()) for name, left in self._left.items()}
+        for index in bits.each(devices):
+            shares = shared.get(content.names[index])
+            for name, left in self._left.items():
+                value = content.capacity[name].values[index]
+                if value is not None and (now := _left(value, shares, name)) != left[index]:
+                    self._levels[name].move(1 << index, left[index], now)
+                    left[index] = now
 
     def suffices(self, kinds: Iterable[tuple[int, Consumed]]) -> int:
         """Return the devices that have enough for what a share would consume, which is told for sets of them."""
@@ -47,9 +90,7 @@ class Spare:
         for devices, consumed in kinds:
             enough = devices
             for name, amount, _ in consumed.amounts:
-                levels = self._levels[name]
-                place = bisect_left(levels.amounts, amount)
-                enough &= levels.devices[place] if place < len(levels.devices) else 0
+                enough &= self._levels[name].enough(amount)
             found |= enough
         return found
 
@@ -67,14 +108,5 @@ def spare_of(pool: PoolView, offset: int, content: Slice, shared: Mapping[str, S
     return spare
 
 
-def _levels(left: Iterable[tuple[int, int]]) -> _Levels:
-    devices_by_amount: dict[int, int] = {}
-    for index, amount in left:
-        devices_by_amount[amount] = devices_by_amount.get(amount, 0) | 1 << index
-    amounts = sorted(devices_by_amount)
-    devices: list[int] = []
-    above = 0
-    for amount in reversed(amounts):
-        above |= devices_by_amount[amount]
-        devices.append(above)
-    return _Levels(amounts, devices[::-1])
+def _left(capacity: DeviceCapacity, shares: Shares | None, name: str) -> int:
+    return capacity.value.nano - (shares.amounts.get(name, 0) if shares else 0)
