@@ -417,14 +417,3 @@ class TestOutcomes:
         assert isinstance(await writing.result(allocate()), Unknown)
         writing.writer.submit(allocate())
         assert isinstance((await writing.results(2))[1], Written)
-
-    async def test_outcomes_are_counted(self, script, desk):
-        """Outcomes are counted by their kind."""
-        script.then(DONE, status(404))
-        writing = desk(concurrency=1)
-        writing.writer.submit(allocate())
-        writing.writer.submit(allocate())
-
-        await writing.results(2)
-
-        assert writing.writer.outcomes == {"Written": 1, "Gone": 1}

@@ -203,4 +203,4 @@ async def test_every_outcome_is_true(server, session, seed):
             assert devices(outcome.write) in ("ours", "gone")
         else:
             assert devices(outcome.write) != "ours", outcome
-    assert writer.outcomes["Written"] > 0
+    assert any(isinstance(outcome, Written) for outcome in outcomes)

@@ -153,6 +153,20 @@ async def test_nothing_is_allocated_before_everything_is_listed(cluster, gpu, st
     await operator.ready()
 
 
+async def test_an_outage_is_one_reason_not_to_be_ready(cluster, operator, gpu):
+    """Not one for each kind; another trouble of a kind has a line of its own."""
+    cluster.server.faults.answer(404, times=None, verb="watch", kind="Node", message="none of mine")
+    cluster.server.faults.answer(503, times=None)
+    cluster.server.faults.cut_watches()
+    await cluster.until(lambda: any(line.startswith("Node: ") for line in operator.runtime.unready()))
+
+    heard = [line.partition(": ")[0] for line in operator.runtime.unready() if "the Lease" not in line]
+    assert sorted(heard) == [
+        "Node",
+        "ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule, Namespace, Pod",
+    ]
+
+
 async def test_a_deletion_that_the_watch_missed_frees_the_device(cluster, operator):
     """A claim deleted while the watch was broken does not hold its device for ever."""
     cluster.put(node(), CLASS, resource_slice("gpu-0"), claim("first"))

@@ -11,7 +11,7 @@ the same claim, which depends on it (`controller.flights`); here all writes are 
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable
 from random import random as system_random
 from typing import Final
@@ -60,8 +60,6 @@ class Writer:
         backoff: Backoff = BACKOFF,
         defect_logger: DefectLogger = UNCOUNTED,
     ) -> None:
-        self.outcomes: Counter[str] = Counter()
-        """How many outcomes there were, by the name of their class."""
         self._deliver_outcome = deliver_outcome
         self._concurrency = concurrency
         self._sleep = sleep
@@ -183,7 +181,6 @@ class Writer:
         asyncio.get_running_loop().call_soon(self._report, Unsent(write))
 
     def _report(self, outcome: WriteOutcome) -> None:
-        self.outcomes[type(outcome).__name__] += 1
         try:
             self._deliver_outcome(outcome)
         except Exception:

@@ -447,8 +447,7 @@ class Runtime:
             return reasons + self._standby.texts()
         if self._trouble is not None and not reasons:
             reasons.append(self._trouble)
-        for name, reflector in self._reflectors.items():
-            reasons.extend(self._unready(name, reflector))
+        reasons.extend(self._unheard())
         reasons.extend(self._passes.fence.texts())
         reasons.extend(self._passes.desk.rights.texts())
         if self._recorder is not None and (error := self._recorder.forbidden) is not None:
@@ -457,18 +456,28 @@ class Runtime:
             reasons.append("about to begin")
         return reasons
 
-    def _unready(self, name: str, reflector: Reflector) -> list[str]:
-        if reflector.forbidden is not None:
-            error = reflector.forbidden
-            return [messages.forbidden(error.verb, error.resource, error.message)]
+    def _unheard(self) -> list[str]:
+        """Return why kinds are not known as they are now; what several have alike, as in an outage, is one line."""
+        denied: list[str] = []
+        alike: dict[str, tuple[str, list[str]]] = {}
+        for name, reflector in self._reflectors.items():
+            if (error := reflector.forbidden) is not None:
+                denied.append(messages.forbidden(error.verb, error.resource, error.message))
+            elif (found := self._trouble_of(reflector)) is not None:
+                sort, why = found
+                alike.setdefault(sort, (why, []))[1].append(name)
+        return denied + [f"{', '.join(names)}: {why}" for why, names in alike.values()]
+
+    def _trouble_of(self, reflector: Reflector) -> tuple[str, str] | None:
+        """Return of what sort the trouble of a kind is, and what it is; None if all is well."""
         if reflector.trouble is not None:
-            return [f"{name}: {reflector.trouble}"]
+            return reflector.last_sort, reflector.trouble
         if not reflector.synced.is_set() or reflector.halfway:
-            return [f"{name}: not listed yet"]
+            return "unlisted", "not listed yet"
         silence = reflector.silence or 0.0
         if silence > self._settings.stale_seconds:
-            return [f"{name}: nothing heard from the API server for {silence:.0f} s"]
-        return []
+            return "silent", f"nothing heard from the API server for {silence:.0f} s"
+        return None
 
     def summary(self) -> dict[str, Any]:
         """Return a few facts for Kopf's probe."""
