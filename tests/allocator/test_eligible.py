@@ -95,7 +95,7 @@ def test_counters_that_have_not_changed_are_asked_once(halves: Any, ask: Callabl
     first, second = of_different_parents(halves, ask, 2), of_different_parents(halves, ask, 3)
     at_first = opcodes(lambda: halves.decide(first))
 
-    assert opcodes(lambda: halves.decide(second)) < at_first / 4
+    assert opcodes(lambda: halves.decide(second)) < at_first / 2
 
 
 def test_counters_that_have_changed_are_asked_again(halves: Any, ask: Callable[..., Any]) -> None:

@@ -23,10 +23,9 @@ def _by_the_hardest(search: window._Window) -> object:
 
 
 @contextmanager
-def _with_memory_at_once() -> Iterator[None]:
-    tries = {"MATCHING": 1, "MEMORY": 0, "HARDEST": 1_000_000}
+def _in_order_alone() -> Iterator[None]:
     with (
-        patch.multiple(window, **{f"_TRIES_BEFORE_{name}": number for name, number in tries.items()}),
+        patch.object(window, "_TRIES_BEFORE_HARDEST", 1_000_000),
         patch.object(searches_module, "is_quick", lambda _: False),
     ):
         yield
@@ -43,7 +42,7 @@ def _with_the_hardest_first() -> Iterator[None]:
 
 WAYS = {
     "as it is": nullcontext,
-    "with memory at once": _with_memory_at_once,
+    "in order alone": _in_order_alone,
     "with the hardest first": _with_the_hardest_first,
 }
 

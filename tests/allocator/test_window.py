@@ -1,5 +1,6 @@
 """Claims that trying would not decide in a lifetime, and what the fast searches leave to the plain one."""
 
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
@@ -44,6 +45,14 @@ def test_no_value_with_room_for_all_requests_ends_the_search(counted_only: Any, 
     assert counted_only.decide(claim) == Unsatisfied()
 
 
+@pytest.fixture(params=[1024, 8], ids=["small", "large"])
+def board_size(request: Any) -> Iterator[None]:
+    """Let a board of 30 devices be one that the search for the hardest cases takes, or one too large for it."""
+    with patch.object(window, "_MOST_DEVICES", request.param):
+        yield
+
+
+@pytest.mark.usefixtures("board_size")
 def test_claims_for_more_pairs_than_there_are_end_the_search(counted_only: Any, ask: Any) -> None:
     """Sixteen claims for a pair each do not fit on fifteen pairs."""
     counted_only.slice("s", *[device(f"d{number:02}", pair=number // 2) for number in range(30)])
@@ -55,6 +64,7 @@ def test_claims_for_more_pairs_than_there_are_end_the_search(counted_only: Any, 
     assert counted_only.decide(*claims) == Unsatisfied()
 
 
+@pytest.mark.usefixtures("board_size")
 def test_claims_for_more_pairs_than_triples_have_room_for_end_the_search(counted_only: Any, ask: Any) -> None:
     """Eleven pairs do not fit in ten triples, each of which has room for one."""
     counted_only.slice("s", *[device(f"d{number:02}", triple=number // 3) for number in range(30)])
@@ -85,7 +95,7 @@ def test_a_search_that_is_given_up_is_no_answer(ticking: Any, ask: Any) -> None:
 
 def test_tries_are_counted_for_each_node(ticking: Any, ask: Any) -> None:
     """Many nodes that each take a few tries are no reason to give up."""
-    scene = ticking(Limits(steps=None, seconds=None, tries=20))
+    scene = ticking(Limits(steps=None, seconds=None, tries=60))
     scene.nodes(*(f"n{number:02}" for number in range(30)))
     constraint = {"matchAttribute": "gpu.example.com/triple"}
     for number in range(30):

@@ -6,8 +6,13 @@ at all wants after each pick (`outlook`). It finds some solution or none. The fi
 by request and device by device, what comes before the pick of the solution at hand is asked about, with everything
 before it fixed, until something can be completed. That is what the window search would return.
 
-Symmetry and failed states are those of the window search, but for shares, which are exchanged as well, and for claims
-that ask for the same, which can change places.
+Two things need no try, as what they lead to has been searched:
+
+- Symmetry: a device has failed at a pick, and another is its equal for everybody left. Exchanging the two turns a
+  solution with the other into one with the first. Shares are exchanged as well.
+- Failed states: whether the wants that are left can be served depends on nothing but the state there. Claims that ask
+  for the same can change places in it.
+
 Source: docs/engine sections 7 and 8; Boussemart et al., Boosting systematic search by weighting constraints (2004).
 """
 

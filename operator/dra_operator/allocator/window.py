@@ -11,16 +11,9 @@ in flight. Undo is returning, so nothing can be left behind.
 - A counter user is refused where its counters do not fit what is left.
 - Alternatives and claims nest in request order, so a later failure moves an earlier request on.
 
-What it leaves out cannot hold a solution, or only one that comes later than another:
-
-- Bounds, which every solution meets (`bounds`). The matchings cost more, so they wait until some tries have failed.
-- Symmetry: a device has failed at a pick, and another is its equal: in the same masks, in the same group of each
-  constraint, taking the same of the same counters, not shareable. Exchanging the two turns a solution with the other
-  into one with the first; that is in combination order as well, since the first lies below all remaining picks of the
-  request. It was searched, there was none, so there is none with the other.
-- Failed states: what follows a request depends on nothing but the state there, so a state that has failed fails again.
-
-What it has not decided after some tries goes to a search that looks at more, at a price (`hardest`).
+What it leaves out cannot hold a solution: after each pick it looks whether every request has enough candidates left,
+and before the first one at what constraints leave (`bounds`). What it has not decided after some tries goes to a search
+that looks at more, at a price (`hardest`). Of a board too large for that it asks once whether matchings say no.
 
 Errors and signals cannot occur on a board: where they could, there is none (`board`).
 Source: docs/engine sections 6 to 9.
@@ -28,7 +21,7 @@ Source: docs/engine sections 6 to 9.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 from dra_operator.allocator import bounds
@@ -39,10 +32,8 @@ from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Answer, Found
 from dra_operator.allocator.hardest import HardestFirst, Picked
 from dra_operator.allocator.plan import MAX_DEVICES, ClaimPlan
-from dra_operator.inventory import NodeView, PoolView, bits
+from dra_operator.inventory import NodeView, PoolView
 
-_TRIES_BEFORE_MATCHING = 16
-_TRIES_BEFORE_MEMORY = 4
 _TRIES_BEFORE_HARDEST = 32
 _MOST_LEVELS = 300
 _MOST_DEVICES = 1024
@@ -135,10 +126,6 @@ class _Window:
     beginning: bool = False
     _start: tuple[int, ...] = ()
     _tries: int = 0
-    _failed: set[object] = field(default_factory=set)
-    _equals: dict[int, int] | None = None
-    _later: list[int] = field(default_factory=list)
-    _bound_later: list[list[int]] = field(default_factory=list)
 
     def solve(self) -> _Path | None:
         """Return the first solution, or None."""
@@ -178,20 +165,13 @@ class _Window:
         self, number: int, available: int, allowed: tuple[int, ...], left: Left, in_flight: InFlight
     ) -> _Path | None:
         """Return the picks for this request and all that follow."""
-        board = self.board
-        if number == len(board.demands):
+        demands = self.board.demands
+        if number == len(demands):
             return ()
-        key: object = None
-        if self._tries >= _TRIES_BEFORE_MEMORY:
-            key = self._state(number, available, allowed, left, in_flight)
-            if key in self._failed:
-                return None
-        for place, choice in enumerate(board.demands[number]):
+        for place, choice in enumerate(demands[number]):
             found = self._pick(number, place, choice, choice.count, -1, available, allowed, left, in_flight)
             if found is not None:
                 return found
-        if key is not None:
-            self._failed.add(key)
         return None
 
     def _pick(  # noqa: PLR0917 - the state is passed by value, and a record of it would be built for every pick
@@ -221,9 +201,8 @@ class _Window:
             self.budget.step()
             next_available, next_left, next_in_flight = available, left, in_flight
             next_allowed = self._admit(choice, position, allowed) if choice.constraints else allowed
-            shared = board.shareable & bit
             fits = True
-            if shared:
+            if board.shareable & bit:
                 key = board.requests[number].alternatives[place].key
                 share = board.share(key, position, in_flight)
                 fits, next_in_flight = share is not None, share or {}
@@ -233,34 +212,28 @@ class _Window:
                 charged = board.charge(position, left)
                 fits, next_left = charged is not None, charged or ()
             if fits and bounds.have_enough(later, next_available, next_allowed):
-                rest = Choice(choice.mask & -(bit << 1), missing - 1, choice.constraints)
-                if self._tries < _TRIES_BEFORE_MATCHING or self._can_match(
-                    ((rest,),), later, next_available, next_allowed
-                ):
-                    found = (
-                        self._request(number + 1, next_available, next_allowed, next_left, next_in_flight)
-                        if missing == 1
-                        else self._pick(
-                            number,
-                            place,
-                            choice,
-                            missing - 1,
-                            -(bit << 1),
-                            next_available,
-                            next_allowed,
-                            next_left,
-                            next_in_flight,
-                        )
+                found = (
+                    self._request(number + 1, next_available, next_allowed, next_left, next_in_flight)
+                    if missing == 1
+                    else self._pick(
+                        number,
+                        place,
+                        choice,
+                        missing - 1,
+                        -(bit << 1),
+                        next_available,
+                        next_allowed,
+                        next_left,
+                        next_in_flight,
                     )
-                    if found is not None:
-                        return (number, place, position, found)
+                )
+                if found is not None:
+                    return (number, place, position, found)
             if self.beginning:
                 if fits:
                     raise _HardError
                 continue
             self._count_try()
-            if not shared:
-                wanted &= ~self._equals_of(position)
         return None
 
     def _pick_lowest(  # noqa: PLR0917 - as above
@@ -308,83 +281,21 @@ class _Window:
                 admitted[number] = rule.groups.common(admitted[number])
         return tuple(admitted)
 
-    def _can_match(
-        self,
-        current: Sequence[bounds.Demand],
-        later: Sequence[bounds.Demand],
-        available: int,
-        allowed: tuple[int, ...],
-    ) -> bool:
-        """False if what is missing of the current request and all later ones cannot be had together."""
-        board = self.board
-        rules, demands = board.rules, (*current, *later)
-        return (
-            bounds.fit_in_groups(rules, later, available, allowed, shareable=board.shareable)
-            and bounds.can_be_apart(demands, available, allowed, board.shareable)
-            and bounds.can_differ(rules, demands, available, allowed)
-        )
-
     def _count_try(self) -> None:
         self._tries += 1
-        if self._tries >= _TRIES_BEFORE_HARDEST and self.board.available.bit_count() <= _MOST_DEVICES:
-            raise _HardError
+        if self._tries >= _TRIES_BEFORE_HARDEST:
+            if self.board.available.bit_count() <= _MOST_DEVICES:
+                raise _HardError
+            if self._tries == _TRIES_BEFORE_HARDEST and not self._can_match():
+                raise _HopelessError
         self.budget.check_tries(self._tries)
-        if self._tries == _TRIES_BEFORE_MATCHING and not self._can_match(
-            (), self.board.demands, self.board.available, self._start
-        ):
-            raise _HopelessError
 
-    def _state(
-        self, number: int, available: int, allowed: tuple[int, ...], left: Left, in_flight: InFlight
-    ) -> object:
-        """Return what the rest of the search depends on: devices and constraints that matter to nobody are left out."""
-        if not self._later:
-            self._prepare_states()
-        later = self._later[number]
-        used = tuple(
-            (position, tuple(sorted(amounts.items()))) for position, amounts in sorted(in_flight.items())
-        )
-        admitted = tuple(
-            devices & reached for devices, reached in zip(allowed, self._bound_later[number], strict=True)
-        )
-        return (number, available & later, admitted, left, used)
-
-    def _prepare_states(self) -> None:
-        later = 0
-        bound = [0] * len(self.board.rules)
-        for demand in reversed(self.board.demands):
-            for choice in demand:
-                later |= choice.mask
-                for number in choice.constraints:
-                    bound[number] |= choice.mask
-                    rule = self.board.rules[number]
-                    if rule.matching and rule.groups.overlapping:
-                        # The devices that are left do not tell which groups are still open.
-                        bound[number] |= -1 << rule.groups.size
-            self._later.insert(0, later)
-            self._bound_later.insert(0, list(bound))
-
-    def _equals_of(self, position: int) -> int:
-        """Return the devices that can stand in for a device that is not shareable, itself among them."""
-        if self._equals is None:
-            self._equals = self._find_equals()
-        return self._equals.get(position, 0)
-
-    def _find_equals(self) -> dict[int, int]:
+    def _can_match(self) -> bool:
+        """False if all that is asked for cannot be had together, whatever is picked."""
         board = self.board
-        devices = board.available & ~board.shareable
-        if devices.bit_count() > _MOST_DEVICES:
-            return {}
-        masks = {choice.mask for demand in board.demands for choice in demand}
-        kinds: dict[object, int] = {}
-        kind_of: dict[int, object] = {}
-        for position in bits.each(devices):
-            draw = board.draw(position) if board.counted >> position & 1 else None
-            kind = (
-                tuple(mask >> position & 1 for mask in masks),
-                tuple(rule.groups.beside[position] for rule in board.rules),
-                draw,
-            )
-            kind_of[position] = kind
-            kinds[kind] = kinds.get(kind, 0) | 1 << position
-        return {position: kinds[kind] for position, kind in kind_of.items()}
+        rules, demands, available = board.rules, board.demands, board.available
+        return (
+            bounds.fit_in_groups(rules, demands, available, self._start, shareable=board.shareable)
+            and bounds.can_be_apart(demands, available, self._start, board.shareable)
+            and bounds.can_differ(rules, demands, available, self._start)
+        )
