@@ -1,6 +1,6 @@
 """A second encoder of protobuf, as plain as can be: what the operator's own is held against."""
 
-from dra_operator.cluster.writes import FINALIZER
+from dra_operator.api.names import FINALIZER
 
 MAGIC = b"k8s\0"
 

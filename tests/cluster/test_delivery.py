@@ -3,8 +3,8 @@
 import pytest
 from aiohttp import web
 
+from dra_operator.api.names import FINALIZER
 from dra_operator.cluster.writes import (
-    FINALIZER,
     Conflict,
     Forbidden,
     Gone,

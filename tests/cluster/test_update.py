@@ -5,10 +5,9 @@ import asyncio
 import pytest
 from aiohttp import web
 
+from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster.protobuf import PROTOBUF
 from dra_operator.cluster.writes import (
-    FINALIZER,
-    PENDING_ANNOTATION,
     Conflict,
     Forbidden,
     Gone,

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster.writer import Writer
-from dra_operator.cluster.writes import FINALIZER, PENDING_ANNOTATION, Unknown, Unsent, Written
+from dra_operator.cluster.writes import Unknown, Unsent, Written
 
 from .script import CLAIMS, ok, status
 from .writing import (

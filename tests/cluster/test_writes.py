@@ -2,10 +2,9 @@
 
 import pytest
 
+from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import (
-    FINALIZER,
-    PENDING_ANNOTATION,
     Allocation,
     Annotation,
     DeallocateWrite,

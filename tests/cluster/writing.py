@@ -2,11 +2,10 @@
 
 import asyncio
 
+from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import (
-    FINALIZER,
-    PENDING_ANNOTATION,
     AllocateWrite,
     AnnotateWrite,
     DeallocateWrite,

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra_operator.api.names import FINALIZER
 from dra_operator.api.types import (
     AllocationResult,
     Metadata,
@@ -14,7 +15,6 @@ from dra_operator.api.types import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
-from dra_operator.cluster.writes import FINALIZER
 from dra_operator.controller.claims import ClaimBook, PodUse, Standing, is_released, order, pod_use
 
 KEY = ("team-a", "gpu")

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
+from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.types import Metadata, ResourceClaim
-from dra_operator.cluster.writes import PENDING_ANNOTATION
 from dra_operator.controller.reports import Reports
 from dra_operator.controller.telling import Telling, Waiting, one_line
 

@@ -6,9 +6,9 @@ import pytest
 from passbench import FITS, notices, writes
 
 from cluster import claim
+from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import (
-    PENDING_ANNOTATION,
     AllocateWrite,
     AnnotateWrite,
     Forbidden,

@@ -7,14 +7,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dra_operator.api.kinds import KINDS
+from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster.access import load_access
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import (
-    FINALIZER,
-    PENDING_ANNOTATION,
     AllocateWrite,
     AnnotateWrite,
     Conflict,

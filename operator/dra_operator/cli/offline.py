@@ -13,6 +13,8 @@ from random import Random
 from uuid import UUID
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Limits, Reason
+from dra_operator.api.names import OPT_OUT_LABEL
+from dra_operator.api.shortened import shortened
 from dra_operator.api.types import (
     AllocationResult,
     Metadata,
@@ -142,8 +144,8 @@ class Cluster:
             return Outcome(thing, State.HELD, claim.status.allocation)
         if metadata.deletion_timestamp:
             return Outcome(thing, State.LEFT_ALONE, message="it is being deleted")
-        if metadata.labels.get(messages.OPT_OUT_LABEL) == "false":
-            return Outcome(thing, State.LEFT_ALONE, message=f'label {messages.OPT_OUT_LABEL} is "false"')
+        if metadata.labels.get(OPT_OUT_LABEL) == "false":
+            return Outcome(thing, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
         decision = self._allocator.allocate((claim,))
         if isinstance(decision, Allocated):
             return self._allocated(thing, decision)
@@ -256,8 +258,7 @@ def _assumed(names: Sequence[str], named: Sequence[str], wanted: Sequence[str]) 
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:5])
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+    return ", ".join(shortened(names))
 
 
 def _share_ids(gathered: Gathered) -> Callable[[], str]:

@@ -29,12 +29,12 @@ from typing import Final
 
 import structlog
 
+from dra_operator.api.names import FINALIZER
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.protobuf import PROTOBUF, MalformedError, identity_of, patched
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writes import (
-    FINALIZER,
     Allocation,
     Annotation,
     Body,

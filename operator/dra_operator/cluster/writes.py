@@ -18,11 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from dra_operator.api import names
+from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster.session import ApiError
-
-FINALIZER = names.FINALIZER
-PENDING_ANNOTATION = names.PENDING_ANNOTATION
 
 Body: TypeAlias = dict[str, Any]
 

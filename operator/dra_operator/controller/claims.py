@@ -14,9 +14,8 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from dra_operator.allocator.decision import claim_key
+from dra_operator.api.names import FINALIZER, OPT_OUT_LABEL, PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.writes import FINALIZER, PENDING_ANNOTATION
-from dra_operator.controller.messages import OPT_OUT_LABEL
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name of a claim or a pod."""

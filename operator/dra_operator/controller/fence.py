@@ -31,15 +31,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dra_operator.api.names import FINALIZER, OPT_OUT_LABEL
 from dra_operator.api.shortened import shortened
 from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import FINALIZER, FenceWrite, allocation_of, finalizers_of
+from dra_operator.cluster.writes import FenceWrite, allocation_of, finalizers_of
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
 from dra_operator.controller.desk import Desk, text
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.messages import OPT_OUT_LABEL
 from dra_operator.controller.putoff import PutOffs
 
 AGAIN = (1.0, 30.0)

@@ -12,9 +12,6 @@ from dra_operator.api.shortened import shortened
 from dra_operator.api.types import AllocationResult
 from dra_operator.ledger import Overcommitment, Resource
 
-OPT_OUT_LABEL = "dra-operator.io/allocate"
-"""Label of a claim; `"false"` keeps the operator away from it."""
-
 # Log texts: the life of the process.
 LISTENING = "listening"
 CANNOT_LISTEN = "cannot listen"
