@@ -13,7 +13,6 @@ from dra_operator.cluster.writes import (
     AnnotateWrite,
     Conflict,
     DeallocateWrite,
-    FenceWrite,
     Forbidden,
     Gone,
     Refused,
@@ -80,22 +79,6 @@ def test_what_a_claim_needs_since_is_done_when_the_write_before_it_is_answered(b
     (write,) = writes(bench.run(Unsent(annotate)), DeallocateWrite)
     bench.run(Written(write, {}))
     assert counted(bench, "deallocations_total") == 1
-
-
-def deny(bench, write, right):
-    """Have a write denied for want of a right, and let be written on the claim what is said of it."""
-    effects = bench.run(Forbidden(write, denied(right)))
-    bench.run(*[Written(said, {}) for said in writes(effects, AnnotateWrite)])
-
-
-def test_a_success_ends_the_waits(bench, write, clock):
-    """The next one is the first again."""
-    for _ in range(2):
-        deny(bench, write, "resourceclaims/status")
-        clock.now += 1
-        (write,) = writes(bench.run())
-        bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
-        (write,) = writes(bench.run(bench.delta(claim())))
 
 
 @pytest.mark.parametrize(
@@ -230,132 +213,6 @@ def test_a_claim_that_cannot_be_let_go_says_so(bench, outcome):
         "AllocationRefused",
         True,
     )
-
-
-def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
-    """Readiness names it, and turns when the right is there."""
-    deny(bench, write, "resourceclaims/status")
-    assert bench.passes.desk.rights.texts() == ("not permitted to patch resourceclaims/status: no",)
-
-    clock.now += 11
-    (again,) = writes(bench.run())
-    bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
-    assert bench.passes.desk.rights.texts() == ()
-    clock.now += 1200
-    assert notices(bench.run()) == [], "what is no longer so is not told again"
-
-
-def test_a_fence_says_nothing_of_the_right_to_allocate(bench, write):
-    """It needs less: that it succeeded does not make the missing right one that is there."""
-    bench.run(
-        Forbidden(write, ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status"))
-    )
-    fence = FenceWrite(*KEY, write.uid, "1", (FINALIZER,))
-    bench.passes.desk.rights.grant(fence)
-    assert bench.passes.desk.rights.texts() == ("not permitted to patch resourceclaims/status: no",)
-
-    bench.passes.desk.rights.grant(write)
-    assert bench.passes.desk.rights.texts() == ()
-
-
-def test_the_right_to_update_is_shown_by_the_claims_that_need_it(bench, write):
-    """Other claims are patched: that they were written says nothing of it."""
-    error = ApiError(403, "Forbidden", "no", verb="update", resource="resourceclaims")
-    bench.run(Forbidden(write, error))
-    rights = bench.passes.desk.rights
-    rights.grant(replace(write, name="another"))
-    assert rights.texts() == ("not permitted to update resourceclaims: no",)
-
-    rights.grant(write)
-    assert rights.texts() == ()
-
-
-def denied(resource):
-    """Return the refusal of a patch."""
-    return ApiError(403, "Forbidden", "no", verb="patch", resource=resource)
-
-
-def test_a_missing_right_is_logged_once(bench, write, clock):
-    """Not again for each claim and each attempt, until it was there in between."""
-    with capture_logs() as logs:
-        deny(bench, write, "resourceclaims/status")
-        clock.now += 11
-        (again,) = writes(bench.run())
-        deny(bench, again, "resourceclaims/status")
-        bench.passes.desk.rights.grant(again)
-        clock.now += 11
-        (once_more,) = writes(bench.run())
-        deny(bench, once_more, "resourceclaims/status")
-
-    lines = [line for line in logs if line["event"] == "forbidden"]
-    assert [(line["verb"], line["resource"], line["why"]) for line in lines] == [
-        ("patch", "resourceclaims/status", "no")
-    ] * 2
-
-
-def test_one_that_may_not_bind_devices_may_write_the_status(bench, write, clock):
-    """A right that was given meanwhile is not named beside the one that lacks."""
-    deny(bench, write, "resourceclaims/status")
-    clock.now += 11
-    (again,) = writes(bench.run())
-    deny(bench, again, "resourceclaims/binding")
-
-    assert bench.passes.desk.rights.texts() == ("not permitted to patch resourceclaims/binding: no",)
-
-
-@pytest.mark.parametrize(
-    ("resource", "named"),
-    [
-        ("resourceclaims/status", ()),
-        ("resourceclaims", ("not permitted to patch resourceclaims: no",)),
-    ],
-    ids=["to allocate", "to say why it waits"],
-)
-def test_a_claim_without_devices_needs_no_right_to_allocate(bench, write, clock, resource, named):
-    """Else nothing would be written that shows that the right is there, and the operator stayed unready."""
-    bench.run(Forbidden(write, denied(resource)))
-    bench.allocator.answers = {}
-    clock.now += 11
-    bench.run()
-
-    assert bench.passes.desk.rights.texts() == named
-
-
-def test_a_claim_that_may_not_be_allocated_says_so(bench, write):
-    """In an Event, in its annotation and in the log: whoever lists what waits by the annotation finds it."""
-    with capture_logs() as logs:
-        effects = bench.run(Forbidden(write, denied("resourceclaims/status")))
-
-    why = "not permitted to patch resourceclaims/status: no"
-    assert [effect.message for effect in effects if isinstance(effect, Notice)] == [why]
-    assert [said.text for said in writes(effects, AnnotateWrite)] == [why]
-    assert [line["event"] for line in logs] == ["forbidden"]
-
-
-def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):
-    """Whoever looks at the numbers at night sees them, until the right is there."""
-
-    def pending():
-        registry = bench.passes.desk.metrics.registry
-        return registry.get_sample_value("dra_operator_pending_claims", {"reason": "Forbidden"})
-
-    deny(bench, write, "resourceclaims/status")
-    assert pending() == 1
-
-    clock.now += 11
-    (again,) = writes(bench.run())
-    bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
-    assert pending() is None
-
-
-@pytest.mark.parametrize("end", ["gone", "pod"])
-def test_a_missing_right_is_forgotten_with_the_claim_that_needed_it(bench, write, end):
-    """A right that nobody needs any more does not keep the operator unready."""
-    deny(bench, write, "resourceclaims/status")
-    gone = Delta("ResourceClaim", *KEY, None)
-    bench.run(gone if end == "gone" else PodUse("default", "pod", frozenset({"claim"})))
-
-    assert bench.passes.desk.rights.texts() == ()
 
 
 @pytest.mark.parametrize(
