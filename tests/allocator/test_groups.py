@@ -1,14 +1,18 @@
 """The groups of a node's devices, and how long they are kept."""
 
 from collections.abc import Callable
+from itertools import combinations_with_replacement, product
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from dra_operator.allocator import groups as groups_module
-from dra_operator.allocator.groups import groups_of
+from dra_operator.allocator.groups import Grouping, groups_of
 from dra_operator.api.attributes import AttributeValue
+from dra_operator.inventory import bits
 
 
 def test_groups_by_ever_new_attributes_are_forgotten(scene: Any, ask: Callable[..., Any]) -> None:
@@ -18,9 +22,8 @@ def test_groups_by_ever_new_attributes_are_forgotten(scene: Any, ask: Callable[.
     for number in range(100):
         claim = scene.claim(ask("r", 2), constraints=[{"matchAttribute": f"example.com/wrong-{number}"}])
         assert scene.picks(claim) is None
-    view = scene.allocator.availability.views.of_node("n")
 
-    assert 0 < len(view.groups) <= 32
+        assert 0 < len(scene.allocator.availability.views.of_node("n").groups) <= 32
 
 
 def value(text: str) -> tuple[AttributeValue]:
@@ -80,23 +83,132 @@ def test_more_groups_than_there_is_room_for_are_left_to_the_plain_search(
     )
     assert not both.groups
     assert both.odd.bit_count() == 1024
+    assert not both.members
     assert all(found.overlapping for found in each)
 
 
-@pytest.mark.parametrize("limit", ["_MOST_PLACES", "_MOST_BITS"])
+@pytest.mark.parametrize(
+    ("limit", "most", "told"),
+    [
+        ("_MOST_PLACES", 8, True),
+        ("_MOST_PLACES", 7, False),
+        ("_MOST_BITS", 50, True),
+        ("_MOST_BITS", 49, False),
+        ("_MAX_OF_DEVICE", 4, True),
+        ("_MAX_OF_DEVICE", 3, False),
+    ],
+)
 def test_lists_are_too_many_but_not_one_value_of_each(
-    scene: Any, ask: Callable[..., Any], limit: str
+    scene: Any, ask: Callable[..., Any], limit: str, most: int, *, told: bool
 ) -> None:
-    """There always is a group for each device, as without lists."""
+    """Two devices have 5 values in 8 places; there always is a group for each device, as without lists."""
     scene.nodes("n")
-    scene.slice(
-        "s",
-        *({"name": name, "attributes": {"links": {"ints": [int(name), 9]}}} for name in "12"),
-        *({"name": name, "attributes": {"rails": {"int": int(name)}}} for name in "345"),
-    )
-    with patch.object(groups_module, limit, 0):
-        for constraint, picks in zip(MATCH, (["r=1", "r=2"], None), strict=True):
+    links = [{"links": {"ints": [number, 7, 8, 9]}} for number in (1, 2)]
+    devices = [
+        {
+            "name": f"{number}",
+            "attributes": {"rails": {"int": number}, **(links[number] if number < 2 else {})},
+        }
+        for number in range(5)
+    ]
+    scene.slice("s", *devices)
+    with patch.object(groups_module, limit, most):
+        for constraint, picks in zip(MATCH, (["r=0", "r=1"], None), strict=True):
             assert scene.picks(scene.claim(ask("r", 2), constraints=[constraint])) == picks
     found = scene.allocator.availability.views.of_node("n").groups
 
-    assert len(found[f"{DRIVER}/rails",].groups) == 3
+    assert len(found[f"{DRIVER}/rails",].groups) == 5
+    assert bool(found[f"{DRIVER}/links",].members) == told
+    assert bool(found[f"{DRIVER}/links",].odd) != told
+
+
+def test_nodes_with_equal_devices_share_what_is_found_out(scene: Any) -> None:
+    """It is kept with each of them, and for others, until there is too much of it."""
+    for name in ("n0", "n1"):
+        scene.nodes(name)
+        scene.slice(name, {"name": name, "attributes": {"rail": {"int": 1}}}, nodeName=name)
+    scene.allocator.refresh()
+    grouping, views = Grouping(lists=True), scene.allocator.availability.views
+    first = grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",))
+
+    assert grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",)) is first
+    assert grouping.of(views.of_node("n1"), (f"{DRIVER}/rail",)) is first
+    assert first.beside is first.beside
+    sizes: list[int] = []
+    with patch.object(groups_module, "_MAX_KNOWN", 3):
+        for number in range(4):
+            # None of the devices has these; they differ in how many there are.
+            grouping.of(views.of_node("n0"), (f"{DRIVER}/none",) * (number + 2))
+            sizes.append(len(grouping._known))
+    assert sizes == [2, 3, 1, 2]
+
+
+NUMBERS = st.integers(0, 3)
+VALUES = (
+    st.none()
+    | st.fixed_dictionaries({"int": NUMBERS})
+    | st.fixed_dictionaries({"string": st.sampled_from("12")})
+)
+LISTS = st.fixed_dictionaries({"ints": st.lists(NUMBERS, min_size=1, max_size=3)})
+DEVICES = st.lists(
+    st.fixed_dictionaries(
+        {"links": VALUES | LISTS, f"{DRIVER}/links": VALUES, "other.io/rail": VALUES | LISTS}
+    ),
+    min_size=1,
+    max_size=4,
+)
+ATTRIBUTES = [
+    (f"{DRIVER}/links",),
+    ("other.io/rail",),
+    (f"{DRIVER}/links", "other.io/rail"),
+    ("other.io/none",),
+]
+
+
+def agreeing(device: dict[str, Any], attributes: tuple[str, ...], *, lists: bool) -> set[Any] | None:
+    """Return what a device may have in common with others, a value for each attribute; None if that is not told."""
+    each: list[list[Any]] = []
+    for name in attributes:
+        value = device.get(name) or (device["links"] if name == f"{DRIVER}/links" else None)
+        if value is None:
+            return set()
+        ((kind, content),) = value.items()
+        if kind == "ints" and not lists:
+            return None
+        each.append([("int", item) for item in content] if kind == "ints" else [(kind, content)])
+    return set(product(*each))
+
+
+@pytest.mark.parametrize("lists", [True, False])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(nodes=st.lists(st.lists(DEVICES, min_size=1, max_size=3), min_size=1, max_size=4))
+def test_groups_are_of_devices_that_agree(scene_with: Any, lists: bool, nodes: Any) -> None:  # noqa: FBT001
+    """By what each of them has, in any slice of any node; with lists off, nobody can tell of who has one."""
+    scene, grouping = scene_with(), Grouping(lists=lists)
+    for number, slices in enumerate(nodes):
+        scene.nodes(f"n{number}")
+        for place, devices in enumerate(slices):
+            bodies = [
+                {
+                    "name": f"{place}-{index}",
+                    "attributes": {name: value for name, value in item.items() if value},
+                }
+                for index, item in enumerate(devices)
+            ]
+            scene.slice(f"n{number}-{place}", *bodies, nodeName=f"n{number}", count=len(slices))
+    scene.allocator.refresh()
+    for number, slices in enumerate(nodes):
+        view = scene.allocator.availability.views.of_node(f"n{number}")
+        row = [item for devices in slices for item in devices]
+        for attributes in ATTRIBUTES:
+            found = grouping.of(view, attributes)
+            expected = [agreeing(item, attributes, lists=lists) for item in row]
+            known = [item or set() for item in expected]
+
+            assert found.odd == bits.of([item is None for item in expected])
+            assert found.members == bits.of(known)
+            assert found.open & bits.first(len(row)) == found.members
+            assert found.overlapping or found.open == found.members
+            for one, other in combinations_with_replacement(range(len(row)), 2):
+                together = any(group >> one & group >> other & 1 for group in found.groups)
+                assert together == bool(known[one] & known[other]) == bool(found.beside[one] >> other & 1)
