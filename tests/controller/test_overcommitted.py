@@ -292,6 +292,20 @@ def test_one_that_ends_two_cases_gives_way_before_newer_ones_that_end_one_each(t
     assert table.giving() == ["both"]
 
 
+def test_a_case_for_which_another_gives_way_counts_no_more(table):
+    """To end it twice is of no use: the newest of those that end the second case gives way."""
+    table.put("older", "quarter-0", 5)
+    table.put("gives", "quarter-1")
+    table.put("theirs", "half-1", used=USER)
+    table.put("more-of-theirs", "quarter-2", used=USER)
+    (first,) = writes(table.wait(), ReleaseWrite)
+    table.put("newer", 5)
+    table.put("rate-of-theirs", 5, used=USER)
+    (second,) = writes(table.wait(), ReleaseWrite)
+
+    assert (first.name, second.name) == ("gives", "newer")
+
+
 def test_the_next_one_waits_for_the_one_before(table):
     """As long as its write is under way, refused or in doubt nobody else gives way, whoever comes meanwhile."""
     table.put("first", "quarter-0")
@@ -374,6 +388,51 @@ def test_a_share_more_is_no_news(table):
     effects = table.put("b", 1, used=USER) + table.wait()
 
     assert (told, notices(effects)) == (["DeviceOvercommitted"], [])
+
+
+def test_no_time_counts_in_which_nothing_is_heard_of_slices(table):
+    """Neither before they are heard of again, nor in the pass that was under way then."""
+    heard = True
+    table.bench.passes._collisions._hears = lambda: heard
+    table.put("ours", "half-0")
+    table.put("theirs", "whole", used=USER)
+    heard = False
+    before = table.wait()
+    heard = True
+    again = table.wait()
+    early, late = table.bench.run(), table.wait()
+
+    assert [notices(effects) for effects in (before, again, early)] == [[], [], []]
+    assert notices(late) == ["DeviceOvercommitted"] * 2
+
+
+def test_what_was_told_stays_told_while_nothing_is_heard_of_slices(table):
+    """It has not ended, so it does not begin anew."""
+    heard = True
+    table.bench.passes._collisions._hears = lambda: heard
+    table.put("a", "half-0", used=USER)
+    table.put("b", "whole", used=USER)
+    told = notices(table.wait())
+    heard = False
+    told += notices(table.bench.run())
+    heard = True
+    told += notices(table.bench.run()) + notices(table.wait()) + notices(table.wait())
+
+    assert told == ["DeviceOvercommitted"] * 2
+
+
+def test_nothing_is_kept_of_what_has_ended(table):
+    """Pools come and go."""
+    table.put("a", "half-0", used=USER)
+    table.put("b", "whole", used=USER)
+    table.wait()
+    kept = table.bench.passes._collisions
+    before = [len(kept._told), len(kept._since)]
+    table.bench.run(Delta("ResourceClaim", "default", "b", None))
+
+    assert before == [1, 1]
+    assert [len(kept._told), len(kept._since)] == [0, 0]
+    assert not any(kept._facts.values())
 
 
 def test_a_sentence_is_formed_when_something_changes(table, monkeypatch):

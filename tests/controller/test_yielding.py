@@ -4,17 +4,25 @@ import pytest
 from passbench import notices, writes
 
 from cluster import CLASS, allocation, claim, node, resource_slice
+from dra_operator.allocator import Allocated
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+)
+from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writes import Forbidden, Refused, ReleaseWrite
+from dra_operator.cluster.writes import Forbidden, Refused, ReleaseWrite, Written
+from dra_operator.controller import collisions
 
 USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
 OPTED_OUT = {"dra-operator.io/allocate": "false"}
 
 
-def holder(bench, name, at="2026-01-01T00:00:00Z", used=None, **metadata):
-    """A claim that has gpu-0 since then."""
+def holder(bench, name, at="2026-01-01T00:00:00Z", used=None, device="gpu-0", **metadata):
+    """A claim that has a device since then."""
     return bench.delta(
-        claim(name, **metadata), allocation=allocation() | {"allocationTimestamp": at}, reservedFor=used
+        claim(name, **metadata), allocation=allocation(device) | {"allocationTimestamp": at}, reservedFor=used
     )
 
 
@@ -82,6 +90,48 @@ def test_a_claim_gives_way_once_until_the_answer_is_there(bench):
 
     assert giving(bench.run(holder(bench, "theirs", used=USER))) == ["ours"]
     assert giving(bench.run(holder(bench, "theirs", used=USER))) == []
+
+
+def test_what_is_decided_and_not_stored_is_no_collision_yet(bench):
+    """The API server may still refuse one of the two; what others have twice is told meanwhile."""
+    result = DeviceRequestAllocationResult(
+        request="gpu", driver="gpu.example.com", pool="pool-1", device="gpu-0"
+    )
+    decision = AllocationResult(devices=DeviceAllocationResult(results=(result,)))
+    bench.allocator.answers["ours"] = Allocated("node-1", (decision,))
+    (write,) = writes(bench.run(bench.delta(claim("ours"))))
+    before = bench.run(
+        holder(bench, "theirs", used=USER),
+        *(holder(bench, name, used=USER, device="gpu-1") for name in ("a", "b")),
+    )
+    stored = bench.delta(claim("ours"), allocation=dict(write.allocation))
+    after = bench.run(stored, Written(write, {}))
+
+    assert {effect.subject.name for effect in before} == {"a", "b"}
+    assert (giving(after), notices(after)) == (["ours"], ["Allocated", *["DeviceAllocatedTwice"] * 2])
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["", "after a defect"])
+def test_what_comes_again_is_told_again(bench, monkeypatch, broken):
+    """An end is not told, so another beginning is; also of what was told when a pass could not go on."""
+    bench.run(holder(bench, "a", used=USER))
+    tell = collisions.tell
+
+    def told_and_broken(*given):
+        tell(*given)
+        raise RuntimeError
+
+    bench.may_break = broken
+    with monkeypatch.context() as patch:
+        if broken:
+            patch.setattr(collisions, "tell", told_and_broken)
+        first = notices(bench.run(holder(bench, "b", used=USER)))
+    bench.clock.now += 3600
+    bench.run(Delta("ResourceClaim", "default", "b", None))
+    second = notices(bench.run(holder(bench, "b", used=USER)))
+
+    assert first.count("DeviceAllocatedTwice") == (1 if broken else 2)
+    assert second.count("DeviceAllocatedTwice") == 2
 
 
 def test_what_was_refused_is_told_and_tried_again_later(bench, clock):
