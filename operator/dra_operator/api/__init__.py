@@ -3,7 +3,7 @@
 - Objects: `types` (resource.k8s.io) and `core`, on the ground of `wire`; `kinds` has paths and versions, `names` the
   finalizer, annotation and labels that matter to us.
 - In and out: `read`, `write`, with `convert` between versions and `defaults` for what passed no API server.
-- Values: `quantity` and `representation` (as Go holds it), `semver`, `attributes`, `node_selector`.
+- Values: `quantity` and `representation` (as Go holds it), `semver`, `attributes`, `node_selector`, `share_ids`.
 - What an API server would refuse, for files: `known_fields`, `lengths`, `refusals`, `refused_slices`.
 - Texts: `quoted` and `shortened`. `sealed` makes dataclasses that cost little.
 """

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
-from uuid import UUID
 
 import orjson
 
@@ -13,6 +12,7 @@ from dra_operator.allocator import AdminAccess, Allocator, Features, Limits
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import read_object
+from dra_operator.api.share_ids import BITS, share_id
 from dra_operator.api.types import (
     AllocationResult,
     DeviceAllocationResult,
@@ -88,7 +88,7 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
         features=features,
         limits=Limits(),
         clock=time.monotonic,
-        share_ids=lambda: str(UUID(int=ids.getrandbits(128), version=4)),
+        share_ids=lambda: share_id(ids.getrandbits(BITS)),
         admin_access=AdminAccess.ANY_NAMESPACE,
         environment=replace(
             STORED_137,

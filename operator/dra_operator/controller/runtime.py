@@ -14,11 +14,12 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from random import random
+from secrets import randbits
 from typing import Any
-from uuid import uuid4
 
 from dra_operator.allocator import Allocator, Limits
 from dra_operator.api.kinds import KINDS, Kind
+from dra_operator.api.share_ids import BITS, share_id
 from dra_operator.cluster.access import Access
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.defects import Defect
@@ -100,7 +101,7 @@ class Runtime:
             ledger,
             limits=Limits(seconds=settings.claim_deadline_seconds, tries=settings.tries_per_node),
             clock=clock,
-            share_ids=lambda: str(uuid4()),
+            share_ids=lambda: share_id(randbits(BITS)),
         )
         self._passes = Passes(
             inventory,
