@@ -155,7 +155,7 @@ def test_what_is_left_of_shared_devices_is_what_each_of_them_says(
             1 << n for n in range(pool.size) if wanted >> n & 1 and eligibility.fits(item.key, pool, 1 << n)
         ]
         pool.roomy.clear()
-        with patch.object(eligible, "_FEW", 0):
+        with patch.object(eligible, "FEW_DEVICES", 0):
             assert eligibility.judge(item.key, pool, wanted) == sum(each)
 
 

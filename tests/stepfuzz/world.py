@@ -25,7 +25,7 @@ from dra_operator.allocator import (
 )
 from dra_operator.inventory import Inventory, views
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
-from dra_operator.ledger import Ledger
+from dra_operator.ledger import Ledger, availability
 from stepfuzz.claims import a_claim, some_claims_of_a_kind
 from stepfuzz.content import (
     FEATURES,
@@ -51,7 +51,8 @@ _STEPS_TO_FRESH = 8
 
 _EAGER: tuple[tuple[Any, str, int], ...] = (
     (walk, "_FAILURES_BEFORE_SIEVE", 1),
-    (eligible, "_FEW", 1),
+    (eligible, "FEW_DEVICES", 1),
+    (availability, "FEW_DEVICES", 1),
     (views, "_FEW_SLICES", 1),
 )
 """From how many on it pays to do something: of nodes that failed, of shared devices, of slices."""

@@ -11,7 +11,6 @@
    - `reads`, `kinds`: the parts of a device that an expression depends on, and the devices that are equal in them
    - `capacity`: what a share consumes, by the request policy of the device; `rules`: the same of ordinary amounts, made
      ready once; `amounts`: the same of a slice, kept
-   - `spare`: what shares have left of a slice's devices
    - `derived`: attributes that a request computes
    - `failures`: what is said of a selector that fails
    - `room`: the one limit on all answers that are kept

@@ -17,13 +17,11 @@ from dra_operator.allocator.capacity import Consumed, has_room
 from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.groups import Grouping
 from dra_operator.allocator.plan import Alternative
-from dra_operator.allocator.spare import spare_of
 from dra_operator.inventory import NodeView, PoolView, Slice, bits
 from dra_operator.ledger import Availability
+from dra_operator.ledger.spare import FEW_DEVICES, spare_of
 
 _MAX_ROOMY = 8
-_FEW = 8
-"""To look at so many shared devices takes no longer than to look up what is left of all."""
 _SOON_ASKED = 32
 """To ask so many devices again takes no longer than to keep what each of them said."""
 
@@ -138,9 +136,10 @@ class Eligibility:
             here = asked >> offset & content.every
             if not here:
                 continue
-            if here.bit_count() > _FEW:
+            if here.bit_count() > FEW_DEVICES:
                 spare = spare_of(pool, offset, content, shared)
-                found |= (spare.suffices(self.candidates.consumed_by_kind(key, content)) & here) << offset
+                for devices, share in self.candidates.consumed_by_kind(key, content):
+                    found |= spare.enough(devices & here, share.amounts) << offset
                 continue
             each = self.candidates.consumed_each(key, content)
             for index in bits.each(here):
@@ -152,9 +151,10 @@ class Eligibility:
         return found
 
     def _has_room(self, key: CandidateKey, pool: PoolView, content: Slice, index: int) -> bool:
-        consumed = self.candidates.consumed(key, content, index)
+        consumed = self.candidates.consumed_each(key, content)[index]
         assert isinstance(consumed, Consumed)
-        return has_room(consumed, self.availability.ledger.consumed(pool.key, content.names[index]), {})
+        shares = self.availability.ledger.shared(pool.key).get(content.names[index])
+        return shares is None or has_room(consumed, shares.amounts, {})
 
     def fits(self, key: CandidateKey, pool: PoolView, bit: int) -> bool:
         """True if one candidate has room for the amounts, and its counters fit."""

@@ -1,9 +1,9 @@
 """What is used: exclusive devices, shares and counters, and our own decisions that are not yet written.
 
 `uses` is the ledger itself, by claim and device. `availability` joins it with the views of the inventory: what is free,
-by `view_index`, what is left of `counters`, and the log of what came back. `leftovers` has nodes by what their devices
-have left, as far as somebody has asked. `overcommitment` finds what is used beyond
-what there is, and whether claims or slices brought it about.
+by `view_index`, what is left of `counters` and, by `spare`, of devices that are shared, and the log of what came back.
+`leftovers` has nodes by what their devices have left, as far as somebody has asked. `overcommitment` finds what is used
+beyond what there is, and whether claims or slices brought it about.
 """
 
 from dra_operator.ledger.availability import Availability, Log

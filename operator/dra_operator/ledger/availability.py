@@ -14,6 +14,7 @@ from dra_operator.inventory import PoolKey, PoolView, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
 from dra_operator.ledger.leftovers import Leftovers
+from dra_operator.ledger.spare import FEW_DEVICES, spare_of
 from dra_operator.ledger.uses import Ledger, Touched
 from dra_operator.ledger.view_index import OnlyView, ViewIndex
 
@@ -114,8 +115,14 @@ class Availability:
         shared, free = self.ledger.shared(view.key), view.free
         most: dict[str, int] = {}
         for offset, content in view.placed:
+            here = free >> offset & content.every
+            if here.bit_count() > FEW_DEVICES:
+                for name, left in spare_of(view, offset, content, shared).most(here):
+                    if name not in most or left > most[name]:
+                        most[name] = left
+                continue
             columns = [(name, column.values) for name, column in content.capacity.items()]
-            for index in bits.each(free >> offset & content.every):
+            for index in bits.each(here):
                 shares = shared.get(content.names[index])
                 used = shares.amounts if shares else None
                 for name, values in columns:

@@ -7,24 +7,26 @@ place.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from dra_operator.allocator.capacity import Consumed
 from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import PoolView, Slice, bits
-from dra_operator.ledger import Shares
+from dra_operator.ledger.uses import Shares
+
+FEW_DEVICES = 8
+"""To look at so many shared devices takes no longer than to look up what is left of all."""
 
 
-class _Levels(NamedTuple):
+class _Ranked(NamedTuple):
     """Amounts in order; `devices[i]` are those that have `amounts[i]` or more."""
 
     amounts: list[int]
     devices: list[int]
 
     @classmethod
-    def of(cls, left: Iterable[tuple[int, int]]) -> "_Levels":
-        """Return the levels of devices, each with what is left of it."""
+    def of(cls, left: Iterable[tuple[int, int]]) -> "_Ranked":
+        """Return devices ranked by what is left of each."""
         devices_by_amount: dict[int, int] = {}
         for index, amount in left:
             devices_by_amount[amount] = devices_by_amount.get(amount, 0) | 1 << index
@@ -40,6 +42,13 @@ class _Levels(NamedTuple):
         """Return the devices that have an amount or more."""
         place = bisect_left(self.amounts, amount)
         return self.devices[place] if place < len(self.devices) else 0
+
+    def most(self, devices: int) -> int | None:
+        """Return the most that any of some devices has; None if none of them has the capacity."""
+        for place in range(len(self.amounts) - 1, -1, -1):
+            if self.devices[place] & devices:
+                return self.amounts[place]
+        return None
 
     def move(self, device: int, old: int, new: int) -> None:
         """Let a device, as a bit, have another amount than before."""
@@ -61,7 +70,7 @@ class _Levels(NamedTuple):
 class Spare:
     """What is left of the capacities of the devices of a slice, in nano-units."""
 
-    __slots__ = ("_left", "_levels")
+    __slots__ = ("_left", "_ranked")
 
     def __init__(self, content: Slice, shared: Mapping[str, Shares]) -> None:
         self._left = {
@@ -72,7 +81,7 @@ class Spare:
             }
             for name, column in content.capacity.items()
         }
-        self._levels = {name: _Levels.of(left.items()) for name, left in self._left.items()}
+        self._ranked = {name: _Ranked.of(left.items()) for name, left in self._left.items()}
 
     def update(self, content: Slice, shared: Mapping[str, Shares], devices: int) -> None:
         """Take in what is used of some devices."""
@@ -81,18 +90,24 @@ class Spare:
             for name, left in self._left.items():
                 value = content.capacity[name].values[index]
                 if value is not None and (now := _left(value, shares, name)) != left[index]:
-                    self._levels[name].move(1 << index, left[index], now)
+                    self._ranked[name].move(1 << index, left[index], now)
                     left[index] = now
 
-    def suffices(self, kinds: Iterable[tuple[int, Consumed]]) -> int:
-        """Return the devices that have enough for what a share would consume, which is told for sets of them."""
-        found = 0
-        for devices, consumed in kinds:
-            enough = devices
-            for name, amount, _ in consumed.amounts:
-                enough &= self._levels[name].enough(amount)
-            found |= enough
-        return found
+    def enough(self, devices: int, amounts: Iterable[tuple[str, int, int]]) -> int:
+        """Return those of some devices that have enough of each of some capacities.
+
+        The amounts are those that a share would consume; what the devices have of each in all does not matter.
+        """
+        for name, amount, _ in amounts:
+            devices &= self._ranked[name].enough(amount)
+        return devices
+
+    def most(self, devices: int) -> Iterator[tuple[str, int]]:
+        """Yield the most that any of some devices has left, for each capacity that one of them has."""
+        for name, ranked in self._ranked.items():
+            amount = ranked.most(devices)
+            if amount is not None:
+                yield name, amount
 
 
 def spare_of(pool: PoolView, offset: int, content: Slice, shared: Mapping[str, Shares]) -> Spare:

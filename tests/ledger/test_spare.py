@@ -6,11 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator.capacity import Consumed
-from dra_operator.allocator.spare import Spare
 from dra_operator.api.read import read_object
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.slices import Slice, read_slice
+from dra_operator.ledger.spare import Spare
 from dra_operator.ledger.uses import Shares
 from opcodes import opcodes
 
@@ -30,9 +29,9 @@ def use(amounts: Mapping[str, int]) -> Shares:
     return Shares(amounts={name: amount * NANO for name, amount in amounts.items()})
 
 
-def wanted(**amounts: int) -> Consumed:
+def wanted(**amounts: int) -> list[tuple[str, int, int]]:
     """Return what a share would consume; what the device has does not matter here."""
-    return Consumed(tuple((name, amount * NANO, 0) for name, amount in amounts.items()), ())
+    return [(name, amount * NANO, 0) for name, amount in amounts.items()]
 
 
 def disk_slice(number: int) -> Slice:
@@ -44,6 +43,14 @@ def disk_slice(number: int) -> Slice:
         "devices": [{"name": f"d{place}", **disk} for place, disk in enumerate(disks(number))],
     }
     return read_slice(read_object({"metadata": {"name": "s"}, "spec": spec}, "ResourceSlice"), Columns())
+
+
+def _names(content: Slice, devices: int) -> list[str]:
+    return [name for place, name in enumerate(content.names) if devices >> place & 1]
+
+
+def _left(used: Mapping[str, Shares], device: str, capacity: str, value: int) -> int:
+    return value * NANO - (used[device].amounts.get(capacity, 0) if device in used else 0)
 
 
 @given(
@@ -67,18 +74,24 @@ def test_those_that_have_enough_are_told_however_use_went_up_and_down(
         used |= {name: use(amounts) for name, amounts in change.items()}
         spare.update(content, used, sum(1 << content.indexes[name] for name in change))
         for amount in range(21):
-            enough = sum(
-                1 << place
-                for place, name in enumerate(content.names)
-                if name not in used or used[name].amounts["size"] <= (20 - amount) * NANO
+            assert spare.enough(content.every, wanted(size=amount)) == sum(
+                1 << content.indexes[name]
+                for name in content.names
+                if _left(used, name, "size", 20) >= amount * NANO
             )
-            assert spare.suffices([(content.every, wanted(size=amount))]) == enough
-        both = spare.suffices([(0b001001001, wanted(size=5, speed=3))])
-        assert both == sum(
-            1 << place
-            for place in (0, 3, 6)
-            if (shares := used.get(f"d{place}")) is None
-            or (shares.amounts["size"] <= 15 * NANO and shares.amounts.get("speed", 0) <= 5 * NANO)
+        for devices in (content.every, 0b000011000):
+            most = {
+                "size": max(_left(used, name, "size", 20) for name in _names(content, devices)),
+                "speed": max(
+                    _left(used, name, "speed", 8) for name in _names(content, devices & 0b001001001)
+                ),
+            }
+            assert dict(spare.most(devices)) == most
+        assert dict(spare.most(0b000010000)) == {"size": _left(used, "d4", "size", 20)}
+        assert spare.enough(content.every, wanted(size=5, speed=3)) == sum(
+            1 << content.indexes[name]
+            for name in ("d0", "d3", "d6")
+            if _left(used, name, "size", 20) >= 5 * NANO and _left(used, name, "speed", 8) >= 3 * NANO
         )
 
 
@@ -90,7 +103,7 @@ def test_a_share_costs_as_much_among_many_devices_as_among_few() -> None:
         spare = Spare(content, {})
         shared = {"d3": use({"size": 7})}
         found = opcodes(lambda: spare.update(content, shared, 1 << 3))
-        assert spare.suffices([(1 << 3, wanted(size=14))]) == 0
+        assert spare.enough(1 << 3, wanted(size=14)) == 0
         return found
 
     assert cost(128) == cost(16)
