@@ -260,6 +260,16 @@ def test_a_pool_that_nodes_share_is_weighed_with_each(scene: Any, amount: Any) -
     assert not scene.allocator.availability.leftovers.known
 
 
+def test_a_node_with_room_is_not_looked_at_further(scene: Any, amount: Any) -> None:
+    """What it has left is about to change, and of those with too little it is kept."""
+    scene.nodes("n0", "n1")
+    scene.slice("n0", shared("a", 2, RANGE), nodeName="n0")
+    scene.slice("n1", shared("b", 9, RANGE), nodeName="n1")
+
+    assert scene.picks(scene.claim(amount("r", 7))) == ["r=b"]
+    assert scene.allocator.availability.leftovers.known == 0b01
+
+
 def test_kinds_beyond_number_are_counted(scene: Any, amount: Any, searched: list[str]) -> None:
     """Where the selectors read a value that no two devices have, the scales soon leave nodes to the sieve."""
     for number in range(100):

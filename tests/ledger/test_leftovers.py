@@ -43,16 +43,16 @@ def test_who_has_room_is_found_until_it_is_forgotten(
         leftovers.enter(view(position, most))
     for position in forgotten:
         leftovers.forget(1 << position)
-    amounts = [(name, max(amount, 0)) for name, amount in asked.items()]
+    amounts = [(name, max(amount, 0), "") for name, amount in asked.items()]
     found = leftovers.by_driver["gpu"].with_room(amounts) if left else 0
 
     known = {position for position in range(len(left)) if position not in forgotten}
     enough = {
         position
         for position in known
-        if all(left[position].get(name, -1) >= amount for name, amount in amounts)
+        if all(left[position].get(name, -1) >= amount for name, amount, _ in amounts)
     }
-    named = {position for position in known if all(name in left[position] for name, _ in amounts)}
+    named = {position for position in known if all(name in left[position] for name, *_ in amounts)}
     assert leftovers.known == sum(1 << position for position in known)
     assert {position for position in range(8) if found >> position & 1} >= enough
     assert {position for position in range(8) if found >> position & 1} <= named
@@ -63,7 +63,7 @@ def test_a_node_has_what_the_best_of_its_pools_has() -> None:
     leftovers = Leftovers()
     leftovers.enter(view(3, {"memory": 2 * NANO}, {"memory": 9 * NANO}))
 
-    assert leftovers.by_driver["gpu"].with_room([("memory", 8 * NANO)]) == 0b1000
+    assert leftovers.by_driver["gpu"].with_room([("memory", 8 * NANO, "8")]) == 0b1000
 
 
 def test_a_pool_without_free_devices_has_nothing() -> None:

@@ -11,17 +11,17 @@ ordinary, so that whatever a policy makes of an amount is at least as much, and 
 Source: docs/engine section 5.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dra_operator.allocator.asked import AskedAmount
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import CandidateKey, Candidates
-from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.problems import SearchProblem, SearchProblems
 from dra_operator.allocator.reads import Reads
 from dra_operator.allocator.shortcut import Shortcut
-from dra_operator.inventory import NodeView, Slice
+from dra_operator.inventory import NodeView, PoolView, Slice
 from dra_operator.ledger import Availability
 
 _MOST_DEVICES = 128
@@ -29,8 +29,7 @@ _MOST_DEVICES = 128
 _MOST_KINDS = 64
 """If slices differ that much in what selectors read, the next ones will differ as well."""
 
-_Amounts = tuple[tuple[str, int], ...]
-_Wish = tuple[int, CandidateKey, _Amounts]
+_Wish = tuple[int, CandidateKey, tuple[AskedAmount, ...]]
 """The number of a request, and the key and the amounts of one of its alternatives."""
 
 
@@ -86,20 +85,19 @@ class Scales(Shortcut):
 
     def __post_init__(self) -> None:
         wishes: list[_Wish] = []
-        reads: dict[Reads, None] = {}
-        doubts: dict[object, None] = {}
         for plan in self.plans:
             for request in plan.requests:
                 for item in request.alternatives:
-                    key = item.key
-                    asked = tuple([(name, amount.nano) for name, amount in key.requests.items()])
-                    wishes.append((self._number, key, asked))
-                    reads.update(dict.fromkeys(self.candidates.selection(key).all_reads()))
-                    doubts[key.content.class_selectors, key.content.request_selectors] = None
+                    # From here on the key knows the drivers that it refuses.
+                    self.candidates.selection(item.key)
+                    wishes.append((self._number, item.key, item.key.content.amounts))
                 self._number += 1
         self._wishes = wishes
-        self._reads = tuple(reads)
-        self._doubts = tuple(map(self.doubts.get, doubts))
+        # What is asked twice is looked up twice: that is soon done, and most claims ask for one thing each.
+        self._doubts = [
+            self.doubts.get((content.class_selectors, content.request_selectors))
+            for content in [key.content for _, key, _ in wishes]
+        ]
 
     def closed(self, nodes: int) -> int:
         """Return those of some nodes of which it is known that a request finds too little left on all devices."""
@@ -114,34 +112,59 @@ class Scales(Shortcut):
         Raises AbortedError.
         """
         missing = (1 << self._number) - 1
-        is_single = not view.nodes & (view.nodes - 1)
         for pool in view.pools:
             if pool.selector_errors or pool.size > _MOST_DEVICES:
                 return None
-            is_single = is_single and pool.nodes == view.nodes
             most = self.availability.most_left(pool) if pool.most is None else pool.most
             if not pool.free:
                 continue
-            for content in pool.slices:
-                selected = self._select(content, budget) if content.is_ordinary else None
-                if selected is None:
+            for place, (request, key, asked) in enumerate(self._wishes):
+                if missing >> request & 1 and pool.driver not in key.refused and _has(most, asked):
+                    # Now that it may be so, what is selected, and what policies make of the amounts, is worth while.
+                    found = self._may_have(pool, place, key, budget)
+                    if found is None:
+                        return None
+                    if found:
+                        missing ^= 1 << request
+            if not missing:
+                return False
+        return self._note_lack(view, budget)
+
+    def _may_have(self, pool: PoolView, place: int, key: CandidateKey, budget: Budget) -> bool | None:
+        """True if a device of a pool may have enough left for a wish; None if that is open."""
+        most = pool.most
+        assert most is not None
+        for content in pool.slices:
+            selected = self._select(content, budget) if content.is_ordinary else None
+            if selected is None:
+                return None
+            if devices := selected[place]:
+                for those, consumed in self.candidates.amounts(key, content).kinds:
+                    if those & devices and _has(most, consumed.amounts):
+                        return True
+        return False
+
+    def _note_lack(self, view: NodeView, budget: Budget) -> bool | None:
+        """Take note of nodes with too little, and return True; None if their devices might end the attempt."""
+        is_single = not view.nodes & (view.nodes - 1)
+        for pool in view.pools:
+            is_single = is_single and pool.nodes == view.nodes
+            for content in pool.slices if pool.free else ():
+                if not content.is_ordinary or self._select(content, budget) is None:
                     return None
-                for devices, (request, key, asked) in zip(selected, self._wishes, strict=True):
-                    if devices and missing >> request & 1 and _has(most, asked):
-                        # Now that it may be so, what policies make of the amounts is worth while to know.
-                        amounts = self.candidates.amounts(key, content)
-                        for those, consumed in amounts.kinds:
-                            if those & devices and _leaves(most, consumed):
-                                missing ^= 1 << request
-                                break
         for doubt in self._doubts:
             doubt.maybe &= ~view.nodes
         if is_single and not view.nodes & self.availability.leftovers.known:
             self.availability.leftovers.enter(view)
-        return bool(missing)
+        return True
 
     def _select(self, content: Slice, budget: Budget) -> Sequence[int] | None:
         """Return the devices that are selected by wish, whoever uses them; None if a selector fails on one."""
+        if not self._reads:
+            every = [
+                reads for _, key, _ in self._wishes for reads in self.candidates.selection(key).all_reads()
+            ]
+            self._reads = tuple(dict.fromkeys(every))
         kind = tuple([reads.key(content) for reads in self._reads])
         if kind in self._selected:
             return self._selected[kind]
@@ -162,7 +185,7 @@ class Scales(Shortcut):
         open_to = [0] * self._number
         for driver, left in self.availability.leftovers.by_driver.items():
             for request, key, asked in self._wishes:
-                if self.candidates.selection(key).admits(driver):
+                if driver not in key.refused:
                     open_to[request] |= left.with_room(asked)
         with_room = -1
         for those in open_to:
@@ -170,15 +193,8 @@ class Scales(Shortcut):
         return with_room
 
 
-def _has(most: Mapping[str, int], amounts: _Amounts) -> bool:
-    for name, amount in amounts:  # noqa: SIM110 - some thousand times for a claim, and half as fast with `all`
-        if amount > most.get(name, -1):
-            return False
-    return True
-
-
-def _leaves(most: Mapping[str, int], consumed: Consumed) -> bool:
-    for name, amount, _ in consumed.amounts:  # noqa: SIM110 - as above
+def _has(most: Mapping[str, int], amounts: Iterable[tuple[str, int, object]]) -> bool:
+    for name, amount, _ in amounts:  # noqa: SIM110 - some thousand times for a claim, and half as fast with `all`
         if amount > most.get(name, -1):
             return False
     return True

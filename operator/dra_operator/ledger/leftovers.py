@@ -27,10 +27,13 @@ class Leftover:
     nodes: int = 0
     left: dict[str, _Levels] = field(default_factory=dict)
 
-    def with_room(self, amounts: Iterable[tuple[str, int]]) -> int:
-        """Return the nodes that may have a device with so much left of each of some capacities, in nano-units."""
+    def with_room(self, amounts: Iterable[tuple[str, int, object]]) -> int:
+        """Return the nodes that may have a device with so much left of each of some capacities, in nano-units.
+
+        How the amounts were written does not matter.
+        """
         nodes = self.nodes
-        for name, amount in amounts:
+        for name, amount, _ in amounts:
             levels = self.left.get(name)
             if levels is None:
                 return 0
