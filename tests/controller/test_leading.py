@@ -169,6 +169,21 @@ async def test_right_that_is_missing_is_named(cluster, start):
     await operator.ready()
 
 
+async def test_lease_in_a_namespace_that_does_not_exist_is_named(cluster, start):
+    """It is no API server that is away: whoever reads it finds the setting, or makes the namespace."""
+    with capture_logs() as logs:
+        operator = await start("first", lease_namespace="misspelt")
+        await cluster.until(
+            lambda: len(operator.runtime.unready()) == 1 and "404" in operator.runtime.unready()[0]
+        )
+
+    why = 'Lease misspelt/dra-operator: create leases: 404 NotFound: namespaces "misspelt" not found'
+    assert operator.runtime.unready() == [why]
+    assert [(line["event"], line["why"]) for line in logs if line["log_level"] == "warning"] == [
+        ("lease refused", why)
+    ]
+
+
 async def test_right_that_is_withdrawn_is_named(cluster, start):
     """Also of an operator that decides: in /readyz with verb and resource, and in an Event."""
     operator = await (await start("first")).ready()

@@ -64,12 +64,19 @@ class Leading:
                 holder, trouble = lease.holder, ""
             except (ApiError, ApiUnreachable) as error:
                 if trouble != str(error) and self.forbidden is None:
-                    log.warning(messages.API_UNAVAILABLE, why=self._trouble(), server=self._access.server)
+                    self._tell(error)
                 holder, trouble = "", str(error)
             await asyncio.sleep(lease.period)
         log.info(messages.LEADING, lease=lease.name, identity=lease.identity)
         subject = Subject("Lease", lease.namespace, LEASE_NAME, lease.uid)
         self._record(Notice(subject, "Normal", messages.EVENT_LEADING, messages.leading(lease.identity)))
+
+    def _tell(self, error: ApiError | ApiUnreachable) -> None:
+        why, server = self._trouble(), self._access.server
+        if _is_refusal(error):
+            log.warning(messages.LEASE_REFUSED, why=why, server=server)
+        else:
+            log.warning(messages.API_UNAVAILABLE, why=why, server=server)
 
     async def keep(self) -> None:
         """Remain the one that decides; return when another one is."""
@@ -138,5 +145,12 @@ class Leading:
         """Return in a few words why the Lease cannot be read or written."""
         if self.forbidden is not None:
             return messages.forbidden(self.forbidden.verb, self.forbidden.resource, self.forbidden.message)
-        error = self._lease.error if self._lease is not None else None
-        return f"API server: {error}" if error is not None else "no answer yet"
+        lease, error = self._lease, self._lease.error if self._lease is not None else None
+        if lease is None or error is None:
+            return "no answer yet"
+        return f"Lease {lease.name}: {error}" if _is_refusal(error) else f"API server: {error}"
+
+
+def _is_refusal(error: ApiError | ApiUnreachable) -> bool:
+    """True if the API server is there and does not take the Lease, mostly as there is no such namespace."""
+    return isinstance(error, ApiError) and error.status < 500 and error.status not in (401, 408, 429)
