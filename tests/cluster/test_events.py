@@ -79,6 +79,20 @@ async def recording(session):
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def test_event_that_met_a_defect_is_sent_when_it_is_said_again(script, recording, monkeypatch):
+    """What a defect of ours costs is that one, and not all that is said in the same words for as long as we run."""
+    script.then(MADE)
+    recorder = recording()
+    with monkeypatch.context() as broken:
+        broken.setattr(recorder.recorder, "_body", None)
+        recorder.say()
+        await recorder.sent(script, 0)
+    recorder.say()
+
+    (asked,) = await recorder.sent(script, 1)
+    assert asked.body["count"] == 2
+
+
 async def test_event_names_its_object_and_us(script, recording):
     """An Event carries all that kubectl needs to find and show it."""
     script.then(MADE)

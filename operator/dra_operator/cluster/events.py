@@ -196,6 +196,8 @@ class EventRecorder:
                 except Exception:
                     self._defect_logger.exception(Defect.EVENT, reason=entry.reason)
                     self.counts["refused"] += 1
+                    # Else it counts as queued for ever, and is never sent, however often it is said.
+                    entry.queued = False
 
     def _entry(self, regarding: Regarding, type_: str, reason: str, message: str) -> tuple[_Entry, bool]:
         """Return the entry of an Event, and whether it was there before."""
