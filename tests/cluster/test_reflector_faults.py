@@ -285,7 +285,7 @@ async def test_trouble_is_one_line_while_it_lasts(script, mirror):
 
     await watching.until(lambda: watching.waits != [])
 
-    assert watching.reflector.trouble == "list resourceclaims: 503 ServiceUnavailable: etcd is away"
+    assert watching.reflector.trouble.why == "list resourceclaims: 503 ServiceUnavailable: etcd is away"
 
 
 async def test_trouble_ends_when_a_watch_is_accepted(script, mirror):
@@ -298,8 +298,8 @@ async def test_trouble_ends_when_a_watch_is_accepted(script, mirror):
     await watching.until(lambda: watching.reflector.trouble is None)
 
     assert watching.reflector.counters.events == 0
-    assert watching.reflector.last_trouble.startswith("watch resourceclaims: 503")
-    assert watching.reflector.last_sort == "away"
+    assert watching.reflector.last_trouble.why.startswith("watch resourceclaims: 503")
+    assert watching.reflector.last_trouble.sort == "away"
 
 
 async def test_the_end_of_trouble_is_logged_when_a_watch_is_accepted(script, mirror):

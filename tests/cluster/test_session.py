@@ -14,8 +14,8 @@ from dra_operator.cluster.session import (
     ApiSession,
     ApiSilent,
     ApiUnreachable,
+    Trouble,
     describe,
-    sort_of,
 )
 
 from .script import credentials, cut, lines, ok, status
@@ -44,7 +44,7 @@ async def read_into(got, session, idle_timeout):
 )
 def test_errors_of_one_outage_are_of_one_sort(error, sort):
     """And what is for somebody to mend is of another."""
-    assert sort_of(error) == sort
+    assert Trouble.of(error).sort == sort
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from dra_operator.cluster.reflector import Counters
+from dra_operator.cluster.session import Trouble
 from dra_operator.controller.interruptions import Interruptions
 
 AWAY, DENIED = "nobody answers", "403 Forbidden"
@@ -15,15 +16,13 @@ AWAY, DENIED = "nobody answers", "403 Forbidden"
 class Watch:
     """A reflector, as far as it is asked."""
 
-    trouble: str | None = None
-    last_trouble: str = ""
-    last_sort: str = ""
+    trouble: Trouble | None = None
+    last_trouble: Trouble | None = None
     counters: Counters = field(default_factory=Counters)
 
     def fail(self, why):
         """Meet a trouble, of a sort that is its first word."""
-        self.trouble = self.last_trouble = why
-        self.last_sort = why.split(maxsplit=1)[0]
+        self.trouble = self.last_trouble = Trouble(why.split(maxsplit=1)[0], why)
         self.counters.failures += 1
 
     def succeed(self):

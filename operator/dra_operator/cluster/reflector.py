@@ -30,7 +30,7 @@ from dra_operator.api.shortened import shown
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.discovery import Served
-from dra_operator.cluster.session import ApiError, ApiSession, ApiSilent, ApiUnreachable, sort_of
+from dra_operator.cluster.session import ApiError, ApiSession, ApiSilent, ApiUnreachable, Trouble
 
 log = structlog.get_logger(__name__)
 
@@ -128,12 +128,10 @@ class Reflector:
         """Whether a list of several pages has begun and not ended: of what was delivered some is old and some new, so
         that an object may seem to have lost what another one does not have yet."""
         self.forbidden: ApiError | None = None
-        self.trouble: str | None = None
-        """What is wrong now, as one line; None while all is well."""
-        self.last_trouble = ""
+        self.trouble: Trouble | None = None
+        """What is wrong now; None while all is well."""
+        self.last_trouble = Trouble("", "")
         """What was wrong last, be it over or not."""
-        self.last_sort = ""
-        """Of what sort that was."""
         self.last_contact: float | None = None
         """When the API server last said something useful, by `clock`; None if it never did."""
         self.counters = Counters()
@@ -441,14 +439,14 @@ class Reflector:
         self._failures = 0
         self._away = False
 
-    async def _pause(self, error: Exception, trouble: str = "") -> None:
-        trouble, self.last_sort = trouble or str(error), sort_of(error)
+    async def _pause(self, error: Exception, why: str = "") -> None:
+        trouble = Trouble.of(error, why)
         retry_after = error.retry_after if isinstance(error, ApiError) else None
         self._failures += 1
         self.counters.failures += 1
         if trouble != self.trouble:
             # For all kinds together it is told by `controller.interruptions`.
-            log.debug("watch interrupted", kind=self.served.kind.kind, why=trouble)
+            log.debug("watch interrupted", kind=self.served.kind.kind, why=trouble.why)
         self._interrupted = True
         self.trouble = self.last_trouble = trouble
         seconds = self._backoff.delay(self._failures, self._random, retry_after)

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import aiohttp
 import orjson
@@ -94,11 +94,23 @@ class ApiSilent(ApiUnreachable):
     """A stream that was accepted said nothing for too long: it is dead, or there was nothing to say."""
 
 
-def sort_of(error: Exception) -> str:
-    """Return in a word what sort of error it is: what one outage brings about is of one, whatever was asked."""
-    if isinstance(error, ApiUnreachable) or (isinstance(error, ApiError) and error.status >= 500):
-        return "away"
-    return str(error.status) if isinstance(error, ApiError) else type(error).__name__
+class Trouble(NamedTuple):
+    """Why something cannot be had: of what sort that is, in a word, and what was said.
+
+    What one outage brings about is of one sort, whatever was asked.
+    """
+
+    sort: str
+    why: str
+
+    @classmethod
+    def of(cls, error: Exception, why: str = "") -> Self:
+        """Return the trouble that an error tells of, in its own words or in others."""
+        if isinstance(error, ApiUnreachable) or (isinstance(error, ApiError) and error.status >= 500):
+            sort = "away"
+        else:
+            sort = str(error.status) if isinstance(error, ApiError) else type(error).__name__
+        return cls(sort, why or str(error))
 
 
 def _nobody(_verb: str, _resource: str, _status: str, _seconds: float) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dra_operator.cluster.reflector import Counters
+from dra_operator.cluster.session import Trouble
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
 
@@ -29,9 +30,8 @@ log = get_logger()
 class Watching(Protocol):
     """What is asked of a reflector."""
 
-    trouble: str | None
-    last_trouble: str
-    last_sort: str
+    trouble: Trouble | None
+    last_trouble: Trouble
     counters: Counters
 
 
@@ -40,10 +40,9 @@ class _Interruption:
     """`told` is the trouble that was told, `changed_at` when the last one began, `over_at` when all was well again."""
 
     began_at: float
-    why: str
-    sort: str
+    trouble: Trouble
     changed_at: float
-    told: str | None = None
+    told: Trouble | None = None
     over_at: float | None = None
 
 
@@ -73,10 +72,10 @@ class Interruptions:
         self._tell_over(now)
 
     def _note(self, kind: str, reflector: Watching, now: float) -> None:
-        why, sort = reflector.last_trouble, reflector.last_sort
-        interruption = self._interrupted.setdefault(kind, _Interruption(now, why, sort, now))
-        if interruption.why != why:
-            interruption.why, interruption.sort, interruption.changed_at = why, sort, now
+        trouble = reflector.last_trouble
+        interruption = self._interrupted.setdefault(kind, _Interruption(now, trouble, now))
+        if interruption.trouble != trouble:
+            interruption.trouble, interruption.changed_at = trouble, now
         interruption.over_at = None
 
     def _tell_begun(self, now: float) -> None:
@@ -85,7 +84,7 @@ class Interruptions:
             for kind, found in self._interrupted.items()
             if found.told is None
             or (
-                found.why != found.told
+                found.trouble != found.told
                 and found.over_at is None
                 and now >= found.changed_at + ANOTHER_SECONDS
             )
@@ -93,10 +92,10 @@ class Interruptions:
         sorts: dict[str, list[str]] = {}
         for kind in kinds:
             found = self._interrupted[kind]
-            found.told = found.why
-            sorts.setdefault(found.sort, []).append(kind)
+            found.told = found.trouble
+            sorts.setdefault(found.trouble.sort, []).append(kind)
         for alike in sorts.values():
-            why = self._interrupted[alike[0]].why
+            why = self._interrupted[alike[0]].trouble.why
             log.warning(messages.WATCH_INTERRUPTED, kinds=", ".join(alike), why=why)
 
     def _tell_over(self, now: float) -> None:

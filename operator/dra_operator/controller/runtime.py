@@ -26,7 +26,7 @@ from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Delta, Reflector
-from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable, Trouble
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
 from dra_operator.controller import messages
@@ -465,19 +465,18 @@ class Runtime:
             if (error := reflector.forbidden) is not None:
                 denied.append(messages.forbidden(error.verb, error.resource, error.message))
             elif (found := self._trouble_of(reflector)) is not None:
-                sort, why = found
-                alike.setdefault(sort, (why, []))[1].append(name)
+                alike.setdefault(found.sort, (found.why, []))[1].append(name)
         return denied + [f"{', '.join(names)}: {why}" for why, names in alike.values()]
 
-    def _trouble_of(self, reflector: Reflector) -> tuple[str, str] | None:
-        """Return of what sort the trouble of a kind is, and what it is; None if all is well."""
+    def _trouble_of(self, reflector: Reflector) -> Trouble | None:
+        """Return why a kind is not known as it is now, or None if it is."""
         if reflector.trouble is not None:
-            return reflector.last_sort, reflector.trouble
+            return reflector.trouble
         if not reflector.synced.is_set() or reflector.halfway:
-            return "unlisted", "not listed yet"
+            return Trouble("unlisted", "not listed yet")
         silence = reflector.silence or 0.0
         if silence > self._settings.stale_seconds:
-            return "silent", f"nothing heard from the API server for {silence:.0f} s"
+            return Trouble("silent", f"nothing heard from the API server for {silence:.0f} s")
         return None
 
     def summary(self) -> dict[str, Any]:
