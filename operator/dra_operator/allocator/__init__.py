@@ -22,7 +22,7 @@
    - `quick`: one claim with one request, by counting
    - `window`: all that fits on a `board`, depth first over ints; `bounds`: why no choice can work
    - `hardest`: what `window` does not decide soon. It looks ahead by `outlook`, of `wants` and of the `stock` that is
-     left, with `guests` (room for shares), `packing` (counters) and `sums` (both)
+     left, with `guests` (room for shares), `packing` (counters) and `sums` (capacities)
    - `plain`: upstream's order, with its errors; on a `state` that can be undone, with `constraints` as stacks. By
      `prospects` it leaves what is hopeless
    - `found`: what each of them answers; `budget`: how long they may take

@@ -6,8 +6,7 @@ is merged: shares by the room that is left for them, counters by what fits. So t
 - Narrowing: a matching rule keeps only those groups that have room and places for all wants bound to it.
 - Places: wants can be given devices of their own, a shared one to as many as it has room for (`guests`). By augmenting
   paths.
-- Sums: of counters and capacities there is enough (`sums`); of devices that draw on counters enough fit together
-  (`packing`).
+- Sums: of capacities there is enough (`sums`); of devices that draw on counters enough fit together (`packing`).
 - Groups: matching rules by the same attribute need whole groups of their own. Values: distinct rules, different ones.
 
 Source: docs/engine section 7.
@@ -106,8 +105,7 @@ class Outlook:
             self.blame[without] += 1
             return True
         return not (
-            self._sums.counters_suffice(wants, now.left)
-            and self._packing.suffices(wants, now.left, guests)
+            self._packing.suffices(wants, now.left, guests)
             and self._sums.shares_suffice(wants, now.in_flight)
             and (not self.board.rules or (self._fit_in_groups(wants) and self._can_differ(wants)))
         )

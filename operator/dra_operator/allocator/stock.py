@@ -22,13 +22,12 @@ _NO_AMOUNTS: Mapping[str, int] = {}
 class Stock:
     """What there is on a board.
 
-    `draws` holds, by position of a device that draws on counters, how much of which; `names` the counters of each
-    name. Keys go by numbers, in the order in which they were first asked about: ask about all before anything else.
+    `draws` holds, by position of a device that draws on counters, how much of which. Keys go by numbers, in
+    the order in which they were first asked about: ask about all before anything else.
     """
 
     board: Board
     draws: dict[int, dict[CounterAt, int]] = field(default_factory=dict)
-    names: dict[str, list[CounterAt]] = field(default_factory=dict)
     _keys: list[CandidateKey] = field(default_factory=list)
     _numbers: dict[int, int] = field(default_factory=dict)
     _amounts: dict[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
@@ -42,10 +41,6 @@ class Stock:
             for place, amount in draw:
                 if amount:
                     amounts[number, place] = amounts.get((number, place), 0) + amount
-        for number, pool in enumerate(self.board.view.pools):
-            if pool.counters is not None:
-                for place, (_, name) in enumerate(pool.counters.names):
-                    self.names.setdefault(name, []).append((number, place))
 
     def number_of(self, key: CandidateKey) -> int:
         """Return the number of a key."""
@@ -53,13 +48,6 @@ class Stock:
         if number == len(self._keys):
             self._keys.append(key)
         return number
-
-    def name_of(self, place: CounterAt) -> str:
-        """Return the name of a counter."""
-        number, counter = place
-        layout = self.board.view.pools[number].counters
-        assert layout is not None
-        return layout.names[counter][1]
 
     def title_of(self, place: CounterAt) -> str:
         """Return the name of a counter behind that of its set."""
