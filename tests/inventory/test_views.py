@@ -163,6 +163,23 @@ def test_relabelling_a_node_moves_it(two_nodes: Inventory, make: Any, make_slice
     assert devices(views, "node-2") == ["1"]
 
 
+def test_a_view_knows_who_sees_it(two_nodes: Inventory, make: Any, make_slice: Any) -> None:
+    """The nodes that do now, and not those that did before."""
+    two_nodes.put(make_slice("a", ["1"], nodeSelector=ZONE))
+    views = refreshed(two_nodes)
+    (pool,) = views.of_node("node-1").pools
+    before = pool.nodes
+    two_nodes.put(make("Node", "node-2", labels={"zone": "a"}))
+    views.refresh()
+    both = pool.nodes
+    two_nodes.put(make("Node", "node-1", labels={"zone": "b"}))
+    views.refresh()
+
+    assert (before, both, pool.nodes) == (0b01, 0b11, 0b10)
+    assert list(views.of_pool["gpu", "pool"].values()) == [pool]
+    assert (views.of_node("node-2").nodes, views.of_node("node-1").nodes) == (0b10, 0b01)
+
+
 def test_an_incomplete_pool_is_seen_but_empty(two_nodes: Inventory, make_slice: Any) -> None:
     """A request for all devices has to know of it."""
     two_nodes.put(make_slice("a", ["1"], count=2, allNodes=True))
@@ -202,3 +219,53 @@ def test_a_pool_with_a_slice_a_node_costs_each_node_the_same(
         return opcodes(views.refresh)
 
     assert taken(200) < 6 * taken(50)
+
+
+def test_a_node_sees_its_own_slice_beside_those_for_all(
+    two_nodes: Inventory, make: Any, make_slice: Any
+) -> None:
+    """Nodes without one share what they see, and those with one do not share that."""
+    two_nodes.put(make("Node", "node-3"))
+    two_nodes.put(make_slice("all", ["1"], count=2, allNodes=True))
+    two_nodes.put(make_slice("own", ["2"], count=2, nodeName="node-2"))
+    views = refreshed(two_nodes)
+
+    assert [devices(views, f"node-{number}") for number in (1, 2, 3)] == [["1"], ["1", "2"], ["1"]]
+    assert views.of_node("node-1") is views.of_node("node-3")
+
+
+def test_the_pools_of_a_node_are_one_row(two_nodes: Inventory, make_slice: Any) -> None:
+    """A position there is that of a device in one of them."""
+    for pool, names in (("a", ["1", "2"]), ("b", []), ("c", ["3", "4", "5"])):
+        two_nodes.put(make_slice(pool, names, pool=pool, allNodes=True))
+    view = refreshed(two_nodes).of_node("node-1")
+
+    found = [view.locate(position) for position in range(5)]
+    assert [(pool.key[1], place) for pool, place in found] == [
+        ("a", 0),
+        ("a", 1),
+        ("c", 0),
+        ("c", 1),
+        ("c", 2),
+    ]
+    assert [view.number_of(position) for position in range(5)] == [0, 0, 2, 2, 2]
+
+
+def test_what_is_special_about_devices_is_known_by_position(two_nodes: Inventory, make_slice: Any) -> None:
+    """Behind the devices of the slices before: a broken selector, counters that are drawn on, and shares."""
+    use = [{"counterSet": "set", "counters": {"memory": {"value": "1"}}}]
+    own: list[dict[str, Any]] = [
+        {"name": "3", "allNodes": True, "allowMultipleAllocations": True},
+        {"name": "4", "nodeSelector": BROKEN},
+        {"name": "5", "allNodes": True, "consumesCounters": use},
+    ]
+    counters = [{"name": "set", "counters": {"memory": {"value": "1"}}}]
+    two_nodes.put(make_slice("a", ["1", "2"], count=3, allNodes=True))
+    two_nodes.put(make_slice("b", own, count=3, perDeviceNodeSelection=True))
+    two_nodes.put(make_slice("c", [], count=3, allNodes=True, sharedCounters=counters))
+    (pool,) = refreshed(two_nodes).of_node("node-1").pools
+
+    assert (pool.size, pool.visible) == (5, 0b10111)
+    assert (pool.shareable, pool.counted) == (0b00100, 0b10000)
+    assert pool.selector_errors.keys() == {3}
+    assert pool.selector_errors[3].startswith("ResourceSlice b: ")

@@ -353,7 +353,6 @@ class Views:
         moved.add(node)
 
     def _forget_node(self, name: str) -> None:
-        self._matcher.forget(name)
         for key, (view, _) in self._seen.pop(name, {}).items():
             self._watchers[key].discard(name)
             if view is not None:
