@@ -72,7 +72,7 @@ VALUES = st.one_of(
     PLAIN.map(lambda text: f'"{text}"'),
     PLAIN.map(lambda text: f"'{text}'"),
     st.integers(-10, 10**20).map(str),
-    st.from_regex(r'"[0-9]{1,17}(Ki|Mi|G|m|E)?"', fullmatch=True),
+    st.from_regex(r'"[0-9]{1,17}(\.[0-9]{0,16})?(Ki|Mi|Ei|G|m|n|E)?"', fullmatch=True),
     st.from_regex(r'"[0-9]{1,2}\.[0-9]\.[0-9](-rc\.1)?"', fullmatch=True),
 )
 
@@ -144,6 +144,9 @@ def test_known_expressions_with_other_literals_are_as_by_themselves(agree):
         (f'{DRA}.model == "a"', f'{DRA}.model == "h100"'),
         (f'{DRA}.model == "a" && {DRA}.index == 1', f"{DRA}.model == 'h100' && {DRA}.index == 3"),
         (f'{MEMORY}.compareTo(quantity("1")) >= 0', f'{MEMORY}.compareTo(quantity("80Gi")) >= 0'),
+        (f'{MEMORY}.compareTo(quantity("1Gi")) >= 0', f'{MEMORY}.compareTo(quantity("79.5Gi")) >= 0'),
+        (f'{MEMORY}.isGreaterThan(quantity("1Gi"))', f'{MEMORY}.isGreaterThan(quantity("1500m"))'),
+        (f'{MEMORY}.isLessThan(quantity("1Gi"))', f'{MEMORY}.isLessThan(quantity("2Ei"))'),
         (f'{DRA}.version.isLessThan(semver("1.0.0"))', f'{DRA}.version.isLessThan(semver("1.2.4-rc.1"))'),
         (f'{DRA}.model.contains("x")', f'{DRA}.model.contains("100")'),
     ],
@@ -186,6 +189,15 @@ def test_what_differs_only_in_values_is_not_parsed_again(device, monkeypatch, fi
 def test_what_only_looks_alike_is_as_by_itself(agree, first, second):
     """Where a literal is no plain value, or belongs to the code, it is not filled in."""
     agree(first, second)
+
+
+def test_a_literal_is_found_behind_halves_of_surrogate_pairs(agree):
+    """Two halves are one character to the parser: what stands in a comment is not taken for what is compared."""
+    between = "\ndevice.driver == "
+    pairs = "\ud83d\ude00" * len(f'"dra.example.com"{between}')
+    text = f'// {pairs}"dra.example.com"{between}"other.example.com"'
+
+    agree(text, text)
 
 
 def test_what_one_environment_admits_is_no_template_for_another() -> None:

@@ -29,7 +29,7 @@ from dra_operator.cel.sizes import Range
 from dra_operator.cel.templates import Template, Templates, Text, blanks_of, mark, template_of
 from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, SEMVER, STRING, Kind, Type
 from dra_operator.cel.validators import validate
-from dra_operator.cel.values import type_name
+from dra_operator.cel.values import legal_text, type_name
 from dra_operator.cel.work import builds
 
 _MOST_PROGRAMS: Final = 4096
@@ -279,7 +279,7 @@ def compile_selector(expression: str, environment: Environment = STORED_137) -> 
 
 def selector_by(templates: Templates, expression: str, environment: Environment) -> Selector:
     """Return the same, compiled only if none of the templates fits; then it is one for others."""
-    text = Text(expression)
+    text = Text(legal_text(expression))
     template = templates.find(text, environment)
     if template is not None and (found := _filled(template, text, expression, environment)) is not None:
         return found

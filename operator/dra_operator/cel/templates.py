@@ -28,7 +28,7 @@ from dra_operator.cel.simple import way
 _MOST: Final = 1024
 _QUOTES: Final = ("'", '"')
 _split: Final = re.compile(r"""("[ !#-\[\]-~]*"|'[ -&(-\[\]-~]*'|(?<![\w.])[0-9]{1,15}(?![\w.]))""").split
-_is_plain_amount: Final = re.compile(r"[0-9]{1,15}(?:[kMGTP]|[KMGTP]i)?").fullmatch
+_is_plain_amount: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[numkMGTPE]|[KMGTPE]i)?").fullmatch
 _COMPARING: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
 _SEARCHING: Final = frozenset(("contains", "startsWith", "endsWith"))
 _ORDERING: Final = frozenset(("compareTo", "isGreaterThan", "isLessThan"))
