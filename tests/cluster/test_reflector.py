@@ -29,6 +29,20 @@ async def test_nothing_is_synced_before_the_list_ends(script, mirror):
     assert not watching.reflector.synced.is_set()
 
 
+async def test_silence_is_counted_from_what_was_said_last(script, mirror):
+    """Nothing can be told of it before an API server has answered; an error is no answer."""
+    script.then(status(503), *GOOD, QUIET)
+    watching = mirror()
+    before = watching.reflector.silence
+    await watching.until(lambda: watching.waits)
+    unanswered = watching.reflector.silence
+    await watching.reflector.synced.wait()
+    watching.now += 7
+
+    assert (before, unanswered) == (None, None)
+    assert watching.reflector.silence == 7
+
+
 async def test_list_goes_page_by_page(script, mirror):
     """A list is read in chunks, each with the token of the one before."""
     script.then(listed(thing("a", 1), proceed="p2"), listed(thing("b", 2)), QUIET)
@@ -270,6 +284,7 @@ class TestObserve:
         assert not watching.reflector.observe(thing("a", 102))
 
         assert watching.changes == ["+a", "+b", "-a"]
+        assert watching.reflector.counters.dropped == 1
 
     async def test_watch_that_is_late_does_not_bring_back_an_earlier_object(self, script, mirror):
         """What an answer told of an object holds, though the watch has those before it of its name still to tell."""
