@@ -3,6 +3,7 @@
 from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,13 @@ EXPRESSIONS = (
     f'{MODEL} == "a"',
     f'{MODEL} != "a"',
     'device.attributes["d"].size > 1',
+    f'device.driver == "d" && {MODEL} == "a"',
+    f'{MODEL} == "a" && device.driver == "d"',
+    f'device.driver == "d" || {MODEL} == "a"',
+    'device.driver == "d" && !("size" in device.attributes["d"])',
+    '!device.allowMultipleAllocations && device.driver == "d"',
+    f'device.driver == "d" ? {MODEL} == "a" : device.attributes["d"].size > 1',
+    'device.attributes["d"].?model.orValue("b") == "b" || device.driver == "d"',
     "device.",
 )
 DEVICES: tuple[dict[str, Any], ...] = (
@@ -91,3 +99,32 @@ def test_selectors_of_class_and_request_say_what_they_say_one_after_the_other(
         for index, answer in enumerate(expected):
             if known >> index & 1:
                 assert (selected >> index & 1, failed >> index & 1) == (answer == "yes", answer == "error")
+
+
+@pytest.mark.parametrize(
+    ("expressions", "refused"),
+    [
+        pytest.param((f'device.driver == "d" && {MODEL} == "a"',), True, id="the driver, and more"),
+        pytest.param(
+            ('device.driver == "d" && device.allowMultipleAllocations',), True, id="and if it is shared"
+        ),
+        pytest.param((f'device.driver == "d" || {MODEL} == "a"',), False, id="or something else"),
+        pytest.param((f'device.driver != "d" && {MODEL} == "a"',), False, id="any other driver"),
+        pytest.param(
+            ('device.driver == "d" || !device.allowMultipleAllocations',), False, id="one or the other"
+        ),
+        pytest.param(
+            (f'{MODEL} == "a"', f'device.driver == "d" && {MODEL} == "a"'),
+            False,
+            id="behind one that may fail",
+        ),
+    ],
+)
+def test_a_driver_is_refused_where_no_device_of_it_is_seen(
+    expressions: tuple[str, ...], *, refused: bool
+) -> None:
+    """Pools of that driver are passed over from then on, without a question; unless a device could say otherwise."""
+    selection = SelectorCache(STORED_137).together(expressions, ())
+
+    assert selection.admits("e") is not refused
+    assert selection.refused == ({"e"} if refused else set())

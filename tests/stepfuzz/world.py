@@ -101,10 +101,7 @@ class World:
             if sometimes(random, 0.8):
                 self.node(name)
         self.namespace()
-        read_by_class = random.sample(SELECTORS[:3], self.style.wide and random.choice([0, 0, 1]))
-        self.put(
-            "DeviceClass", "c", spec={"selectors": [{"cel": {"expression": item}} for item in read_by_class]}
-        )
+        self.put("DeviceClass", "c", spec={})
         self.put("DeviceClass", "e", spec={"selectors": [{"cel": {"expression": SELECTORS[0]}}]})
         self.pools = self.style.pools(random)
         for pool in self.pools:

@@ -118,10 +118,10 @@ class Scales(Shortcut):
             most = self.availability.most_left(pool) if pool.most is None else pool.most
             if not pool.free:
                 continue
-            for place, (request, key, asked) in enumerate(self._wishes):
+            for request, key, asked in self._wishes:
                 if missing >> request & 1 and pool.driver not in key.refused and _has(most, asked):
                     # Now that it may be so, what is selected, and what policies make of the amounts, is worth while.
-                    found = self._may_have(pool, place, key, budget)
+                    found = self._may_have(pool, key, budget)
                     if found is None:
                         return None
                     if found:
@@ -130,17 +130,21 @@ class Scales(Shortcut):
                 return False
         return self._note_lack(view, budget)
 
-    def _may_have(self, pool: PoolView, place: int, key: CandidateKey, budget: Budget) -> bool | None:
-        """True if a device of a pool may have enough left for a wish; None if that is open."""
+    def _may_have(self, pool: PoolView, key: CandidateKey, budget: Budget) -> bool | None:
+        """True if a free device of a pool may have enough left for a wish; None if that is open."""
         most = pool.most
         assert most is not None
-        for content in pool.slices:
-            selected = self._select(content, budget) if content.is_ordinary else None
-            if selected is None:
+        selection = self.candidates.selection(key)
+        for offset, content in pool.placed:
+            if not (free := pool.free >> offset & content.every):
+                continue
+            _, selected, failed = selection.answer(content, free, budget)
+            if failed & free or not content.is_ordinary:
                 return None
-            if devices := selected[place]:
-                for those, consumed in self.candidates.amounts(key, content).kinds:
-                    if those & devices and _has(most, consumed.amounts):
+            selected &= free
+            if selected:
+                for devices, consumed in self.candidates.amounts(key, content).kinds:
+                    if devices & selected and _has(most, consumed.amounts):
                         return True
         return False
 

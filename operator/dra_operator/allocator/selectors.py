@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.kinds import Kinds
@@ -59,7 +59,8 @@ class Selection:
     What a class reads of devices is asked `before`, once for all requests that name it. The first of the others,
     `of_driver`, ask for nothing but the driver, as those of most classes do: what they say holds for all devices of a
     driver, and is kept in `drivers`; `refused` has those of which they take none. The rest is asked about each kind of
-    device.
+    device, but for the drivers that the first selector of a class, `leading`, is seen to refuse whatever the device is:
+    most ask for the driver and then for something else.
 
     `room` is for the answers of all selections together. It `keeps` them where several candidate keys have it, where
     slices are alike in what is read, and where an answer may take long: then an attempt that ran out of time goes on
@@ -76,6 +77,7 @@ class Selection:
     refused: set[str]
     keeps: bool
     before: "Selection | None" = None
+    leading: _Match | None = None
     unlike: bool = False
     _by_columns: dict[object, Answer] = field(default_factory=dict)
 
@@ -200,6 +202,9 @@ class Selection:
                     break
         except CelError:
             found = _Verdict.FAILED
+        if found is _ADMITTED and self.leading is not None and _refuses_all(self.leading, driver):
+            found = _Verdict.REFUSED
+            self.refused.add(driver)
         self.drivers[driver] = found
         return found
 
@@ -308,7 +313,17 @@ class SelectorCache:
                 self._together.pop(old).forget()
         found = self._together[of_class, of_request] = self._selection(programs)
         found.before = before
+        if not of_request and programs:
+            self._lead(found, programs[len(found.of_driver) :])
         return found
+
+    @staticmethod
+    def _lead(selection: Selection, programs: Sequence[Selector | None]) -> None:
+        """Let the first of what a class reads of devices tell which drivers it refuses."""
+        first = programs[0] if programs else None
+        if first is not None and not first.may_take_long and "driver" in (first.reads or ()):
+            selection.leading = first.match
+            selection.drivers, selection.refused = {}, set()
 
     def reads_of(self, names: frozenset[str] | None) -> Reads:
         """Return what an expression reads, the same object for all that read the same: it remembers schemas."""
@@ -339,6 +354,40 @@ class SelectorCache:
         drivers, refused = self._drivers.setdefault(of_driver, ({}, set()))
         reads = self.reads_of(names)
         return Selection(of_driver, matches, reads, self.kinds, self._room, drivers, refused, keeps)
+
+
+class _UnseenError(BaseException):
+    """Somebody looked at what is not to be seen.
+
+    It is no Exception: for those a selector asks its interpreter, which takes a hundred times as long to fail as well.
+    """
+
+
+class _Unseen:
+    """What an answer must not depend on: whoever does anything with it gets none."""
+
+    def _raise(self, *_: object) -> NoReturn:
+        raise _UnseenError
+
+    __bool__ = __contains__ = __eq__ = __getattr__ = __getitem__ = __hash__ = __iter__ = __len__ = _raise
+
+
+_UNSEEN: Final = _Unseen()
+
+
+def _refuses_all(match: _Match, driver: str) -> bool:
+    """True if a selector says no to all devices of a driver, as it does without a look at more of them.
+
+    An expression that is false whatever a part of it comes to, an error included, is false for any device.
+    """
+    name = legal_text(driver)
+    try:
+        return not any(
+            match(PreparedDevice(name, multiple, _UNSEEN, _UNSEEN, None))  # type: ignore[arg-type]
+            for multiple in (False, True)
+        )
+    except (CelError, _UnseenError):
+        return False
 
 
 def _is_of_driver(program: Selector | None) -> bool:
