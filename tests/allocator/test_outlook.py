@@ -93,3 +93,21 @@ def test_alternatives_that_all_need_more_than_there_is(tight: Any, ask: Any) -> 
     requests = [{"name": f"r{number}", "firstAvailable": options} for number in range(12)]
 
     assert tight.decide(tight.claim(*requests)) == Unsatisfied()
+
+
+def test_requests_for_the_same_few_values_cannot_all_differ(tight: Any, ask: Any) -> None:
+    """Nine requests are for devices of eight rails, though others of the claim could have those of eight more."""
+    devices = [
+        {
+            "name": f"d{number:02}",
+            "attributes": {"rail": {"int": number % 16}, "kind": {"int": number % 16 // 8}},
+        }
+        for number in range(48)
+    ]
+    tight.slice("s", *devices)
+    selector = 'device.attributes["gpu.example.com"].kind == {}'
+    kinds = [0] * 9 + [1] * 4
+    requests = [ask(f"r{number:02}", 1, selector.format(kind)) for number, kind in enumerate(kinds)]
+    claim = tight.claim(*requests, constraints=[{"distinctAttribute": "gpu.example.com/rail"}])
+
+    assert tight.decide(claim) == Unsatisfied()

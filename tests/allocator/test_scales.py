@@ -246,6 +246,17 @@ def test_a_request_that_no_policy_can_compute_is_not_weighed(used: Any, amount: 
     assert used.decide(used.claim(amount("r", "5000100u"))) == found
 
 
+def test_slices_are_told_apart_by_what_a_class_reads(scene: Any, amount: Any) -> None:
+    """Those of the first nodes are alike in what the request reads, and the class takes none of them."""
+    scene.device_class("gpu", KIND)
+    for name, kind in (("n0", "y"), ("n1", "y"), ("n2", "x")):
+        scene.nodes(name)
+        scene.slice(name, shared("d", 10, RANGE, kind={"string": kind}, size={"int": 1}), nodeName=name)
+    size = 'device.attributes["gpu.example.com"].size == 1'
+
+    assert outcome(scene.decide(scene.claim(amount("r", 4, size))))[0] == "n2"
+
+
 def test_a_pool_that_nodes_share_is_weighed_with_each(scene: Any, amount: Any) -> None:
     """Its nodes are not known by what is left, as all of them would have to be looked at after each share."""
     names = [f"n{number}" for number in range(6)]

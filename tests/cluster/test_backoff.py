@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.cluster.backoff import Backoff
+from dra_operator.cluster.backoff import Backoff, doubled
 
 BACKOFF = Backoff(base=1.0, cap=8.0)
 
@@ -33,3 +33,8 @@ def test_pauses_are_spread_over_their_upper_half(failures, chance):
 def test_server_is_obeyed_within_reason(asked, seconds):
     """What the server asks for counts if it is longer, up to a minute."""
     assert BACKOFF.delay(1, lambda: 1.0, asked) == seconds
+
+
+def test_doubling_ends_at_the_longest_however_often():
+    """Also where the power itself would be no number any more."""
+    assert [doubled(1.0, 30.0, times) for times in (0, 1, 4, 5, 2000)] == [1, 2, 16, 30, 30]

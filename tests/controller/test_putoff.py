@@ -23,6 +23,13 @@ def test_each_wait_is_twice_as_long_up_to_the_longest(putoffs):
     assert waits == [1, 2, 4, 5, 5]
 
 
+def test_waits_go_on_however_often_it_was_in_vain(putoffs):
+    """A webhook that is away for a night is asked a thousand times, each half minute; no number grows too large."""
+    waits = [putoffs.for_time(KEY, "uid", 0.05, 30) for _ in range(1100)]
+
+    assert waits[-1] == 30
+
+
 def test_a_wait_for_time_outlasts_new_versions(putoffs, clock):
     """Our own annotation makes a new version; it must not end the wait."""
     putoffs.for_time(KEY, "uid", 10, 10)

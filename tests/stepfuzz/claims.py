@@ -90,11 +90,14 @@ def some_claims_of_a_kind(random: Random, style: Style, names: Sequence[str]) ->
     """Return claims that ask for the same but for tolerations, amounts or selectors, of which each brings its own."""
     pattern = _claim(random, style, "")
     own = random.sample(("tolerations", "amounts", "selectors"), random.choice([1, 1, 1, 2, 3]))
+    # What a class reads as well matters where claims have a selector in common.
+    common = random.sample(SELECTORS[1:3], 1) if sometimes(random, 0.3) else []
     claims: list[Any] = []
     for name in names:
         body = deepcopy(pattern)
         body["metadata"]["name"] = name
         for part in _parts(body):
+            part["selectors"] += [{"cel": {"expression": expression}} for expression in common]
             if "tolerations" in own:
                 part["tolerations"] = some_tolerations(random, style)
             if "amounts" in own:
@@ -102,7 +105,7 @@ def some_claims_of_a_kind(random: Random, style: Style, names: Sequence[str]) ->
             if "selectors" in own:
                 number = random.randrange(IDENTITIES)
                 expression = f'device.attributes["d"].?uuid.orValue({number}) == {number}'
-                part["selectors"] = [*part.get("selectors", ()), {"cel": {"expression": expression}}]
+                part["selectors"].append({"cel": {"expression": expression}})
         claims.append(read("ResourceClaim", body))
     return claims
 

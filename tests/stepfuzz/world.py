@@ -101,7 +101,10 @@ class World:
             if sometimes(random, 0.8):
                 self.node(name)
         self.namespace()
-        self.put("DeviceClass", "c", spec={})
+        read_by_class = random.sample(SELECTORS[:3], self.style.wide and random.choice([0, 0, 1]))
+        self.put(
+            "DeviceClass", "c", spec={"selectors": [{"cel": {"expression": item}} for item in read_by_class]}
+        )
         self.put("DeviceClass", "e", spec={"selectors": [{"cel": {"expression": SELECTORS[0]}}]})
         self.pools = self.style.pools(random)
         for pool in self.pools:

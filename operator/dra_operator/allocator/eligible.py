@@ -22,8 +22,6 @@ from dra_operator.ledger import Availability
 from dra_operator.ledger.spare import FEW_DEVICES, spare_of
 
 _MAX_ROOMY = 8
-_SOON_ASKED = 32
-"""To ask so many devices again takes no longer than to keep what each of them said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +158,8 @@ class Eligibility:
         """True if one candidate has room for the amounts, and its counters fit."""
         content, index = pool.locate(bit.bit_length() - 1)
         if bit & pool.charged and not self._has_room(key, pool, content, index):
-            if pool.size > _SOON_ASKED:
-                known, roomy = pool.roomy.get(key.serial, (0, 0))
-                _keep(pool, key, known | bit, roomy)
+            known, roomy = pool.roomy.get(key.serial, (0, 0))
+            _keep(pool, key, known | bit, roomy)
             return False
         if bit & pool.counted:
             assert pool.counters is not None

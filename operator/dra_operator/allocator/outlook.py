@@ -28,7 +28,7 @@ _STATES_A_LOOK = 12
 
 
 class _Bound(NamedTuple):
-    """An option as a rule sees it: whether it binds it is part of what the memory goes by."""
+    """An option as a rule sees it, and whether it binds it."""
 
     devices: int
     missing: int
@@ -50,7 +50,6 @@ class Outlook:
     _guests: Guests = field(init=False)
     _packing: Packing = field(init=False)
     _bound: list[list[int]] = field(init=False)
-    _kept: dict[object, Sequence[int]] = field(default_factory=dict)
     _answers: dict[object, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -113,21 +112,17 @@ class Outlook:
     def _groups_with_room(
         self, number: int, rule: GroupRule, wants: Sequence[Want], admitted: Sequence[int]
     ) -> Sequence[int]:
-        bound = tuple(
-            tuple([_Bound(item.devices, item.missing, number in item.source.rules) for item in want])
+        bound = [
+            [_Bound(item.devices, item.missing, number in item.source.rules) for item in want]
             for want in wants
-        )
+        ]
         # Of overlapping groups those that are open; of others what was picked leaves one.
         marks = admitted[number] >> rule.groups.size if rule.groups.overlapping else -1
-        key = (id(rule.groups), marks, bound)
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._kept[key] = [
-                group
-                for place, group in enumerate(rule.groups.groups)
-                if marks >> place & 1 and self._has_room(group, bound)
-            ]
-        return kept
+        return [
+            group
+            for place, group in enumerate(rule.groups.groups)
+            if marks >> place & 1 and self._has_room(group, bound)
+        ]
 
     def _with_places(
         self, number: int, kept: Sequence[int], wants: Sequence[Want], in_flight: InFlight
@@ -243,14 +238,10 @@ class Outlook:
             if rule.matching:
                 continue
             bound = [wants[request] for request in self._bound[number] if _binds(wants[request], number, 0)]
-            lots = tuple([(union_of(want), least_of(want)) for want in bound])
+            lots = [(union_of(want), least_of(want)) for want in bound]
             if sum([count for _, count in lots]) < 2:
                 continue
-            key = (id(rule.groups), lots)
-            answer = self._answers.get(key)
-            if answer is None:
-                answer = self._answers[key] = _have_values(rule, lots)
-            if not answer:
+            if not _have_values(rule, lots):
                 self.blame[self._bound[number][0]] += 1
                 return False
         return True

@@ -12,6 +12,12 @@ LONGEST_ASKED = 60.0
 """A server, or a proxy that speaks for it, is obeyed for at most so many seconds; they ask for one to ten."""
 
 
+def doubled(first: float, longest: float, times: int) -> float:
+    """Return a time that was doubled so many times, and is `longest` at most."""
+    # 2.0**1024 is no float, and what fails each half minute has done so as often by the next morning.
+    return min(first * 2.0 ** min(times, 30), longest)
+
+
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """Delays of `base` seconds, doubled by each failure up to `cap`, shortened at random by up to a half."""
@@ -24,9 +30,7 @@ class Backoff:
 
         `random` gives a number from 0 up to 1.
         """
-        # 2**30 quarters of a second are eight years: beyond that only the cap counts, and floats would
-        # overflow.
-        full = min(self.cap, self.base * 2.0 ** min(failures - 1, 30))
+        full = doubled(self.base, self.cap, failures - 1)
         return max(full * (0.5 + random() / 2), min(asked or 0.0, LONGEST_ASKED))
 
 

@@ -13,6 +13,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from dra_operator.cluster.backoff import doubled
+
 SHARE: Final = 0.1
 """The part of a pause that is taken in any case."""
 LONGEST_SHARE: Final = 1.0
@@ -56,7 +58,7 @@ class Outage:
         finally:
             pause.cancel()
             back.cancel()
-        least = min(seconds * SHARE, LONGEST_SHARE) * 2.0 ** min(in_vain, 30)
-        if (left := begun + min(least, seconds) - self._clock()) > 0:
+        least = doubled(min(seconds * SHARE, LONGEST_SHARE), seconds, in_vain)
+        if (left := begun + least - self._clock()) > 0:
             await sleep(left)
         return True

@@ -6,6 +6,7 @@ defect there costs what would have been told, until it has been tried again, lat
 
 from collections.abc import Callable
 
+from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.defects import Defect, DefectLogger
 
 RETRY = (1.0, 30.0)
@@ -30,7 +31,7 @@ class SideTask:
             work()
         except Exception:
             self._defect_logger.exception(Defect.REPORT, report=self._name)
-            self._again_at = self._clock() + min(RETRY[0] * 2.0 ** min(self._failures, 30), RETRY[1])
+            self._again_at = self._clock() + doubled(*RETRY, self._failures)
             self._failures += 1
         else:
             self._failures, self._again_at = 0, None

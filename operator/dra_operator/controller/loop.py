@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.writes import Unknown
 from dra_operator.controller.desk import Effect
@@ -124,7 +125,7 @@ class Loop:
             except Exception:
                 self._metrics.passes.labels("error").inc()
                 self._metrics.defect_logger.exception(Defect.PASS)
-                await asyncio.sleep(min(RETRY[0] * 2**failures, RETRY[1]))
+                await asyncio.sleep(doubled(*RETRY, failures))
                 failures += 1
                 # Whatever it was to do is still to be done.
                 self.put(Tick())

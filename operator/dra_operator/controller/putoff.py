@@ -9,6 +9,7 @@ version of the claim at most; the others wait for the time alone, since a new ve
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dra_operator.cluster.backoff import doubled
 from dra_operator.controller.claims import Key
 
 
@@ -72,6 +73,6 @@ class PutOffs:
 
     def _put(self, key: Key, uid: str, first: float, longest: float, version: str | None) -> float:
         attempts = self.attempts(key, uid)
-        seconds: float = min(first * 2.0**attempts, longest)
+        seconds = doubled(first, longest, attempts)
         self._waits[key] = _Wait(uid, attempts + 1, self._clock() + seconds, version)
         return seconds

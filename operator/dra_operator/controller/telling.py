@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.events import shorten
 from dra_operator.controller.claims import Key, annotation
 from dra_operator.controller.reports import Notice, Reports, Subject
@@ -67,7 +68,7 @@ class _Told:
         """When an Event may tell another reason."""
         if self.hasty < AT_ONCE:
             return self.said_at
-        return self.said_at + min(FLAPPING[0] * 2.0 ** min(self.hasty - AT_ONCE, 30), FLAPPING[1])
+        return self.said_at + doubled(*FLAPPING, self.hasty - AT_ONCE)
 
 
 class Telling:
@@ -212,7 +213,7 @@ class Telling:
         now, left = self._clock(), self._left()
         # One wait for several turns: a pass for each would be ten a second.
         turn = now if left >= 1 else now + (self._rate - left) / self._rate
-        pause = min(self._pause * 2.0 ** min(told.refusals, 30), max(REFUSED, self._pause))
+        pause = doubled(self._pause, max(REFUSED, self._pause), told.refusals)
         return max(told.written_at + pause, turn)
 
     def _left(self) -> float:
