@@ -17,7 +17,7 @@ class Mirror:
     def __init__(self, session, served=CLAIMS, **settings):
         self.deltas = []
         self.waits = []
-        self.now = 0.0
+        self.now = 1000.0
         self.reflector = Reflector(
             session,
             served,

@@ -31,11 +31,12 @@ async def test_nothing_is_synced_before_the_list_ends(script, mirror):
 
 async def test_silence_is_counted_from_what_was_said_last(script, mirror):
     """Nothing can be told of it before an API server has answered; an error is no answer."""
-    script.then(status(503), *GOOD, QUIET)
+    script.default = status(503)
     watching = mirror()
     before = watching.reflector.silence
     await watching.until(lambda: watching.waits)
     unanswered = watching.reflector.silence
+    script.then(*GOOD, QUIET)
     await watching.reflector.synced.wait()
     watching.now += 7
 
@@ -264,6 +265,15 @@ class TestObserve:
         await watching.until(lambda: watching.reflector.counters.dropped == 1)
 
         assert watching.changes == ["+a", "+b", "+a"]
+
+    async def test_answers_between_lists_are_not_noted(self, script, mirror):
+        """Only a list that runs has to know of them: there are thousands of writes between two."""
+        script.then(*GOOD, QUIET)
+        watching = mirror()
+        await watching.reflector.synced.wait()
+
+        assert watching.reflector.observe(thing("a", 150))
+        assert watching.reflector._observed is None
 
     async def test_older_answer_is_dropped(self, script, mirror):
         """An answer that the watch has overtaken changes nothing."""
