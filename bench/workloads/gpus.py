@@ -141,9 +141,9 @@ def scarce(scenario: Scenario, size: int) -> None:
         scenario.use(node, [device_of(GPU, node, f"gpu-{number}") for number in range(8) if number != left])
     uuid = f'device.attributes["{GPU}"].uuid'
     for number in range(_claims(size)):
-        scenario.ask(
-            [request("gpus", "gpu", 1, f'{uuid}.contains("{number % 100:02d}-") && {uuid} != "not {number}"')]
-        )
+        # In the order of the nodes each claim would fit on the first one that is asked.
+        ending = f"{37 * number % min(size, 100):02d}-"
+        scenario.ask([request("gpus", "gpu", 1, f'{uuid}.contains("{ending}") && {uuid} != "not {number}"')])
 
 
 def tolerations(scenario: Scenario, size: int) -> None:
