@@ -52,6 +52,31 @@ def board_size(request: Any) -> Iterator[None]:
         yield
 
 
+@pytest.mark.parametrize("more", [0, 1], ids=["equal", "different"])
+def test_more_devices_than_there_are_tries_may_no_longer_fit(counted_only: Any, ask: Any, more: int) -> None:
+    """Of 1,280 ports any one fits what is left, and no two do: the second request gets what comes after ports."""
+    ports = [
+        {
+            **device(f"p{number:04}", port=1),
+            "consumesCounters": [
+                {"counterSet": "set", "counters": {"n": {"value": str(9_000 + more * number)}}}
+            ],
+        }
+        for number in range(1280)
+    ]
+    total = {"name": "set", "counters": {"n": {"value": "12000"}}}
+    counted_only.slice("c", sharedCounters=[total], count=11)
+    for first in range(0, 1280, 128):
+        counted_only.slice(f"s{first:04}", *ports[first : first + 128], count=11)
+    counted_only.slice("t", device("card", port=0), pool="rest")
+    is_port, is_card = [f'device.attributes["gpu.example.com"].port == {value}' for value in (1, 0)]
+    port, card = ask("port", 1, is_port)["exactly"], ask("card", 1, is_card)["exactly"]
+    either = {"name": "b", "firstAvailable": [{"name": "port", **port}, {"name": "card", **card}]}
+
+    assert counted_only.picks(counted_only.claim(ask("a", 1, is_port), either)) == ["a=p0000", "b/card=card"]
+    assert counted_only.decide(counted_only.claim(ask("a", 2, is_port))) == Unsatisfied()
+
+
 @pytest.mark.usefixtures("board_size")
 def test_claims_for_more_pairs_than_there_are_end_the_search(counted_only: Any, ask: Any) -> None:
     """Sixteen claims for a pair each do not fit on fifteen pairs."""

@@ -13,7 +13,8 @@ in flight. Undo is returning, so nothing can be left behind.
 
 What it leaves out cannot hold a solution: after each pick it looks whether every request has enough candidates left,
 and before the first one at what constraints leave (`bounds`). What it has not decided after some tries goes to a search
-that looks at more, at a price (`hardest`). Of a board too large for that it asks once whether matchings say no.
+that looks at more, at a price (`hardest`). On a large board it first asks whether matchings say no, and tries for
+longer.
 
 Errors and signals cannot occur on a board: where they could, there is none (`board`).
 Source: docs/engine sections 6 to 9.
@@ -37,6 +38,10 @@ from dra_operator.inventory import NodeView, PoolView
 _TRIES_BEFORE_HARDEST = 32
 _MOST_LEVELS = 300
 _MOST_DEVICES = 1024
+_TRIES_ON_LARGE = 1000
+"""On a board with more devices, to begin with the hardest takes longer than so many tries in order. A device that does
+not fit what is left of counters is a try as well, and there may be more of them than any attempt has tries.
+"""
 
 _Path = tuple[int, int, int, "_Path"] | tuple[()]
 """The picks of a solution: (request, alternative, position, the rest)."""
@@ -147,7 +152,11 @@ class _Window:
         except _HopelessError:
             return None
         except _HardError:
-            return _path(HardestFirst(board, self.budget, self._tries).solve())
+            return _path(HardestFirst(board, self.budget, 0 if self._is_large else self._tries).solve())
+
+    @property
+    def _is_large(self) -> bool:
+        return self.board.available.bit_count() > _MOST_DEVICES
 
     def begin(self) -> _Path | None:
         """Return the first solution if no pick has to be taken back on the way to it, or None.
@@ -283,11 +292,10 @@ class _Window:
 
     def _count_try(self) -> None:
         self._tries += 1
-        if self._tries >= _TRIES_BEFORE_HARDEST:
-            if self.board.available.bit_count() <= _MOST_DEVICES:
-                raise _HardError
-            if self._tries == _TRIES_BEFORE_HARDEST and not self._can_match():
-                raise _HopelessError
+        if self._tries >= (_TRIES_ON_LARGE if self._is_large else _TRIES_BEFORE_HARDEST):
+            raise _HardError
+        if self._tries == _TRIES_BEFORE_HARDEST and not self._can_match():
+            raise _HopelessError
         self.budget.check_tries(self._tries)
 
     def _can_match(self) -> bool:
