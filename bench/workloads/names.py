@@ -22,6 +22,7 @@ from workloads.gpus import (
 )
 from workloads.hard import hard_distinct, hard_late, hard_match
 from workloads.partitions import partitions
+from workloads.processors import cpus
 from workloads.related import apart, lists, shared_pair, together
 from workloads.scenario import Scenario, Wire
 from workloads.shares import policies
@@ -54,6 +55,7 @@ SHAPES = {
     "lists": Shape(lists, (100, 1000)),
     "sharedpair": Shape(shared_pair, (100, 1000)),
     "policies": Shape(policies, (100, 1000)),
+    "cpus": Shape(cpus, (100, 1000)),
     "mig": Shape(partitions, (1, 10, 100, 1000)),
     "network": Shape(network, (128, 1024, 8192)),
     "fabric": Shape(fabric, (100, 1000)),

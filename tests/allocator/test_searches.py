@@ -10,10 +10,11 @@ from stepfuzz import World
 
 
 @settings(max_examples=30)
-@given(st.randoms(use_true_random=False), st.integers(1, 25))
-def test_fast_searches_decide_as_the_plain_one(random: Random, steps: int) -> None:
+@given(st.integers(0, 2**32), st.integers(1, 25))
+def test_fast_searches_decide_as_the_plain_one(seed: int, steps: int) -> None:
     """Whatever happens between the claims, counting changes no decision, no error and no text."""
-    world = World(random)
+    # A seed, as a world takes more chances than an example of hypothesis may hold.
+    world = World(Random(seed))  # noqa: S311 - a seed makes a run repeatable
     for _ in range(steps):
         world.step()
 
