@@ -38,7 +38,7 @@ def make_device() -> Callable[..., PreparedDevice]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def device(make_device) -> PreparedDevice:
     """Return a GPU with attributes of several types."""
     return make_device(**WIRE)

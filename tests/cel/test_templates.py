@@ -18,16 +18,6 @@ from dra_operator.cel.templates import Templates
 REFERENCE = Path(__file__).parents[2] / "../shared/data/cel"
 DRA = 'device.attributes["dra.example.com"]'
 MEMORY = 'device.capacity["dra.example.com"].memory'
-GPU = {
-    "attributes": {
-        "model": {"string": "h100"},
-        "index": {"int": 3},
-        "healthy": {"bool": True},
-        "version": {"version": "1.2.3"},
-        "links": {"strings": ["a", "b"]},
-    },
-    "capacity": {"memory": {"value": "80Gi"}},
-}
 LITERAL = re.compile(r""""[^"\\]*"|'[^'\\]*'|\b[0-9]+\b""")
 SHAPES = (
     "device.driver == {}",
@@ -78,10 +68,10 @@ VALUES = st.one_of(
 
 
 @pytest.fixture(scope="session")
-def agree(make_device) -> Callable[[str, str], None]:
+def agree(make_device, device) -> Callable[[str, str], None]:
     """Return a function that fails unless a text is to be had after another one as it is by itself."""
     devices = (
-        make_device(**GPU),
+        device,
         make_device(
             attributes={"model": {"string": "h"}, "index": {"int": 80}, "version": {"version": "2.0.0"}}
         ),
