@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from workloads.scenario import MOST_CLAIMS, NIC, Scenario, Wire, device_of, in_slices, request
+from workloads.scenario import MOST_CLAIMS, NIC, Scenario, Wire, in_slices, request
 
 _SWITCH = "topology.example.com/switch"
 _ZONE = "topology.kubernetes.io/zone"
@@ -51,9 +51,7 @@ def _add_ports(scenario: Scenario, pool: str, ports: int, **seen_by: Any) -> Non
     for number in range(ports):
         used = scenario.random.choices(["96G", "40G", None], [1, 1, 8])[0]
         if used is not None:
-            identity = f"00000000-0000-4000-8000-{len(scenario.allocated):012x}"
-            share = {"shareID": identity, "consumedCapacity": {"bandwidth": used}}
-            scenario.use(None, [device_of(NIC, pool, f"port-{number}", **share)])
+            scenario.share(None, NIC, pool, f"port-{number}", {"bandwidth": used})
 
 
 def _of_zone(zone: str) -> Wire:

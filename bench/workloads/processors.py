@@ -1,6 +1,6 @@
 """Processors in shares: a cluster with room, where nearly every claim fits on the first node that is asked."""
 
-from workloads.scenario import MOST_CLAIMS, Scenario, device_of, request
+from workloads.scenario import MOST_CLAIMS, Scenario, request
 
 _CPU = "cpu.example.com"
 _POLICY = {"default": "1", "validRange": {"min": "1", "step": "1"}}
@@ -25,8 +25,6 @@ def cpus(scenario: Scenario, size: int) -> None:
         ]
         scenario.add_slice(f"{node}-cpu", _CPU, node, nodeName=node, devices=devices)
         for number in range(2) if place < size // 20 else ():
-            identity = f"00000000-0000-4000-8000-{len(scenario.allocated):012x}"
-            share = {"shareID": identity, "consumedCapacity": {"cpu": str(random.randrange(8, 60))}}
-            scenario.use(node, [device_of(_CPU, node, f"numa-{number}", **share)])
+            scenario.share(node, _CPU, node, f"numa-{number}", {"cpu": str(random.randrange(8, 60))})
     for _ in range(min(MOST_CLAIMS, size * 3 // 10 + 1)):
         scenario.ask([request("cpus", "cpu", capacity={"requests": {"cpu": str(random.randrange(1, 33))}})])

@@ -62,6 +62,11 @@ class Scenario:
             allocation["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": fields}]}
         self.allocated.append({**claim, "status": {"allocation": allocation}})
 
+    def share(self, node: str | None, driver: str, pool: str, device: str, amounts: Wire) -> None:
+        """Add a claim that holds a share of a device already."""
+        identity = f"00000000-0000-4000-8000-{len(self.allocated):012x}"
+        self.use(node, [device_of(driver, pool, device, shareID=identity, consumedCapacity=amounts)])
+
     def ask(self, requests: list[Wire], constraints: list[Wire] | None = None) -> None:
         """Add a claim to be allocated."""
         self.claims.append(_claim(f"claim-{len(self.claims):05d}", requests, constraints))

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from workloads.scenario import GPU, MOST_CLAIMS, NIC, Scenario, Wire, device_of, request, wanted
+from workloads.scenario import GPU, MOST_CLAIMS, NIC, Scenario, Wire, request, wanted
 
 _MEMORY = {"default": "1Gi", "validRange": {"min": "512Mi", "step": "256Mi"}}
 _COMPUTE = {"default": "10", "validValues": ["10", "20", "25", "50", "75", "100"]}
@@ -82,12 +82,9 @@ def _add_devices(scenario: Scenario, node: str, *, gibibytes: int) -> None:
                 "memory": f"{random.randrange(gibibytes, gibibytes * 5 // 4) * 256}Mi",
                 "compute": "25",
             }
-            _use(scenario, node, GPU, f"gpu-{number}", amounts)
+            scenario.share(node, GPU, node, f"gpu-{number}", amounts)
     for number in range(2):
         for _ in range(4 if random.random() < 0.7 else 1):
-            _use(scenario, node, NIC, f"nic-{number}", {"bandwidth": f"{random.randrange(180, 240)}00M"})
-
-
-def _use(scenario: Scenario, node: str, driver: str, device: str, amounts: Wire) -> None:
-    identity = f"00000000-0000-4000-8000-{len(scenario.allocated):012x}"
-    scenario.use(node, [device_of(driver, node, device, shareID=identity, consumedCapacity=amounts)])
+            scenario.share(
+                node, NIC, node, f"nic-{number}", {"bandwidth": f"{random.randrange(180, 240)}00M"}
+            )

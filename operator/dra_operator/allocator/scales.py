@@ -68,9 +68,8 @@ def _have_new_amounts(plans: Sequence[ClaimPlan]) -> bool:
 class Scales(Shortcut):
     """Leaves out nodes with too little left for some claims.
 
-    `doubts` has, by the selectors of class and request, the nodes on which they may fail. Which slices are selected is
-    found out once for each kind that `_reads` tells apart, and kept in `_selected`: the devices for each wish, or None
-    where a selector fails.
+    `doubts` has, by the selectors of class and request, the nodes on which they may fail. Whether one fails on a slice
+    is found out once for each kind that `_reads` tells apart, and kept in `_failing`.
     """
 
     availability: Availability
@@ -81,7 +80,7 @@ class Scales(Shortcut):
     _wishes: Sequence[_Wish] = ()
     _reads: Sequence[Reads] = ()
     _doubts: Sequence[SearchProblem] = ()
-    _selected: dict[object, Sequence[int] | None] = field(default_factory=dict)
+    _failing: dict[object, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         wishes: list[_Wish] = []
@@ -154,7 +153,7 @@ class Scales(Shortcut):
         for pool in view.pools:
             is_single = is_single and pool.nodes == view.nodes
             for content in pool.slices if pool.free else ():
-                if not content.is_ordinary or self._select(content, budget) is None:
+                if not content.is_ordinary or self._may_fail(content, budget):
                     return None
         for doubt in self._doubts:
             doubt.maybe &= ~view.nodes
@@ -162,26 +161,23 @@ class Scales(Shortcut):
             self.availability.leftovers.enter(view)
         return True
 
-    def _select(self, content: Slice, budget: Budget) -> Sequence[int] | None:
-        """Return the devices that are selected by wish, whoever uses them; None if a selector fails on one."""
+    def _may_fail(self, content: Slice, budget: Budget) -> bool:
+        """True if a selector fails on a device of a slice, whoever uses it, or if that was not found out."""
         if not self._reads:
             every = [
                 reads for _, key, _ in self._wishes for reads in self.candidates.selection(key).all_reads()
             ]
             self._reads = tuple(dict.fromkeys(every))
         kind = tuple([reads.key(content) for reads in self._reads])
-        if kind in self._selected:
-            return self._selected[kind]
-        if len(self._selected) >= _MOST_KINDS:
-            return None
-        found: list[int] = []
-        for _, key, _ in self._wishes:
-            _, selected, failed = self.candidates.selection(key).answer(content, content.every, budget)
-            if failed:
-                self._selected[kind] = None
-                return None
-            found.append(selected)
-        self._selected[kind] = found
+        found = self._failing.get(kind)
+        if found is None:
+            if len(self._failing) >= _MOST_KINDS:
+                return True
+            answers = (
+                self.candidates.selection(key).answer(content, content.every, budget)
+                for _, key, _ in self._wishes
+            )
+            found = self._failing[kind] = any(failed for _, _, failed in answers)
         return found
 
     def _with_room(self) -> int:
