@@ -163,15 +163,34 @@ def test_the_module_is_the_command():
     assert result.stdout == f"dra-operator {__version__}\n"
 
 
+def run_without(stream, *arguments):
+    """Run the program with stdin (0), stdout or stderr closed."""
+    program = (
+        f"import os, sys; os.close({stream}); os.execv(sys.executable, [sys.executable, '-m', *sys.argv[1:]])"
+    )
+    command = [sys.executable, "-c", program, "dra_operator", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("closed", [1, 2], ids=["stdout", "stderr"])
 def test_a_closed_stream_is_no_reason_to_end(closed):
     """A supervisor may start the operator without one: what nobody reads is lost, and the exit code stays."""
-    program = (
-        f"import os, sys; os.close({closed}); os.execv(sys.executable, [sys.executable, '-m', *sys.argv[1:]])"
-    )
-    command = [sys.executable, "-c", program, "dra_operator", "run", "--kubeconfig", "/nowhere"]
+    assert run_without(closed, "run", "--kubeconfig", "/nowhere").returncode == 2
 
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 2
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("simulate", "-f", "-"), "error: stdin: it is closed\nno claims\n"),
+        (("replay", "-"), "error: -: it is closed\n"),
+    ],
+    ids=["simulate", "replay"],
+)
+def test_a_closed_stdin_is_an_unreadable_file(arguments, message):
+    """Who asks for stdin to be read and closes it is told so; an empty file would be another answer."""
+    done = run_without(0, *arguments)
+
+    assert (done.returncode, done.stderr) == (2, message)
 
 
 FULL = "/dev/full"

@@ -40,12 +40,19 @@ FILE: Final = _NamedPath(path_type=Path)
 """The type of a file on the command line, for Click."""
 
 
+def stdin() -> IO[bytes]:
+    """Return stdin. Raises OSError if whoever started us has closed it: then there is no answer to give."""
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "it is closed")
+    return sys.stdin.buffer
+
+
 @contextmanager
 def opened(path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
     """Open a file; `-` is stdin or stdout, .gz is compressed. Raises one of UNREADABLE, here or while it is read."""
     if str(path) == "-":
         if mode == "rb":
-            yield sys.stdin.buffer
+            yield stdin()
         else:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()

@@ -8,7 +8,6 @@ number. JSON goes the quick way, since states of whole clusters come as JSON as 
 import gzip
 import json
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ import yaml
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.shortened import shown
 from dra_operator.cli.aliases import find_alias_problem
-from dra_operator.cli.lines import UNREADABLE, why
+from dra_operator.cli.lines import UNREADABLE, stdin, why
 
 try:
     from yaml import CSafeDumper as SafeDumper
@@ -180,7 +179,7 @@ def _read_file(file: str) -> Iterator[Found]:
 
 
 def _content(file: str) -> bytes:
-    content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    content = stdin().read() if file == STDIN else Path(file).read_bytes()
     # By what it is, not by its name: a pipe has none.
     return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
 
