@@ -115,7 +115,13 @@ def test_every_problem_is_reported_at_once(monkeypatch, configuration):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("- a\n", "not a map"), ("a: [\n", "not YAML"), ("claims: [standalone]\n", "not allowed")],
+    [
+        ("- a\n", "not a map"),
+        ("a: [\n", "not YAML"),
+        ("claims: 2026-13-01\n", "not YAML: month must be in 1..12"),
+        ("[" * 5000, "not YAML: maximum recursion depth exceeded"),
+        ("claims: [standalone]\n", "not allowed"),
+    ],
 )
 def test_a_configuration_file_that_makes_no_sense_is_named(configuration, text, message):
     """The file is named when it cannot be understood."""

@@ -281,9 +281,10 @@ def _read_file(path: str) -> tuple[dict[str, Any], list[str]]:
         raise SettingsError([f"configuration file {path}: {error.strerror or error}"]) from None
     except UnicodeDecodeError as error:
         raise SettingsError([f"configuration file {path}: byte {error.start} is not UTF-8"]) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # The latter two of a date such as 2026-13-01, and of what is nested a thousand times.
         raise SettingsError(
-            [f"configuration file {path}: not YAML: {str(error).replace(chr(10), ' ')}"]
+            [f"configuration file {path}: not YAML: {' '.join(str(error).split())}"]
         ) from None
     if content is None:
         return {}, []
