@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from cluster import FINALIZER, claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writes import AnnotateWrite, FenceWrite, Forbidden, Written
+from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite, FenceWrite, Forbidden, Written
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.reports import Notice
 
@@ -146,6 +146,16 @@ def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):
     assert pending() is None
 
 
+def test_a_claim_that_may_not_be_let_go_keeps_the_right_named(bench):
+    """Somebody deleted it, and nothing but the right is in the way."""
+    going = claim(finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
+    (write,) = writes(bench.run(bench.delta(going)), DeallocateWrite)
+    bench.run(Forbidden(write, denied("resourceclaims")))
+    bench.run(bench.delta(going))
+
+    assert bench.passes.desk.rights.texts() == ("not permitted to patch resourceclaims: no",)
+
+
 @pytest.mark.parametrize("end", ["gone", "pod"])
 def test_a_missing_right_is_forgotten_with_the_claim_that_needed_it(bench, write, end):
     """A right that nobody needs any more does not keep the operator unready."""
@@ -154,3 +164,15 @@ def test_a_missing_right_is_forgotten_with_the_claim_that_needed_it(bench, write
     bench.run(gone if end == "gone" else PodUse("default", "pod", frozenset({"claim"})))
 
     assert bench.passes.desk.rights.texts() == ()
+
+
+@pytest.mark.parametrize("end", ["gone", "pod"])
+def test_a_missing_right_is_told_no_more_when_nobody_needs_it(bench, clock, end):
+    """Its Event is not repeated for ever."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    assert notices(bench.run(Forbidden(annotate, denied("resourceclaims")))) == ["Forbidden"]
+    gone = Delta("ResourceClaim", *KEY, None)
+    bench.run(gone if end == "gone" else PodUse("default", "pod", frozenset({"claim"})))
+    clock.now += 1200
+
+    assert notices(bench.run()) == []

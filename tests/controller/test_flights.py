@@ -48,6 +48,17 @@ def test_an_annotation_is_not_held(annotate, allocate):
     assert flights.finish(allocate) == (True, None)
 
 
+def test_a_second_answer_to_one_write_does_not_end_the_next_one(annotate, allocate):
+    """What was sent since then is still on its way."""
+    flights = Flights()
+    flights.start(annotate)
+    flights.finish(annotate)
+    flights.start(allocate)
+
+    assert flights.finish(annotate) == (False, None)
+    assert flights.allocating(KEY)
+
+
 def test_an_answer_that_nobody_waits_for_is_known(annotate):
     """The answer to a write that was never started means nothing."""
     assert Flights().finish(annotate) == (False, None)

@@ -51,6 +51,17 @@ def test_an_allocation_is_told_with_its_node_and_how_long_it_took(bench, write, 
     assert (counted(bench, "allocations_total"), counted(bench, "allocation_seconds_sum")) == (1, 3.5)
 
 
+def test_an_allocation_whose_claim_is_gone_by_now_is_logged_as_it_was_made(bench, write, clock):
+    """With its node and the time it took, though its answer is the last that is heard of it."""
+    stored = bench.delta(claim(), allocation=dict(write.allocation))
+    clock.now += 3.5
+    bench.run(stored, replace(stored, body=None))
+    with capture_logs() as logs:
+        bench.run(Written(write, {}))
+
+    assert [(line["node"], line["waited_ms"]) for line in logs] == [("node-1", 3500)]
+
+
 @pytest.mark.parametrize("gone", [True, False], ids=["gone", "cleared again"])
 def test_an_allocation_that_is_gone_by_now_is_not_announced(bench, write, gone):
     """The answer may be late."""

@@ -67,6 +67,14 @@ def test_the_end_of_a_wait_is_reported_once(putoffs, clock):
     assert putoffs.next_end() is None
 
 
+def test_the_first_wait_that_ends_is_the_next(putoffs, clock):
+    """A claim that is put off for ten minutes holds up none that waits for a moment."""
+    putoffs.for_time(KEY, "uid", 600, 600)
+    putoffs.for_time(("team-a", "other"), "uid", 1, 600)
+
+    assert putoffs.next_end() == clock.now + 1
+
+
 def test_what_is_forgotten_starts_with_the_first_wait_again(putoffs):
     """Success ends the row of failures."""
     putoffs.for_time(KEY, "uid", 1, 100)

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 import pytest
 from passbench import FITS, writes
 
-from cluster import claim, node
+from cluster import allocation, claim, node
 from dra_operator.allocator import Failed, Reason
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AnnotateWrite, Written
+from dra_operator.controller.claims import PodUse
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
 
@@ -99,3 +100,35 @@ def test_a_claim_that_was_made_anew_has_not_waited_yet(bench, wait, clock, since
     bench.run(Delta("ResourceClaim", "default", "claim", None), bench.delta(claim("claim", uid="another")))
 
     assert since("DeviceInUse") == 30
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        lambda _: PodUse("default", "pod", frozenset({"claim"})),
+        lambda bench: bench.delta(claim(labels={"dra-operator.io/allocate": "false"})),
+        lambda bench: bench.delta(claim(), allocation=allocation()),
+    ],
+    ids=["used by a pod", "opted out", "allocated by another"],
+)
+def test_a_claim_that_is_given_back_has_not_waited_meanwhile(bench, wait, clock, since, taken):
+    """It did not wait for us: an alert on waiting times is not about it."""
+    wait("claim")
+    clock.now += 30
+    bench.run(taken(bench))
+    assert since("DeviceInUse") is None
+    clock.now += 3600
+    bench.run(PodUse("default", "pod", frozenset()), bench.delta(claim()))
+
+    assert since("DeviceInUse") == 3630
+
+
+def test_how_long_an_allocation_took_is_told_also_where_the_watch_is_faster_than_the_answer(
+    bench, write, clock
+):
+    """From when the claim was seen until the answer was here."""
+    clock.now += 3.5
+    bench.run(bench.delta(claim(), allocation=dict(write.allocation)))
+    bench.run(Written(write, {}))
+
+    assert bench.passes.desk.metrics.registry.get_sample_value("dra_operator_allocation_seconds_sum") == 3.5

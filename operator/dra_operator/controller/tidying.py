@@ -11,7 +11,7 @@ there.
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite
 from dra_operator.controller import messages
-from dra_operator.controller.claims import Key, annotation, is_pending, is_released
+from dra_operator.controller.claims import Key, annotation, is_released
 from dra_operator.controller.desk import Desk
 
 
@@ -27,9 +27,9 @@ def tidy(desk: Desk, key: Key) -> None:
     if not is_released(claim) and key not in desk.yielding:
         _allow(desk, key)
     desk.telling.waits_no_more(key)
-    if not is_pending(claim) and not desk.flights.allocating(key):
+    if not desk.flights.allocating(key):
         desk.since.pop(key, None)
-    if key in desk.flights or desk.is_put_off(claim):
+    if desk.is_put_off(claim):
         return
     if is_released(claim) and desk.book.is_free(claim):
         desk.launch(_deallocate(claim))
