@@ -141,6 +141,24 @@ class TestAliases:
         assert names([second]) == ["b"]
 
 
+class TestDepth:
+    """Documents of many levels."""
+
+    @pytest.mark.parametrize("levels", [200, 900, 5000], ids=["just too many", "many", "more than are read"])
+    @pytest.mark.parametrize("start", ["", "---\n"], ids=["JSON", "YAML"])
+    def test_a_document_of_too_many_levels_is_told(self, found, start, levels):
+        """Neither reading nor showing nor writing it runs out of stack."""
+        (item,) = found(start + '{"a":' * levels + "[1]" + "}" * levels)
+
+        assert "the document is nested too deeply: 200 levels are allowed" in item.message
+
+    def test_a_document_of_as_many_levels_as_are_allowed_is_read(self, found):
+        """The last level may hold a value."""
+        (item,) = found('{"a":' * 200 + "1" + "}" * 200)
+
+        assert "a" in item.body
+
+
 def test_place_names_file_document_and_line(found):
     """Lines are those of the file, and comments above an object do not count."""
     _, second = found(f"{OBJECT % 'a'}---\n# about b\n{OBJECT % 'b'}", "my.yaml")

@@ -17,7 +17,7 @@ import yaml
 
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.shortened import shown
-from dra_operator.cli.aliases import find_alias_problem
+from dra_operator.cli.bounds import TOO_DEEP, find_problem
 from dra_operator.cli.lines import UNREADABLE, stdin, why
 
 try:
@@ -170,12 +170,17 @@ def _read_file(file: str) -> Iterator[Found]:
     except UnicodeDecodeError as error:
         yield Unreadable(f"{name}: byte {error.start} is not UTF-8")
         return
-    values = _json_values(text)
-    if values is not None:
-        for number, (line, value) in enumerate(values, 1):
-            yield from objects(Place(name, number, line), value)
+    try:
+        values = _json_values(text)
+    except RecursionError:
+        yield Unreadable(f"{name}: {TOO_DEEP}")
         return
-    yield from _yaml_objects(name, text)
+    if values is None:
+        yield from _yaml_objects(name, text)
+        return
+    for number, (line, value) in enumerate(values, 1):
+        # JSON has no aliases, and texts with stars.
+        yield from _within_bounds(Place(name, number, line), value, "")
 
 
 def _content(file: str) -> bytes:
@@ -185,7 +190,10 @@ def _content(file: str) -> bytes:
 
 
 def _json_values(text: str) -> list[tuple[int, Any]] | None:
-    """Return the JSON values that a text is made of, with the lines they begin at; None if it is something else."""
+    """Return the JSON values that a text is made of, with the lines they begin at; None if it is something else.
+
+    Raises RecursionError if one is nested too deeply.
+    """
     if not text.lstrip().startswith("{"):
         return None
     values: list[tuple[int, Any]] = []
@@ -199,7 +207,7 @@ def _json_values(text: str) -> list[tuple[int, Any]] | None:
         counted = position
         try:
             value, position = decoder.raw_decode(text, position)
-        except (json.JSONDecodeError, RecursionError):
+        except json.JSONDecodeError:
             # It may still be YAML, whose flow style begins alike.
             return None
         values.append((line, value))
@@ -215,16 +223,22 @@ def _yaml_objects(name: str, text: str) -> Iterator[Found]:
             yield Unreadable(f"{name}, document {number}: {_problem(error, offset)}")
         except (RecursionError, ValueError, OverflowError) as error:
             number += 1
-            yield Unreadable(f"{name}, document {number}: not understood: {error}")
+            problem = TOO_DEEP if isinstance(error, RecursionError) else f"not understood: {error}"
+            yield Unreadable(f"{name}, document {number}: {problem}")
         else:
             if value is not None:
                 number += 1
                 place = Place(name, number, offset + _first_line(document))
-                if "*" in document and (problem := find_alias_problem(value)):
-                    yield Unreadable(f"{place}: {problem}")
-                else:
-                    yield from objects(place, value)
+                yield from _within_bounds(place, value, document)
         offset += document.count("\n")
+
+
+def _within_bounds(place: Place, value: Any, text: str) -> Iterator[Found]:
+    problem = find_problem(value, text)
+    if problem is None:
+        yield from objects(place, value)
+    else:
+        yield Unreadable(f"{place}: {problem}")
 
 
 def _first_line(document: str) -> int:

@@ -1,0 +1,61 @@
+"""Bounds: documents that nobody can walk through are refused before anything tries.
+
+A document of YAML may name a part of itself again, so a few lines may stand for billions of values: a part that stands
+in itself has no end, and one that is doubled thirty times over has none that anybody waits for. And whoever reads,
+shows and writes values calls itself for each level, which Python does some hundred times.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_MOST_VALUES: Final = 1_000_000
+"""Values that a document with aliases may stand for; a slice with all it may hold has some 30,000."""
+_MOST_LEVELS: Final = 200
+"""Levels of lists and maps that a document may have; an object of Kubernetes has some twenty."""
+TOO_DEEP: Final = f"the document is nested too deeply: {_MOST_LEVELS} levels are allowed"
+
+
+class _EndlessError(Exception):
+    """A value stands in itself."""
+
+
+def find_problem(value: Any, text: str) -> str | None:
+    """Return what is wrong with a document, in YAML or JSON, or None if it can be walked through; `text` has it."""
+    # Without an alias nothing repeats itself, and counting takes as long as much of the rest.
+    problem = _find_alias_problem(value) if "*" in text else None
+    return TOO_DEEP if problem is None and _is_too_deep(value) else problem
+
+
+def _find_alias_problem(value: Any) -> str | None:
+    try:
+        count = _count(value, {})
+    except _EndlessError:
+        return "an alias stands in what it names, so that the document has no end"
+    except RecursionError:
+        return TOO_DEEP
+    if count > _MOST_VALUES:
+        return f"its aliases stand for {count:,} values; {_MOST_VALUES:,} are allowed"
+    return None
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MOST_LEVELS + 1):
+        holders = (each for each in level if isinstance(each, dict | list))
+        level = [item for each in holders for item in (each.values() if isinstance(each, dict) else each)]
+    return bool(level)
+
+
+def _count(value: Any, known: dict[int, int]) -> int:
+    """Return how many values a value stands for, itself included; `known` has those of lists and maps met before."""
+    if not isinstance(value, list | Mapping):
+        return 1
+    found = known.get(id(value))
+    if found == 0:
+        raise _EndlessError
+    if found is None:
+        # Met again while it is being counted, it stands in itself.
+        known[id(value)] = 0
+        items = value.values() if isinstance(value, Mapping) else value
+        found = known[id(value)] = 1 + sum(_count(item, known) for item in items)
+    return found
