@@ -117,7 +117,19 @@ def test_other_outcomes(tmp_path: Path, row: Any, outcome: dict[str, Any]) -> No
         ('{"features": {"No": true}}', "unknown feature 'No'"),
         ('{"features": ["No"]}', 'features: ["No"] is not an object'),
         ('{"nodes": 5}', "nodes: 5 is not a list"),
-        ('{"claims": {"a": 1}}', 'claims: {"a":1} is not a list'),
+        ('{"claims": {"a": 1}}', 'claims: {"a": 1} is not a list'),
+        ('{"claims": ' + 300 * "[" + 300 * "]" + "}", "the document is nested too deeply"),
+        ('{"features": {"AdminAccess": "no"}}', 'features.AdminAccess: "no" is not true or false'),
+        ('{"claims": [], "noDefaults": 1}', "noDefaults: 1 is not true or false"),
+        ('{"claims": [], "expected": ["a"]}', 'expected: ["a"] is not an object'),
+        (
+            '{"allocatedState": {"device": []}}',
+            "allocatedState: device: none of devices, sharedDevices, consumedCapacity",
+        ),
+        (
+            '{"allocatedState": {"devices": [{"driver": [], "pool": "p", "device": "a"}]}}',
+            "allocatedState.devices: driver is required, as text",
+        ),
         ('{"allocatedState": {"devices": [1]}}', "allocatedState.devices: 1 is not an object"),
         (
             '{"allocatedState": {"devices": [{"driver": "d", "device": "a"}]}}',
@@ -135,6 +147,28 @@ def test_a_bad_line_is_answered_and_the_next_one_follows(tmp_path: Path, bad: st
     assert first["error"].startswith(message)
     assert first["name"] in {"1", "x"}
     assert second["node"] == "n1"
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        {"results": 5, "unsatisfiable": False},
+        {"results": [5], "unsatisfiable": False},
+        {"results": [{"order": "any"}], "unsatisfiable": False},
+        {"results": [{"order": "any", "result": {"devices": {"results": 5}}}], "unsatisfiable": False},
+        {"errorContains": 5},
+        {"results": None},
+    ],
+    ids=json.dumps,
+)
+def test_an_expected_answer_that_no_allocator_gives_is_different(tmp_path: Path, expected: Any) -> None:
+    """Whatever it is made of; the slices of the scenario are those that count for a cause, not what is left out."""
+    row = scenario(expected=expected)
+    row["resourceSlices"].append({"metadata": {"name": "t"}})
+
+    result = run(tmp_path, row)
+
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, "1 different")
 
 
 def test_a_file_that_is_not_there_ends_with_2(tmp_path: Path) -> None:

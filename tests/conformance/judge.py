@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 
 from conformance.ranges import DIVISION, NOTHING, Order, upstreams_arithmetic
@@ -29,7 +29,7 @@ from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cel.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
 from dra_operator.cel.parser import parse
 from dra_operator.cel.program import Program
-from dra_operator.cli.compare import consumed_amounts, difference, is_equal
+from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import outcome
 from dra_operator.cli.scenarios import load
 
@@ -128,11 +128,21 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
 def _agree_without_use_below_zero(scenario: Wire, ask: Ask) -> bool:
     """True if both answer alike where those shares consume nothing that are said to consume less than nothing."""
     scenario = deepcopy(scenario)
-    for amounts in consumed_amounts(scenario):
+    for amounts in _consumed_amounts(scenario):
         for name, amount in amounts.items():
             if parse_quantity(str(amount)).nano < 0:
-                cast("Wire", amounts)[name] = "0"
+                amounts[name] = "0"
     return _decisions_agree(scenario, _guarded(_decide, scenario), _plain(ask(scenario)))
+
+
+def _consumed_amounts(scenario: Wire) -> Iterator[Wire]:
+    """Yield what the claims in use of a scenario say that their shares consume."""
+    for claim in scenario.get("allocated") or ():
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        for result in (allocation.get("devices") or {}).get("results") or ():
+            yield result.get("consumedCapacity") or {}
+    for device in (scenario.get("allocatedState") or {}).get("consumedCapacity") or ():
+        yield device.get("capacity") or {}
 
 
 def _crashes_on_policies_alone(scenario: Wire, known: Judgement, ask: Ask) -> bool:

@@ -6,10 +6,13 @@ Source: docs/differences.md.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from dra_operator.api.quantity import NANO, parse_quantity
+from dra_operator.api.quantity import NANO
+from dra_operator.api.read import read_object
+from dra_operator.api.types import CapacityRequestPolicyRange, DeviceCapacity, ResourceClaim, ResourceSlice
+from dra_operator.cli.scenarios import state_as_claim
 
 _INT64: Final = 2**63 * NANO
 
@@ -30,24 +33,34 @@ def is_equal(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
 def _equals_table_answer(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
     if text := expected.get("errorContains"):
         # An error of that kind lets the next node be tried, so that it ends as "no node fits".
-        return "error" in answer or ("invalid resource pools" in text and "unsatisfiable" in answer)
+        return "error" in answer or ("invalid resource pools" in str(text) and "unsatisfiable" in answer)
     if expected.get("unsatisfiable"):
         return "unsatisfiable" in answer
+    wanted = expected.get("results")
     if "results" not in answer:
-        return not expected["results"] and "unsatisfiable" in answer
-    wanted = expected["results"]
-    return len(wanted) == len(answer["results"]) and all(
-        _sorted_if(item["order"] == "any", item["result"]) == _sorted_if(item["order"] == "any", got)
-        for item, got in zip(wanted, answer["results"], strict=True)
+        return not wanted and "unsatisfiable" in answer
+    return (
+        isinstance(wanted, list)
+        and len(wanted) == len(answer["results"])
+        and all(map(_equals_table_result, answer["results"], wanted))
     )
 
 
-def _sorted_if(any_order: bool, result: Mapping[str, Any]) -> Any:  # noqa: FBT001 - a fact of the data
-    plain = _without_share_ids(result)
-    devices = plain.get("devices", {})
-    if any_order and "results" in devices:
-        devices["results"] = sorted(devices["results"], key=repr)
-    return plain
+def _equals_table_result(result: Any, expected: Any) -> bool:
+    if not isinstance(expected, Mapping):
+        return False
+    found = [_without_share_ids(item) for item in (result, expected.get("result"))]
+    ours, theirs = map(_sorted_devices, found) if expected.get("order") == "any" else found
+    return bool(ours == theirs)
+
+
+def _sorted_devices(result: Any) -> Any:
+    """Return a result with its devices sorted; what is none, as it is."""
+    try:
+        devices = sorted(result["devices"]["results"], key=repr)
+    except (TypeError, KeyError):
+        return result
+    return {**result, "devices": {**result["devices"], "results": devices}}
 
 
 def _without_share_ids(value: Any) -> Any:
@@ -59,77 +72,74 @@ def _without_share_ids(value: Any) -> Any:
 
 
 def difference(row: Mapping[str, Any]) -> str | None:
-    """Return the name of the difference that a scenario can show, or None if it has the cause of none."""
+    """Return the name of the difference that a scenario can show, or None if it has the cause of none.
+
+    Raises ValueError for a scenario that cannot be read.
+    """
+    slices = [read_object(body, "ResourceSlice") for body in row.get("resourceSlices") or ()]
+    capacities = [
+        capacity
+        for item in slices
+        for device in item.spec.devices
+        for capacity in device.capacity.values()
+        if _span(capacity).step is not None
+    ]
     for name, has_cause in _POLICIES.items():
-        if any(map(has_cause, _capacities(row))):
+        if any(map(has_cause, capacities)):
             return name
-    if _has_two_generations_with_counters(row):
+    if _has_two_generations_with_counters(slices):
         return "counters-by-generation"
-    if any(_nano(amount) < 0 for amounts in consumed_amounts(row) for amount in amounts.values()):
+    claims = [read_object(body, "ResourceClaim") for body in row.get("allocated") or ()]
+    if any(_consumes_less_than_nothing(claim) for claim in (*claims, state_as_claim(row))):
         return "use-below-zero"
     return None
 
 
-def consumed_amounts(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield what the claims in use of a scenario say that their shares consume."""
-    for claim in row.get("allocated") or ():
-        allocation = (claim.get("status") or {}).get("allocation") or {}
-        for result in (allocation.get("devices") or {}).get("results") or ():
-            yield result.get("consumedCapacity") or {}
-    for device in (row.get("allocatedState") or {}).get("consumedCapacity") or ():
-        yield device.get("capacity") or {}
+def _consumes_less_than_nothing(claim: ResourceClaim) -> bool:
+    allocation = claim.status.allocation
+    return allocation is not None and any(
+        amount.nano < 0
+        for result in allocation.devices.results
+        for amount in result.consumed_capacity.values()
+    )
 
 
-def _has_two_generations_with_counters(row: Mapping[str, Any]) -> bool:
+def _has_two_generations_with_counters(slices: Iterable[ResourceSlice]) -> bool:
     """True if nodes may see different generations of a pool that has counters."""
     generations: dict[tuple[str, str], set[int]] = defaultdict(set)
     counted: set[tuple[str, str]] = set()
-    for item in row.get("resourceSlices") or ():
-        spec = item["spec"]
-        key = (spec["driver"], spec["pool"]["name"])
-        generations[key].add(spec["pool"].get("generation", 0))
-        if spec.get("sharedCounters") or any(
-            device.get("consumesCounters") for device in spec.get("devices") or ()
-        ):
+    for spec in (item.spec for item in slices):
+        key = (spec.driver, spec.pool.name)
+        generations[key].add(spec.pool.generation)
+        if spec.shared_counters or any(device.consumes_counters for device in spec.devices):
             counted.add(key)
     return any(len(generations[key]) > 1 for key in counted)
 
 
-def _capacities(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the capacities in a scenario whose policy has steps."""
-    for item in row.get("resourceSlices") or ():
-        for device in item["spec"].get("devices") or ():
-            for capacity in (device.get("capacity") or {}).values():
-                if _span(capacity).get("step") is not None:
-                    yield capacity
-
-
-def _has_senseless_step(capacity: Mapping[str, Any]) -> bool:
+def _has_senseless_step(capacity: DeviceCapacity) -> bool:
     """True for a step of nothing or less, or one without a start: upstream crashes or counts down."""
     span = _span(capacity)
-    return _nano(span["step"]) <= 0 or span.get("min") is None
+    return (span.step is not None and span.step.nano <= 0) or span.min is None
 
 
-def _exceeds_int64(capacity: Mapping[str, Any]) -> bool:
+def _exceeds_int64(capacity: DeviceCapacity) -> bool:
     """True if upstream may count in steps with an amount that its integers do not hold."""
-    span, policy = _span(capacity), capacity["requestPolicy"]
-    unrequested = policy.get("default")
-    texts = (span["step"], span.get("min"), capacity["value"] if unrequested is None else unrequested)
-    return any(abs(_nano(text)) >= _INT64 for text in texts if text is not None)
+    span, policy = _span(capacity), capacity.request_policy
+    unrequested = (policy and policy.default) or capacity.value
+    return any(
+        abs(amount.nano) >= _INT64 for amount in (span.step, span.min, unrequested) if amount is not None
+    )
 
 
-def _starts_below_zero(capacity: Mapping[str, Any]) -> bool:
+def _starts_below_zero(capacity: DeviceCapacity) -> bool:
     """True for a range that starts at a negative amount: upstream rounds parts of a unit oddly there, and overflows."""
-    start = _span(capacity).get("min")
-    return start is not None and _nano(start) < 0
+    start = _span(capacity).min
+    return start is not None and start.nano < 0
 
 
-def _span(capacity: Mapping[str, Any]) -> Mapping[str, Any]:
-    return (capacity.get("requestPolicy") or {}).get("validRange") or {}
-
-
-def _nano(text: object) -> int:
-    return parse_quantity(str(text)).nano
+def _span(capacity: DeviceCapacity) -> CapacityRequestPolicyRange:
+    policy = capacity.request_policy
+    return (policy and policy.valid_range) or CapacityRequestPolicyRange()
 
 
 _POLICIES: Final = {

@@ -13,6 +13,7 @@ from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import read_object
 from dra_operator.api.share_ids import BITS, share_id
+from dra_operator.api.shortened import shown
 from dra_operator.api.types import (
     AllocationResult,
     DeviceAllocationResult,
@@ -22,6 +23,7 @@ from dra_operator.api.types import (
     ResourceClaimStatus,
 )
 from dra_operator.cel import STORED_137
+from dra_operator.cli.bounds import find_problem
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -43,6 +45,8 @@ _FIELDS = {
     "expected",
 }
 """What a scenario may have beside its name."""
+_STATE = ("devices", "sharedDevices", "consumedCapacity")
+"""What a scenario may say of what is in use without saying by whom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,8 @@ def read_row(line: bytes) -> Mapping[str, Any]:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"the line is not JSON: {error}") from None
+    if problem := find_problem(row, ""):
+        raise ValueError(problem)
     return _object("the line", row)
 
 
@@ -73,14 +79,17 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
     mode = row.get("mode", "firstNodeThatFits")
     if mode != "firstNodeThatFits":
         raise ValueError(f"mode {mode!r} is not known; firstNodeThatFits is")
-    features = Features.named(_object("features", row.get("features") or {}))
-    defaults: Callable[[Any], Any] = (lambda item: item) if row.get("noDefaults") else apply_defaults
+    switches = _object("features", row.get("features") or {})
+    features = Features.named({name: _flag(f"features.{name}", on) for name, on in switches.items()})
+    defaults: Callable[[Any], Any] = (
+        (lambda item: item) if _flag("noDefaults", row.get("noDefaults", False)) else apply_defaults
+    )
     inventory, ledger = Inventory(), Ledger()
     for item in _objects(row, defaults):
         inventory.put(item)
     for claim in _read_all(row, "allocated", "ResourceClaim", defaults):
         ledger.put(claim if features.consumable_capacity else _without_shares(claim))
-    ledger.put(_state_as_claim(_object("allocatedState", row.get("allocatedState") or {})))
+    ledger.put(state_as_claim(row))
     ids = Random(seed)  # noqa: S311 - the ids need to be the same each time, not secret
     allocator = Allocator(
         inventory,
@@ -96,6 +105,8 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
             list_type_attributes=features.list_type_attributes,
         ),
     )
+    if row.get("expected") is not None:
+        _object("expected", row["expected"])
     claims = tuple(_read_all(row, "claims", "ResourceClaim", defaults))
     return Scenario(allocator, claims)
 
@@ -134,39 +145,46 @@ def _without_shares(claim: ResourceClaim) -> ResourceClaim:
     return replace(claim, status=replace(claim.status, allocation=replace(allocation, devices=devices)))
 
 
-def _state_as_claim(state: Mapping[str, Any]) -> ResourceClaim:
+def state_as_claim(row: Mapping[str, Any]) -> ResourceClaim:
     """Return a claim that holds what a scenario says is in use without saying by whom.
 
     Shares in it are shares even with consumable capacity switched off: they use up counters, and block nobody.
+    Raises ValueError for what cannot be read.
     """
-    results: list[DeviceRequestAllocationResult] = []
-    entries = [(name, entry) for name in state for entry in _list(f"allocatedState.{name}", state[name])]
-    for number, (name, entry) in enumerate(entries):
-        path = f"allocatedState.{name}"
-        device = _object(path, entry)
-        if missing := [part for part in ("driver", "pool", "device") if part not in device]:
-            raise ValueError(f"{path}: {', '.join(missing)} is required")
-        amounts = {
-            capacity: parse_quantity(str(text))
-            for capacity, text in _object(f"{path}.capacity", device.get("capacity") or {}).items()
-        }
-        results.append(
-            DeviceRequestAllocationResult(
-                driver=device["driver"],
-                pool=device["pool"],
-                device=device["device"],
-                share_id=None if name == "devices" else device.get("shareID", f"state-{number}"),
-                consumed_capacity=amounts,
-            )
-        )
-    allocation = AllocationResult(DeviceAllocationResult(tuple(results)))
+    state = _object("allocatedState", row.get("allocatedState") or {})
+    if unknown := sorted(state.keys() - _STATE):
+        raise ValueError(f"allocatedState: {', '.join(unknown)}: none of {', '.join(_STATE)}")
+    entries = [(name, entry) for name in _STATE for entry in _list(f"allocatedState.{name}", state.get(name))]
+    results = tuple(_used(name, entry, number) for number, (name, entry) in enumerate(entries))
+    allocation = AllocationResult(DeviceAllocationResult(results))
     return ResourceClaim(Metadata(name="allocatedState"), status=ResourceClaimStatus(allocation))
+
+
+def _used(name: str, entry: Any, number: int) -> DeviceRequestAllocationResult:
+    path = f"allocatedState.{name}"
+    device = _object(path, entry)
+    if missing := [part for part in ("driver", "pool", "device") if not isinstance(device.get(part), str)]:
+        raise ValueError(f"{path}: {', '.join(missing)} is required, as text")
+    capacity = _object(f"{path}.capacity", device.get("capacity") or {})
+    return DeviceRequestAllocationResult(
+        driver=device["driver"],
+        pool=device["pool"],
+        device=device["device"],
+        share_id=None if name == "devices" else str(device.get("shareID") or f"state-{number}"),
+        consumed_capacity={item: parse_quantity(str(text)) for item, text in capacity.items()},
+    )
+
+
+def _flag(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError(f"{name}: {shown(value)} is not true or false")
 
 
 def _object(name: str, value: Any) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
-    raise ValueError(f"{name}: {_shown(value)} is not an object")
+    raise ValueError(f"{name}: {shown(value)} is not an object")
 
 
 def _list(name: str, value: Any) -> Sequence[Any]:
@@ -174,9 +192,4 @@ def _list(name: str, value: Any) -> Sequence[Any]:
         return ()
     if isinstance(value, list):
         return value
-    raise ValueError(f"{name}: {_shown(value)} is not a list")
-
-
-def _shown(value: Any) -> str:
-    text = orjson.dumps(value).decode()
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    raise ValueError(f"{name}: {shown(value)} is not a list")
