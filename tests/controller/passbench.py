@@ -14,8 +14,14 @@ from dra_operator.controller.reports import Notice
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
-RESULT = DeviceRequestAllocationResult(request="gpu", driver="d", pool="p", device="gpu-0")
-FITS = Allocated("node-1", (AllocationResult(devices=DeviceAllocationResult(results=(RESULT,))),))
+
+def fits(device):
+    """Return the decision that gives a claim a device."""
+    result = DeviceRequestAllocationResult(request="gpu", driver="d", pool="p", device=device)
+    return Allocated("node-1", (AllocationResult(devices=DeviceAllocationResult(results=(result,))),))
+
+
+FITS = fits("gpu-0")
 KEY = ("default", "claim")
 
 

@@ -6,7 +6,7 @@ import pytest
 from passbench import KEY, notices, writes
 from structlog.testing import capture_logs
 
-from cluster import FINALIZER, claim
+from cluster import FINALIZER, PENDING, claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite, FenceWrite, Forbidden, Written
@@ -46,6 +46,29 @@ def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
     assert bench.passes.desk.rights.texts() == ()
     clock.now += 1200
     assert notices(bench.run()) == [], "what is no longer so is not told again"
+
+
+def test_a_right_is_there_when_one_claim_shows_it(bench, clock):
+    """The others that were denied it are tried later, and readiness does not wait for them."""
+    found = writes(bench.run(bench.delta(claim("a")), bench.delta(claim("b"))), AnnotateWrite)
+    bench.run(*[Forbidden(write, denied("resourceclaims")) for write in found])
+    clock.now += 10
+    (again, _) = writes(bench.run(), AnnotateWrite)
+    bench.run(Written(again, {}))
+
+    assert bench.passes.desk.rights.texts() == ()
+
+
+def test_a_right_that_is_there_is_told_no_more(bench, clock):
+    """The claim goes on to wait, and its annotation could be written at last."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.run(Forbidden(annotate, denied("resourceclaims")))
+    clock.now += 10
+    (annotate,) = writes(bench.run(), AnnotateWrite)
+    bench.run(bench.delta(claim(annotations={PENDING: annotate.text})), Written(annotate, {}))
+    clock.now += 1200
+
+    assert notices(bench.run()) == ["DeviceInUse"]
 
 
 def test_a_fence_says_nothing_of_the_right_to_allocate(bench, write):

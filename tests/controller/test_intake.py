@@ -204,10 +204,28 @@ def test_a_cleared_allocation_frees_devices(desk):
 
 
 def test_a_deleted_claim_frees_devices(desk):
-    """So is the end of an allocated claim."""
-    desk.take(claim(allocated=True))
+    """So is the end of an allocated claim, whatever ends with it."""
+    desk.take(claim(allocated=True), claim(name="other"))
 
-    assert desk.take(gone=[("ResourceClaim", *KEY)]).wide
+    assert desk.take(gone=[("ResourceClaim", *KEY), ("ResourceClaim", "team-a", "other")]).wide
+
+
+@pytest.mark.parametrize(
+    ("before", "what_helps"), [(claim(allocated=True), claim()), (NAMESPACE, CLASS)], ids=["device", "class"]
+)
+def test_what_helps_counts_whatever_comes_after_it(desk, before, what_helps):
+    """A claim that waits is tried, also where the rest of the batch has nothing for it."""
+    desk.take(before, node())
+
+    assert desk.take(what_helps, claim(name="other"), node()).wide
+
+
+def test_a_device_that_came_back_helps_once(desk):
+    """What happens to claims after that has nobody tried again."""
+    desk.take(claim(allocated=True))
+    desk.take(claim())
+
+    assert not desk.take(claim(allocated=True)).wide
 
 
 def test_the_end_of_a_claim_that_held_nothing_helps_nobody(desk):
@@ -247,7 +265,7 @@ def test_an_object_that_cannot_be_understood_counts_as_absent(desk):
         resource_slice(devices=[{"name": "gpu-0", "capacity": {"memory": {"value": "12 GB"}}}])
     )
 
-    (unreadable,) = changes.unreadable.values()
+    (unreadable,) = changes.readings.values()
     assert unreadable.subject.name == "s"
     assert '"12 GB"' in unreadable.message
     assert changes.wide
@@ -259,7 +277,7 @@ def test_one_object_that_cannot_be_understood_does_not_stop_the_others(desk):
     broken = {**resource_slice(devices="none"), "metadata": {"name": "broken"}}
     changes = desk.take(broken, resource_slice())
 
-    assert len(changes.unreadable) == 1
+    assert [reading is None for reading in changes.readings.values()] == [False, True]
     assert len(desk.inventory.pools) == 1
 
 
@@ -267,8 +285,16 @@ def test_an_object_that_is_mended_is_readable_again(desk):
     """The problem is over when the object is whole, or gone."""
     desk.take(resource_slice(devices="none"))
 
-    assert desk.take(resource_slice()).readable == {("ResourceSlice", "", "s")}
-    assert desk.take(gone=[("ResourceSlice", "", "s")]).readable == {("ResourceSlice", "", "s")}
+    assert desk.take(resource_slice()).readings == {("ResourceSlice", "", "s"): None}
+    assert desk.take(gone=[("ResourceSlice", "", "s")]).readings == {("ResourceSlice", "", "s"): None}
+
+
+@pytest.mark.parametrize("states", [["none", []], [[], "none"]], ids=["mended", "broken"])
+def test_of_an_object_that_changes_twice_the_last_state_counts(desk, states):
+    """Nothing is told of what is mended by now, nor kept silent about what was whole for a moment."""
+    changes = desk.take(*[resource_slice(devices=devices) for devices in states])
+
+    assert [reading is None for reading in changes.readings.values()] == [states[-1] == []]
 
 
 @pytest.mark.parametrize(
@@ -300,6 +326,14 @@ def test_a_claim_that_cannot_be_understood_keeps_its_devices(desk, broken):
     """What it holds is not given to anybody else."""
     changes = desk.take(broken)
 
-    assert len(changes.unreadable) == 1
+    assert None not in changes.readings.values()
     assert desk.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
     assert not desk.book.waiting()
+
+
+@pytest.mark.parametrize("status", [{}, None], ids=["empty", "none"])
+def test_a_claim_that_cannot_be_understood_and_has_no_devices_is_not_decided(desk, status):
+    """Nobody knows what it asks for."""
+    desk.take({**claim(spec={"devices": {"requests": "all of them"}}), "status": status})
+
+    assert desk.book.get(KEY) is None

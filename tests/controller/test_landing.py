@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from passbench import FITS, KEY, notices, writes
+from passbench import FITS, KEY, fits, notices, writes
 from structlog.testing import capture_logs
 
 from cluster import FINALIZER, claim
+from dra_operator.allocator import Explanation, Reason
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import (
@@ -24,6 +25,11 @@ from dra_operator.cluster.writes import (
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.passes import Tick
 from dra_operator.controller.reports import Notice
+
+
+def denied(verb="patch"):
+    """Return the refusal of a request."""
+    return ApiError(403, "Forbidden", "no", verb=verb, resource="resourceclaims")
 
 
 def test_a_written_allocation_is_announced(bench, write):
@@ -62,14 +68,23 @@ def test_an_allocation_whose_claim_is_gone_by_now_is_logged_as_it_was_made(bench
     assert [(line["node"], line["waited_ms"]) for line in logs] == [("node-1", 3500)]
 
 
-@pytest.mark.parametrize("gone", [True, False], ids=["gone", "cleared again"])
-def test_an_allocation_that_is_gone_by_now_is_not_announced(bench, write, gone):
+@pytest.mark.parametrize(
+    "later",
+    [
+        lambda _bench, stored: [replace(stored, body=None)],
+        lambda bench, _: [bench.delta(claim())],
+        lambda bench, stored: [
+            replace(stored, body=None),
+            bench.delta(claim(uid="new"), allocation=stored.body["status"]["allocation"]),
+        ],
+    ],
+    ids=["gone", "cleared again", "another's"],
+)
+def test_an_allocation_that_is_gone_by_now_is_not_announced(bench, write, later):
     """The answer may be late."""
     stored = bench.delta(claim(), allocation=dict(write.allocation))
     bench.allocator.answers = {}
-    effects = bench.run(
-        stored, replace(stored, body=None) if gone else bench.delta(claim()), Written(write, {})
-    )
+    effects = bench.run(stored, *later(bench, stored), Written(write, {}))
 
     assert "Allocated" not in notices(effects)
 
@@ -88,8 +103,10 @@ def test_what_a_claim_needs_since_is_done_when_the_write_before_it_is_answered(b
     assert writes(bench.run(bench.delta(going)), DeallocateWrite) == []
 
     (write,) = writes(bench.run(Unsent(annotate)), DeallocateWrite)
-    bench.run(Written(write, {}))
+    with capture_logs() as logs:
+        bench.run(Written(write, {}))
     assert counted(bench, "deallocations_total") == 1
+    assert [(line["event"], line["claim"]) for line in logs] == [("deallocated", "default/claim")]
 
 
 @pytest.mark.parametrize(
@@ -98,9 +115,7 @@ def test_what_a_claim_needs_since_is_done_when_the_write_before_it_is_answered(b
         lambda write: Conflict(write, None, "changed"),
         Gone,
         lambda write: Refused(write, "no"),
-        lambda write: Forbidden(
-            write, ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims")
-        ),
+        lambda write: Forbidden(write, denied()),
     ],
     ids=["conflict", "gone", "refused", "forbidden"],
 )
@@ -110,6 +125,16 @@ def test_a_write_that_did_not_happen_gives_its_device_back(bench, write, outcome
     bench.run(outcome(write))
 
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
+    assert bench.allocator.asked.count("other") == 2
+
+
+def test_a_device_that_is_given_back_is_tried_for_also_where_another_write_succeeded(bench, write):
+    """That its answer came with the refusal of the first takes nothing from whoever waits."""
+    bench.allocator.answers["second"] = fits("gpu-1")
+    (second,) = writes(bench.run(bench.delta(claim("other")), bench.delta(claim("second"))))
+    stored = bench.delta(claim("second"), allocation=dict(second.allocation))
+    bench.run(Conflict(write, None, "changed"), stored, Written(second, {}))
+
     assert bench.allocator.asked.count("other") == 2
 
 
@@ -149,9 +174,7 @@ def test_a_write_that_was_in_vain_is_logged_with_what_was_in_the_way(bench, writ
     "outcome",
     [
         Unknown,
-        lambda write: Forbidden(
-            write, ApiError(403, "Forbidden", "no", verb="get", resource="resourceclaims")
-        ),
+        lambda write: Forbidden(write, denied("get")),
     ],
     ids=["stopped", "not to be read back"],
 )
@@ -184,8 +207,12 @@ def test_a_conflict_without_a_newer_version_is_tried_again_after_a_while(bench, 
 
 def test_a_refusal_is_told_and_put_off(bench, write, clock):
     """What the API server does not accept is tried again much later."""
-    effects = bench.run(Refused(write, "immutable"))
+    with capture_logs() as logs:
+        effects = bench.run(Refused(write, "immutable"))
     assert "AllocationRefused" in notices(effects)
+    assert [(line["write"], line["why"]) for line in logs if line["event"] == "write refused"] == [
+        ("allocate", "immutable")
+    ]
     bench.run(Tick())
     assert bench.allocator.asked == ["claim"]
 
@@ -249,9 +276,7 @@ def test_a_late_success_has_a_claim_that_waits_again_decided(bench, write, arriv
     "outcome",
     [
         lambda write: Refused(write, "policy"),
-        lambda write: Forbidden(
-            write, ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims")
-        ),
+        lambda write: Forbidden(write, denied()),
     ],
     ids=["refused", "forbidden"],
 )
@@ -277,12 +302,38 @@ def test_an_annotation_that_is_not_taken_has_a_longer_pause(bench, clock, outcom
     assert writes(bench.run(), AnnotateWrite) == []
 
 
-@pytest.mark.parametrize("outcome", [Refused, lambda *given: Unaccepted(given[0], None, given[1])])
-def test_nothing_is_told_of_a_claim_that_is_gone(bench, write, outcome):
+def test_an_annotation_that_is_taken_at_last_has_the_usual_pause(bench, clock, monkeypatch):
+    """Also if another text is due by then."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.run(Refused(annotate, "policy"))
+    clock.now += 20
+    (annotate,) = writes(bench.run(), AnnotateWrite)
+    explanation = Explanation(Reason.DEVICE_IN_USE, "request gpu: another number", "gpu")
+    monkeypatch.setattr(bench.allocator, "explain", lambda *_: (explanation,))
+    told = bench.delta(claim(annotations={"dra-operator.io/pending": annotate.text}))
+    bench.run(Tick(), told, Written(annotate, {}))
+    clock.now += 10
+
+    assert [write.text for write in writes(bench.run(), AnnotateWrite)] == [explanation.message]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        lambda write: Refused(write, "no"),
+        lambda write: Unaccepted(write, None, "no"),
+        lambda write: Forbidden(write, denied()),
+    ],
+    ids=["refused", "not accepted", "forbidden"],
+)
+@pytest.mark.parametrize("annotated", [False, True], ids=["allocation", "annotation"])
+def test_nothing_is_told_of_a_claim_that_is_gone(bench, write, outcome, annotated):
     """Whatever the API server said."""
+    if annotated:
+        (write,) = writes(bench.run(Refused(write, "policy")), AnnotateWrite)
     bench.run(Delta("ResourceClaim", *KEY, None))
 
-    assert bench.run(outcome(write, "no")) == []
+    assert bench.run(outcome(write)) == []
 
 
 def test_an_unknown_outcome_for_a_claim_that_a_pod_took_ends_with_its_wait(bench, write, clock):
@@ -315,9 +366,10 @@ def test_an_allocation_decided_while_an_annotation_is_on_its_way_is_held(bench):
     assert writes(bench.run(Tick())) == []
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
 
-    annotated = claim(annotations={"dra-operator.io/pending": annotate.text})
+    annotated = claim(annotations={"dra-operator.io/pending": annotate.text}, finalizers=["example.com/own"])
     (held,) = writes(bench.run(bench.delta(annotated), Written(annotate, {})))
     assert (held.resource_version, held.drop_annotation) == ("2", True)
+    assert held.finalizers == ("example.com/own",), "those that others have set meanwhile stay"
     assert bench.allocator.asked == ["claim", "claim"], "it is not decided once more"
 
 

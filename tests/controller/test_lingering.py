@@ -6,7 +6,7 @@ import pytest
 from passbench import FITS, KEY, writes
 
 from cluster import FINALIZER, PENDING, allocation, claim
-from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite, Refused
+from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite, Refused, Written
 
 
 @pytest.fixture
@@ -42,6 +42,11 @@ def test_an_annotation_that_cannot_be_taken_off_is_tried_less_and_less_often(ben
         clock.now += 1
         (annotate,) = writes(bench.run(), AnnotateWrite)
         bench.run(Refused(annotate, "policy"))
+
+    clock.now += 80
+    (annotate,) = writes(bench.run(), AnnotateWrite)
+    bench.run(Written(annotate, {}))
+    assert KEY not in bench.passes.desk.lingering, "what was in vain is over"
 
     bench.run(replace(again, body=None))
     assert KEY not in bench.passes.desk.lingering

@@ -214,9 +214,11 @@ def test_a_defect_in_taking_in_costs_one_object(bench, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("known", "said"), [(True, ["no such key"]), (False, [])], ids=["known", "not there"]
+    ("published", "said"),
+    [([True], ["no such key"]), ([], []), ([True, False], [])],
+    ids=["known", "not there", "gone"],
 )
-def test_what_is_wrong_with_another_object_is_told_there(bench, known, said):
+def test_what_is_wrong_with_another_object_is_told_there(bench, published, said):
     """A class whose selector fails gets an Event of its own, once; a class that does not exist gets none."""
     failed = Failed("fatal", "no such key", Reason.SELECTOR_FAILED, KEY, "gpu", ("DeviceClass", "gpu"))
     bench.allocator.answers = {"a": failed, "b": failed}
@@ -225,8 +227,8 @@ def test_what_is_wrong_with_another_object_is_told_there(bench, known, said):
         "metadata": {"name": "gpu", "uid": "uid-gpu"},
         "spec": {},
     }
-    published = [Delta("DeviceClass", "", "gpu", device_class)] if known else []
-    effects = bench.run(*published, bench.delta(claim("a")), bench.delta(claim("b")))
+    classes = [Delta("DeviceClass", "", "gpu", device_class if there else None) for there in published]
+    effects = bench.run(*classes, bench.delta(claim("a")), bench.delta(claim("b")))
 
     about_class = [
         effect for effect in effects if isinstance(effect, Notice) and effect.subject.kind == "DeviceClass"

@@ -52,14 +52,22 @@ def test_the_event_of_a_claim_is_refreshed_while_its_write_is_under_way(bench, a
     assert notices(bench.run()) == ["AllocationRefused"]
 
 
-def test_a_write_that_fails_as_before_is_no_news_and_annotated_at_once(bench, again):
+@pytest.mark.parametrize(
+    ("outcome", "why"),
+    [
+        (lambda write: Unaccepted(write, None, AWAY), "does not take"),
+        (lambda write: Refused(write, AWAY), "refuses"),
+    ],
+    ids=["not accepted", "refused"],
+)
+def test_a_write_that_fails_as_before_is_no_news_and_annotated_at_once(bench, again, outcome, why):
     """The patch of the finalizer took the annotation off; the Event still stands."""
     bench.run(bench.delta(claim()))
-    effects = bench.run(Unaccepted(again, None, AWAY))
+    effects = bench.run(outcome(again))
 
     assert notices(effects) == []
     assert [write.text for write in writes(effects, AnnotateWrite)] == [
-        f"the API server does not take the allocation: {AWAY}"
+        f"the API server {why} the allocation: {AWAY}"
     ]
 
 

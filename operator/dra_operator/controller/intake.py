@@ -37,15 +37,14 @@ class Changes:
 
     `wide`: something that every pending claim depends on. `dirty`: claims that may be decided differently by
     themselves. `seen`: claims that arrived at all. `gone`: those that ended, though one of the same name may have come
-    since. `readable`: objects that can be understood (again), or are gone.
+    since. `readings`: why each object that arrived cannot be understood; None if it can be, or is gone.
     """
 
     wide: bool = False
     dirty: set[Key] = field(default_factory=set)
     seen: set[Key] = field(default_factory=set)
     gone: set[Key] = field(default_factory=set)
-    unreadable: dict[tuple[str, str, str], Unreadable] = field(default_factory=dict)
-    readable: set[tuple[str, str, str]] = field(default_factory=set)
+    readings: dict[tuple[str, str, str], Unreadable | None] = field(default_factory=dict)
 
 
 class Intake:
@@ -67,12 +66,10 @@ class Intake:
         place = (delta.kind, delta.namespace, delta.name)
         try:
             obj = None if delta.body is None else read_object(delta.body, delta.kind)
-            changes.readable.add(place)
-            changes.unreadable.pop(place, None)
+            changes.readings[place] = None
         except ObjectError as error:
-            changes.unreadable[place] = Unreadable(_subject(delta), str(error))
-            changes.readable.discard(place)
-            obj = _holding_devices(delta) if delta.kind == "ResourceClaim" else None
+            changes.readings[place] = Unreadable(_subject(delta), str(error))
+            obj = _holding_devices(delta)
         if delta.kind == "ResourceClaim":
             self._take_claim((delta.namespace, delta.name), obj, changes)
         else:
@@ -142,8 +139,7 @@ def _holding_devices(delta: Delta) -> ResourceClaim | None:
     A claim that cannot be understood gets no devices. Those it has must still not be given to anybody else.
     """
     body = delta.body or {}
-    status = body.get("status")
-    status = status if isinstance(status, Mapping) else {}
+    status = body.get("status") or {}
     allocation = status.get("allocation")
     if not allocation:
         return None
@@ -164,17 +160,12 @@ def _holding_devices(delta: Delta) -> ResourceClaim | None:
     return None
 
 
-def _identities(allocation: Any) -> dict[str, Any]:
+def _identities(allocation: Mapping[str, Any]) -> dict[str, Any]:
     """Return what says which devices an allocation holds, and nothing else of it."""
-    devices = allocation.get("devices") if isinstance(allocation, Mapping) else None
-    results = devices.get("results") if isinstance(devices, Mapping) else None
     kept = ("request", "driver", "pool", "device", "adminAccess", "shareID")
+    results = (allocation.get("devices") or {}).get("results") or ()
     return {
         "devices": {
-            "results": [
-                {name: result[name] for name in kept if name in result}
-                for result in (results if isinstance(results, list) else ())
-                if isinstance(result, Mapping)
-            ]
+            "results": [{name: result[name] for name in kept if name in result} for result in results]
         }
     }

@@ -33,7 +33,7 @@ from dra_operator.controller.claims import Key, annotation
 from dra_operator.controller.desk import Desk, text
 from dra_operator.controller.intake import Changes
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.reports import Notice, Subject
+from dra_operator.controller.reports import Notice
 from dra_operator.controller.telling import Waiting, one_line, subject_of
 
 CONFLICT = (0.05, 30.0)
@@ -181,14 +181,14 @@ class Landing:
         if desk.rights.deny(error.verb, error.resource, key, why):
             log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
         claim = desk.book.get(key)
-        if claim is not None and isinstance(write, AllocateWrite | FenceWrite):
+        if claim is None:
+            return
+        if isinstance(write, AllocateWrite | FenceWrite):
             # There are devices for it now, or will be; what it waits for is the right.
             right = f"{error.verb} {error.resource}"
             desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_FORBIDDEN, right, why)))
             return
-        notice = Notice(
-            Subject("ResourceClaim", *key, write.uid), "Warning", messages.EVENT_FORBIDDEN, one_line(why)
-        )
+        notice = Notice(subject_of(claim), "Warning", messages.EVENT_FORBIDDEN, one_line(why))
         sameness = (error.verb, error.resource)
         desk.say(desk.reports.state((messages.EVENT_FORBIDDEN, key), notice, sameness, desk.clock()))
 

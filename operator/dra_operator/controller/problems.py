@@ -52,14 +52,14 @@ class Problems:
 
     def note(self, changes: Changes) -> None:
         """Note which objects can be understood, and which cannot."""
-        reports = self._desk.reports
-        for place in changes.readable:
-            self._unreadable.pop(place, None)
-            reports.clear(("unreadable", place))
-        for place, unreadable in changes.unreadable.items():
+        for place, unreadable in changes.readings.items():
+            fact = ("unreadable", place)
+            if unreadable is None:
+                self._unreadable.pop(place, None)
+                self._desk.reports.clear(fact)
+                continue
             self._unreadable[place] = unreadable
             self._desk.metrics.object_errors.labels(place[0]).inc()
-            fact = ("unreadable", place)
             tell(self._desk, fact, unreadable.subject, messages.EVENT_INVALID, unreadable.message)
 
     def blame(self, key: Key, failed: Failed) -> None:
