@@ -51,12 +51,20 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
     "bodies that are not understood": (
         create("{garbage"),
         create(""),
+        create(["a"]),
+        create("5"),
+        create({**claim("a"), "kind": ["ResourceClaim"]}),
+        create(f"{{{'x' * 70}"),
         create({"kind": "Foo", "apiVersion": "v1"}),
         create({**claim("v"), "apiVersion": "resource.k8s.io/v1beta1", "spec": {"devices": {}}}),
         create({"metadata": {"name": "kindless"}}),
         create("a: b", content_type="text/plain"),
         create(
             "kind: ResourceClaim\napiVersion: resource.k8s.io/v1\nmetadata: {name: yaml}\n",
+            content_type="application/yaml",
+        ),
+        create(
+            "kind: ResourceClaim\nmetadata: {name: dates, annotations: {1: 2026-13-01, 2: 2026-01-01T00:00:00Z}}\n",
             content_type="application/yaml",
         ),
         create({**claim("b"), "spec": {"devices": {"requests": {}}}}),
@@ -72,6 +80,7 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
         create({**claim("c", request(bogus=1)), "extra": True}, f"{CLAIMS}?fieldValidation=Ignore"),
         create(claim("d"), f"{CLAIMS}?fieldValidation=Sometimes"),
         merge(f"{CLAIMS}/a", {"spec": {"bogus": 1}}),
+        create({**claim("e"), "größe": 1}),
     ),
     "null and empty are absent": (
         create(

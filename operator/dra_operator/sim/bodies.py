@@ -10,7 +10,7 @@ import orjson
 import yaml
 from aiohttp import web
 
-from dra_operator.sim import errors
+from dra_operator.sim import errors, schema
 from dra_operator.sim.errors import StatusError
 from dra_operator.sim.registry import Target
 
@@ -18,7 +18,20 @@ JSON = "application/json"
 YAML = "application/yaml"
 _READABLE = (JSON, YAML, "application/vnd.kubernetes.protobuf")
 _MAX_BYTES = 3 * 1024 * 1024
-_SHOWN = 64
+_SHOWN = 30
+_TYPE_META = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+)
+_UNREADABLE = (orjson.JSONDecodeError, orjson.JSONEncodeError, yaml.YAMLError, RecursionError)
+
+
+class _YamlLoader(yaml.SafeLoader):
+    """Reads what looks like a date as text, which JSON has no other form for."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own name
+        first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 async def read(request: web.BaseRequest) -> bytes:
@@ -44,21 +57,38 @@ def decode_object(request: web.BaseRequest, body: bytes, target: Target) -> dict
     if content_type not in (JSON, YAML):
         raise errors.unsupported_media_type(_READABLE)
     try:
-        found = yaml.safe_load(body) if content_type == YAML else orjson.loads(body)
-    except (orjson.JSONDecodeError, yaml.YAMLError) as error:
-        shown = body[:_SHOWN].decode(errors="replace") or "<empty>"
-        raise _unrecognized(target, f"{go_json_error(body, error)} ({shown})") from None
+        found = _value(content_type, body)
+    except _UNREADABLE as error:
+        raise _unrecognized(target, body, go_json_error(body, error)) from None
     if not isinstance(found, dict):
-        kind = "array" if isinstance(found, list) else type(found).__name__
-        raise _unrecognized(target, f"json: cannot unmarshal {kind} into Go value of type struct")
+        raise _unrecognized(target, body, _no_object(found))
+    for name in found.keys() & {"apiVersion", "kind"}:
+        if not isinstance(found[name], str | None):
+            why = f"json: cannot unmarshal {schema.go_kind(found[name])} into Go struct field .{name} of type string"
+            raise _unrecognized(target, body, why)
     return found
 
 
-def _unrecognized(target: Target, why: str) -> StatusError:
+def _value(content_type: str, body: bytes) -> Any:
+    """Return what a body says. Raises one of _UNREADABLE."""
+    if content_type == YAML:
+        # As upstream has it, it becomes JSON first, whose keys are text.
+        body = orjson.dumps(yaml.load(body, _YamlLoader), option=orjson.OPT_NON_STR_KEYS)  # noqa: S506
+    return orjson.loads(body)
+
+
+def _unrecognized(target: Target, body: bytes, why: str) -> StatusError:
     return errors.bad_request(
         f"the object provided is unrecognized (must be of type {target.resource.kind}): couldn't get version/kind; "
-        f"json parse error: {why}"
+        f"json parse error: {why} ({_summary(body)})"
     )
+
+
+def _summary(body: bytes) -> str:
+    """Return the beginning of a body: as text if it may be JSON, else in hex."""
+    begin = body[:_SHOWN]
+    shown = (begin.decode(errors="replace") if begin.startswith(b"{") else begin.hex()) or "<empty>"
+    return shown if len(body) <= _SHOWN else f"{shown} ..."
 
 
 def go_json_error(body: bytes, error: Exception) -> str:
@@ -79,7 +109,16 @@ def decode_delete_options(request: web.BaseRequest, body: bytes) -> Mapping[str,
     if not body:
         return {}
     try:
-        found = yaml.safe_load(body) if request.content_type == YAML else orjson.loads(body)
-    except (orjson.JSONDecodeError, yaml.YAMLError) as error:
+        found = _value(request.content_type, body)
+    except _UNREADABLE as error:
         raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        raise errors.bad_request(f"couldn't get version/kind; json parse error: {_no_object(found)}")
+    try:
+        return schema.decode(found, "meta/v1.DeleteOptions")[0]
+    except schema.DecodeTextError as error:
+        raise errors.bad_request(str(error)) from None
+
+
+def _no_object(value: Any) -> str:
+    return f"json: cannot unmarshal {schema.go_kind(value)} into Go value of type {_TYPE_META}"

@@ -193,7 +193,7 @@ def _written(presenter: Presenter, written: Written) -> web.Response:
 
 
 def _warn(response: web.StreamResponse, text: str) -> None:
-    response.headers.add("Warning", f"299 - {json.dumps(text)}")
+    response.headers.add("Warning", f"299 - {json.dumps(text, ensure_ascii=False)}")
 
 
 def _warn_of_version(response: web.StreamResponse, target: Target) -> None:

@@ -95,14 +95,16 @@ def _dry_run(values: list[str], kind: str) -> bool:
 
 def for_delete(query: Query, body: Mapping[str, Any]) -> DeleteOptions:
     """Return how to delete: from DeleteOptions in the body, or else from the query."""
-    preconditions = body.get("preconditions") or {}
-    dry_run = body.get("dryRun") or _given(query, "dryRun")
-    grace = body.get("gracePeriodSeconds", _integer(query, "gracePeriodSeconds"))
+    given = body or {
+        "dryRun": _given(query, "dryRun"),
+        "gracePeriodSeconds": _integer(query, "gracePeriodSeconds"),
+    }
+    preconditions = given.get("preconditions") or {}
     return DeleteOptions(
-        _dry_run(list(dry_run), "DeleteOptions"),
+        _dry_run(list(given.get("dryRun") or ()), "DeleteOptions"),
         preconditions.get("uid"),
         preconditions.get("resourceVersion"),
-        grace,
+        given.get("gracePeriodSeconds"),
     )
 
 

@@ -12,6 +12,7 @@ import orjson
 
 from dra_operator.sim.bodies import go_json_error
 from dra_operator.sim.errors import bad_request, rejected_patch, unsupported_patch_type
+from dra_operator.sim.schema import go_kind
 from dra_operator.sim.strategic import strategic_merge
 
 
@@ -34,9 +35,9 @@ def apply_json_patch(document: Any, operations: Any) -> Any:
     Raises StatusError: 400 if it is no list of operations, 422 if one of them cannot be applied or its test fails.
     """
     if not isinstance(operations, list):
-        kind = "object" if isinstance(operations, dict) else type(operations).__name__
         raise bad_request(
-            f"error decoding patch: json: cannot unmarshal {kind} into Go value of type []handlers.jsonPatchOp"
+            f"error decoding patch: json: cannot unmarshal {go_kind(operations)} into Go value of type "
+            "[]handlers.jsonPatchOp"
         )
     try:
         return jsonpatch.apply_patch(document, operations)
@@ -63,9 +64,9 @@ def read(content_type: str, body: bytes, struct: str) -> Callable[[dict[str, Any
     if content_type == JSON_PATCH:
         return lambda document: _as_object(apply_json_patch(document, patch))
     if not isinstance(patch, dict):
-        kind = "array" if isinstance(patch, list) else type(patch).__name__
         raise bad_request(
-            f"error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+            f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type "
+            "map[string]interface {}"
         )
     if content_type == MERGE:
         return lambda document: _as_object(merge(document, patch))

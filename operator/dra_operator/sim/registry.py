@@ -325,12 +325,11 @@ class Registry:
                 stored = self._store_marked(resource, marked)
             if waits:
                 return Written(stored)
-        elif options.dry_run:
-            return Written(stored)
-        gone = self.store.remove(resource, stored)
-        self.release_namespace(target.namespace)
+        if not options.dry_run:
+            stored = self.store.remove(resource, stored)
+            self.release_namespace(target.namespace)
         if resource.kind not in _ANSWERED_WITH_STATUS_WHEN_DELETED:
-            return Written(gone)
+            return Written(stored)
         details: Body = {"name": target.name, "kind": resource.plural, "uid": stored.body["metadata"]["uid"]}
         if resource.group:
             details["group"] = resource.group

@@ -130,7 +130,8 @@ def _decoder(type_: str) -> Decoder:
     return _struct_decoder(type_)
 
 
-def _go_kind(value: Any) -> str:
+def go_kind(value: Any) -> str:
+    """Return what Go calls a JSON value."""
     match value:
         case bool():
             return "bool"
@@ -146,7 +147,7 @@ def _go_kind(value: Any) -> str:
 
 
 def _wrong(value: Any, path: FieldPath, go_type: str) -> DecodeError:
-    kind = _go_kind(value)
+    kind = go_kind(value)
     if kind == "number" and go_type.startswith(("int", "uint")):
         kind = f"number {value}"
     return DecodeError(kind, path, go_type)
