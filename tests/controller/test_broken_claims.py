@@ -2,9 +2,11 @@
 
 import pytest
 from passbench import FITS, notices, writes
+from structlog.testing import capture_logs
 
 from cluster import claim
-from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite, Refused
 from dra_operator.controller import passes as module
 from dra_operator.controller.collisions import Collisions
 from dra_operator.controller.passes import Tick
@@ -52,11 +54,13 @@ def test_a_claim_that_cannot_be_tidied_holds_up_nobody(bench, breaks):
     """Other deleted claims go, and those that wait are allocated, in the same pass."""
     breaks("tidy").add("bad")
     bench.allocator.answers["new"] = FITS
-    done = bench.run(bench.delta(deleted("bad")), bench.delta(deleted("good")), bench.delta(claim("new")))
+    with capture_logs() as logs:
+        done = bench.run(bench.delta(deleted("bad")), bench.delta(deleted("good")), bench.delta(claim("new")))
 
     assert [write.name for write in writes(done, DeallocateWrite)] == ["good"]
     assert [write.name for write in writes(done)] == ["new"]
     assert count(bench, "tidying") == 1
+    assert [line["claim"] for line in logs if line["log_level"] == "error"] == ["default/bad"]
 
 
 def test_a_claim_that_cannot_be_tidied_is_told_once_and_tried_again_later_each_time(bench, breaks, clock):
@@ -100,8 +104,26 @@ def test_a_claim_that_was_untidy_is_decided_at_once_when_it_waits_again(bench, b
     bench.run(bench.delta(claim("bad", labels={"dra-operator.io/allocate": "false"})))
     bad.clear()
     bench.allocator.answers["bad"] = FITS
+    (write,) = writes(bench.run(bench.delta(claim("bad"))))
+    assert write.name == "bad"
 
-    assert [write.name for write in writes(bench.run(bench.delta(claim("bad"))))] == ["bad"]
+    bench.run(Refused(write, "no"))
+    bench.run(Tick())
+    assert bench.allocator.asked == ["bad"], "what it waits for now is another matter"
+
+
+def test_a_claim_that_was_untidy_and_is_gone_is_told_no_more(bench, breaks, clock):
+    """Also where its end could not be tidied up."""
+    bad = breaks("tidy")
+    bad.add("bad")
+    bench.allocator.answers["new"] = FITS
+    bench.run(bench.delta(deleted("bad")))
+    gone = Delta("ResourceClaim", "default", "bad", None)
+    assert [write.name for write in writes(bench.run(gone, bench.delta(claim("new"))))] == ["new"]
+    bad.clear()
+    clock.now += 1200
+
+    assert notices(bench.run()) == []
 
 
 def test_an_annotation_that_cannot_be_kept_holds_up_no_other(bench, breaks):

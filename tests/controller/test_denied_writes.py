@@ -6,10 +6,17 @@ import pytest
 from passbench import KEY, notices, writes
 from structlog.testing import capture_logs
 
-from cluster import FINALIZER, PENDING, claim
+from cluster import FINALIZER, PENDING, allocation, claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite, FenceWrite, Forbidden, Written
+from dra_operator.cluster.writes import (
+    AnnotateWrite,
+    DeallocateWrite,
+    FenceWrite,
+    Forbidden,
+    ReleaseWrite,
+    Written,
+)
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.reports import Notice
 
@@ -57,6 +64,18 @@ def test_a_right_is_there_when_one_claim_shows_it(bench, clock):
     bench.run(Written(again, {}))
 
     assert bench.passes.desk.rights.texts() == ()
+
+
+def test_a_right_is_told_no_more_when_somebody_else_did_what_it_is_for(bench, clock):
+    """The allocation that was to be taken back is gone, and the claim waits for a device."""
+    users = [{"resource": "pods", "name": "pod", "uid": "1"}]
+    theirs = bench.delta(claim("theirs"), allocation=allocation(), reservedFor=users)
+    (release,) = writes(bench.run(theirs, bench.delta(claim(), allocation=allocation())), ReleaseWrite)
+    assert notices(bench.run(Forbidden(release, denied("resourceclaims/status")))) == ["Forbidden"]
+    bench.run(bench.delta(claim()))
+    clock.now += 1200
+
+    assert notices(bench.run()) == ["DeviceInUse"]
 
 
 def test_a_right_that_is_there_is_told_no_more(bench, clock):

@@ -52,7 +52,7 @@ def test_an_allocation_is_told_with_its_node_and_how_long_it_took(bench, write, 
         (notice,) = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
 
     (line,) = [line for line in logs if line["event"] == "allocated"]
-    assert (line["node"], line["devices"], line["waited_ms"]) == ("node-1", 1, 3500)
+    assert (line["node"], line["devices"], line["waited_ms"], line["pass"]) == ("node-1", 1, 3500, 2)
     assert (notice.type, notice.reason) == ("Normal", "Allocated")
     assert (counted(bench, "allocations_total"), counted(bench, "allocation_seconds_sum")) == (1, 3.5)
 
@@ -186,6 +186,16 @@ def test_an_unknown_outcome_keeps_its_device(bench, write, clock, outcome):
     clock.now += 121
     bench.run()
     assert bench.allocator.asked == ["claim", "claim"]
+
+
+def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_time_is_over(bench, write, clock):
+    """Also where the claim itself, decided anew, does not take it again."""
+    bench.run(Unknown(write), bench.delta(claim("other")))
+    bench.allocator.answers = {"other": FITS}
+    clock.now += 121
+    bench.run()
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
 
 
 def test_a_conflict_is_tried_again_with_the_version_that_won(bench, write):

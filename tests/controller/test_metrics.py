@@ -6,7 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from passbench import FITS
 
+from cluster import claim
 from dra_operator import __version__
 from dra_operator.cluster.reflector import Counters
 from dra_operator.controller.metrics import Metrics
@@ -108,3 +110,18 @@ def test_what_became_of_events_is_told_by_outcome():
         'dra_operator_events_total{outcome="dropped"} 0.0',
         'dra_operator_events_total{outcome="refused"} 1.0',
     ]
+
+
+def test_a_pass_is_measured(bench, clock):
+    """How long it took and each decision in it, what came of it, and what there is."""
+    bench.allocator.takes = lambda: setattr(clock, "now", clock.now + 0.25)
+    bench.allocator.answers = {"a": FITS}
+    bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
+    registry = bench.passes.desk.metrics.registry
+
+    def read(name, **labels):
+        return registry.get_sample_value(f"dra_operator_{name}", labels)
+
+    assert (read("pass_seconds_sum"), read("decision_seconds_sum")) == (0.5, 0.5)
+    assert [read("decisions_total", result=name) for name in ("allocated", "unsatisfied")] == [1, 1]
+    assert (read("writes_in_flight"), read("claims", standing="ours")) == (2, 2)

@@ -16,7 +16,7 @@ from dra_operator.api.types import (
     DeviceRequestAllocationResult,
 )
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import Conflict, Refused, ReleaseWrite, Written
+from dra_operator.cluster.writes import AnnotateWrite, Conflict, Refused, ReleaseWrite, Written
 from dra_operator.controller import collisions, messages
 from dra_operator.controller.collisions import LASTING_SECONDS
 from dra_operator.controller.reports import Notice
@@ -82,6 +82,29 @@ def test_what_has_lasted_since_it_was_looked_at_is_not_slept_over(table):
     assert table.bench.passes._collisions.next_due() == begun + LASTING_SECONDS
     assert [write.name for write in writes(table.bench.run(), ReleaseWrite)] == ["ours"]
     assert table.bench.passes._collisions.next_due() is None
+
+
+def test_of_two_things_that_are_overcommitted_the_first_is_told_first(table):
+    """As soon as it has lasted, and not when the second has."""
+    table.put("a", "half-0", used=USER)
+    table.put("b", "whole", used=USER)
+    begun = table.clock.now
+    table.clock.now += 1
+    table.put("c", 6, used=USER)
+    table.put("d", 5, used=USER)
+
+    assert table.bench.wake_at == begun + LASTING_SECONDS
+
+
+def test_a_claim_that_gave_a_device_back_once_gives_way_again(table):
+    """What it gave back then is over."""
+    table.put("ours", "half-0")
+    (write,) = writes(table.put("theirs", "half-0", used=USER), ReleaseWrite)
+    effects = table.bench.run(table.bench.delta(claim("ours")), Written(write, {}))
+    table.bench.run(*[Written(told, {}) for told in writes(effects, AnnotateWrite)])
+    table.put("ours", "whole")
+
+    assert table.giving() == ["ours"]
 
 
 def test_of_claims_that_nobody_uses_none_gives_way(table):

@@ -4,7 +4,7 @@ import pytest
 from passbench import FITS, KEY, notices, writes
 from structlog.testing import capture_logs
 
-from cluster import FINALIZER, claim
+from cluster import FINALIZER, PENDING, claim
 from dra_operator.allocator import Failed, Reason
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AnnotateWrite, Conflict, DeallocateWrite, Refused, Written
@@ -39,6 +39,15 @@ def test_learning_decides_nothing(bench):
     assert bench.allocator.asked == ["claim"]
 
 
+def test_what_was_learned_first_is_tidied_as_well(bench):
+    """A claim that was deleted while no operator ran is let go, however many pages of the list came after it."""
+    going = claim(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[FINALIZER])
+    bench.passes.learn([bench.delta(going)])
+    bench.passes.learn([bench.delta(claim("other"))])
+
+    assert [write.name for write in writes(bench.run(Tick()), DeallocateWrite)] == ["claim"]
+
+
 @pytest.fixture
 def steps(bench, monkeypatch):
     """What a pass does, in order: claims explained, and batches handed over."""
@@ -66,19 +75,49 @@ def test_decisions_are_on_their_way_before_anything_is_explained(bench, steps):
     assert steps == ["b", "a"]
 
 
+def test_what_needs_no_decision_is_on_its_way_before_anything_is_decided(bench):
+    """A device that comes back is there for the next pass, however long this one takes."""
+    going = claim("going", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[FINALIZER])
+    asked = []
+
+    def emit(effects):
+        asked.extend(len(bench.allocator.asked) for _ in writes(effects, DeallocateWrite))
+
+    bench.passes.run([bench.delta(claim()), bench.delta(going)], emit, lambda: False)
+
+    assert asked == [0]
+
+
 def test_explanations_do_not_outlast_a_pass(bench, steps, clock):
     """What could not be told in its time is told in the next pass, of the claims that still wait."""
 
     def take():
-        clock.now += module.BUDGET * 0.4
+        clock.now += module.BUDGET * 0.3
 
     bench.allocator.takes = take
-    bench.run(*(bench.delta(claim(name)) for name in "abc"))
+    bench.run(*(bench.delta(claim(name)) for name in "abcd"))
     assert (bench.wake_at is not None, steps) == (True, ["a"])
 
-    bench.run(Delta("ResourceClaim", "default", "b", None))
+    bench.run(Delta("ResourceClaim", "default", "b", None), PodUse("default", "pod", frozenset("d")))
 
     assert steps == ["a", "c"]
+
+
+def test_nothing_more_is_explained_when_the_operator_stops(bench, steps):
+    """Whoever ends it waits for that."""
+    bench.run(*(bench.delta(claim(name)) for name in "ab"), stopping=lambda: len(bench.allocator.asked) == 2)
+
+    assert steps == ["a"]
+
+
+def test_a_claim_that_fits_by_now_is_not_told_why_it_waited(bench, steps, clock):
+    """There was no time to tell it before."""
+    bench.allocator.takes = lambda: setattr(clock, "now", clock.now + module.BUDGET * 0.6)
+    bench.run(*(bench.delta(claim(name)) for name in "ab"))
+    bench.allocator.answers["b"] = FITS
+    bench.run(bench.delta(claim("b", labels={"changed": "true"})))
+
+    assert steps == ["a"]
 
 
 def test_a_decision_counts_at_once(bench, write):
@@ -93,6 +132,32 @@ def test_the_write_carries_what_makes_it_conditional(bench, write):
     """Version and uid of the claim that was decided on, and a timestamp."""
     assert (write.resource_version, write.uid) == ("1", "uid-claim")
     assert write.allocation["allocationTimestamp"].endswith("Z")
+    assert not write.drop_annotation
+
+
+def test_an_allocation_takes_the_annotation_off(bench):
+    """The claim does not wait any more."""
+    bench.allocator.answers = {"claim": FITS}
+    (write,) = writes(bench.run(bench.delta(claim(annotations={PENDING: "waits"}))))
+
+    assert write.drop_annotation
+
+
+def test_a_pass_that_takes_in_much_makes_progress(bench, clock, monkeypatch):
+    """The probe that has a stuck operator started anew sees it, whatever step takes long."""
+    take = bench.passes._intake.take
+
+    def slowly(*given):
+        clock.now += 100
+        take(*given)
+
+    monkeypatch.setattr(bench.passes._intake, "take", slowly)
+    bench.passes.learn([bench.delta(claim())])
+    assert bench.passes.progressed_at == clock.now
+
+    monkeypatch.setattr(module, "tidy", lambda *_: setattr(clock, "now", clock.now + 100))
+    bench.run(stopping=lambda: True)
+    assert bench.passes.progressed_at == clock.now
 
 
 def test_a_claim_that_waits_is_not_tried_for_nothing(bench):
@@ -187,18 +252,38 @@ def test_what_is_left_to_explain_when_the_time_is_up_is_told_in_the_next_pass(be
     assert len(notices(bench.run())) == 1
 
 
-def test_a_defect_costs_one_claim_a_wait_and_the_others_nothing(bench):
+def test_a_defect_costs_one_claim_a_wait_and_the_others_nothing(bench, clock):
     """An exception in one decision is told on its claim; the next claim is decided."""
     bench.may_break = True
     bench.allocator.answers = {"a": RuntimeError("boom"), "b": FITS}
-    effects = bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
+    with capture_logs() as logs:
+        effects = bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
 
     assert notices(effects) == ["InternalError"]
     assert [found.name for found in writes(effects)] == ["b"]
+    assert [(line["claim"], line["uid"]) for line in logs if line["log_level"] == "error"] == [
+        ("default/a", "uid-a")
+    ]
+
+    bench.run(Tick())
+    assert bench.allocator.asked == ["a", "b"]
+    clock.now = bench.wake_at
+    bench.run()
+    assert bench.allocator.asked == ["a", "b", "a"]
+
+
+def test_a_defect_in_a_decision_leaves_no_device_taken(bench, monkeypatch):
+    """Nobody writes what was decided."""
+    bench.may_break = True
+    bench.allocator.answers = {"claim": FITS}
+    monkeypatch.setattr(bench.passes.desk.telling, "under_way", lambda *_: 1 / 0)
+    assert writes(bench.run(bench.delta(claim()))) == []
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
 
 
 def test_a_defect_in_taking_in_costs_one_object(bench, monkeypatch):
-    """What breaks our own code is skipped; what comes after it is taken in."""
+    """What breaks our own code is skipped, and named in the log; what comes after it is taken in."""
     bench.may_break = True
     take = bench.passes._intake.take
 
@@ -208,9 +293,15 @@ def test_a_defect_in_taking_in_costs_one_object(bench, monkeypatch):
         take(delta, changes)
 
     monkeypatch.setattr(bench.passes._intake, "take", break_on_bad)
-    bench.run(bench.delta(claim("bad")), bench.delta(claim("good")))
+    monkeypatch.setattr(bench.passes._landing, "take", lambda *_: 1 / 0)
+    with capture_logs() as logs:
+        bench.run(bench.delta(claim("bad")), Written(None, {}), bench.delta(claim("good")))
 
     assert bench.allocator.asked == ["good"]
+    assert [line["item"] for line in logs if line["log_level"] == "error"] == [
+        "ResourceClaim default/bad",
+        "Written",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -274,12 +365,15 @@ def test_claims_that_stumble_over_one_object_on_other_devices_say_one_thing(benc
     assert len(about(effects, "DeviceClass")) == 1
 
 
-@pytest.mark.parametrize("end", ["gone", "fits", "waits", "pod"])
+@pytest.mark.parametrize("end", ["gone", "fits", "waits", "pod", "defect"])
 def test_an_object_is_blamed_while_a_claim_stumbles_over_it(bench, clock, device_class, end):
     """When the last claim is gone, or decided otherwise, or not ours, nothing is told again of the object."""
     bench.allocator.answers = {"claim": stumble()}
     bench.run(bench.delta(claim()))
-    bench.allocator.answers = {"claim": FITS} if end == "fits" else {}
+    bench.may_break = end == "defect"
+    bench.allocator.answers = {"fits": {"claim": FITS}, "defect": {"claim": RuntimeError("boom")}}.get(
+        end, {}
+    )
     bench.run(
         {
             "gone": Delta("ResourceClaim", *KEY, None),

@@ -209,3 +209,16 @@ async def test_a_claim_that_is_used_from_now_on_does_not_give_way(cluster, opera
 
     await cluster.until(lambda: "DeviceAllocatedTwice" in cluster.reasons("ours"))
     await cluster.stays(lambda: cluster.devices("ours") == ["gpu-0"])
+
+
+def test_devices_that_claims_have_twice_are_counted(bench):
+    """Until one of them has it alone."""
+    claims = [
+        holder(bench, f"{name}-{device}", used=USER, device=device) for name in "ab" for device in ("x", "y")
+    ]
+    bench.run(*claims)
+    registry = bench.passes.desk.metrics.registry
+    assert registry.get_sample_value("dra_operator_device_collisions") == 2
+
+    bench.run(*[Delta("ResourceClaim", "default", f"b-{device}", None) for device in ("x", "y")])
+    assert registry.get_sample_value("dra_operator_device_collisions") == 0

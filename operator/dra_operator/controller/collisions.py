@@ -115,12 +115,12 @@ class Collisions:
             going = self._yielding | self._givers
             for key in self._yielding & claims.keys():
                 release(desk, claims[key])
-            if not claims or not going.isdisjoint(claims):
+            if not going.isdisjoint(claims):
                 continue
             beside = [
                 other
                 for other, others in able
-                if other is not case and not others.keys().isdisjoint(claims) and going.isdisjoint(others)
+                if not others.keys().isdisjoint(claims) and going.isdisjoint(others)
             ]
             if (chosen := next_to_yield(case, claims, beside)) is not None:
                 self._yielding.add(chosen)

@@ -46,8 +46,6 @@ BUDGET = 1.0
 """Seconds after which a pass ends and the next one goes on, so that what arrived meanwhile is taken in."""
 FLUSH = 0.01
 """Seconds after which decisions made so far are handed over."""
-TOLD = 100
-"""After so many explanations what they say is handed over."""
 ABORTED = (30.0, 600.0)
 """First and longest wait, in seconds, of a claim that used up its deadline or its steps."""
 BROKEN = (5.0, 600.0)
@@ -145,7 +143,7 @@ class Passes:
         finished = fenced or self._decide_all(emit, stopping, until)
         # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
         self._flush(emit)
-        finished &= self._explain_all(emit, stopping, until)
+        finished &= self._explain_all(stopping, until)
         for notice in desk.telling.late():
             self._tell_pending(notice)
         for key in desk.telling.unsettled():
@@ -192,13 +190,10 @@ class Passes:
         return wide or changes.wide
 
     def _end_unknown(self, over: set[Key]) -> bool:
-        """Drop what an answer that never came left assumed for claims not ours to decide any more.
-
-        Return whether that set devices free. Claims that are ours drop it when they are decided.
-        """
+        """Drop what an answer that never came left assumed for claims whose time is over; return if that freed any."""
         desk, used = self.desk, self.desk.ledger.version
         for key in over:
-            if not desk.book.is_waiting(key) and not desk.flights.allocating(key):
+            if not desk.flights.allocating(key):
                 desk.ledger.withdraw(*key)
         return desk.ledger.version != used
 
@@ -280,7 +275,7 @@ class Passes:
                 flushed = self.progressed_at
         return True
 
-    def _explain_all(self, emit: Emit, stopping: Callable[[], bool], until: float) -> bool:
+    def _explain_all(self, stopping: Callable[[], bool], until: float) -> bool:
         """Say why claims wait, in the order in which they were decided; return whether all were told.
 
         The rest is told in the next pass, after what is decided there; at least one is told in each.
@@ -296,8 +291,6 @@ class Passes:
             self.progressed_at = desk.clock()
             if self._unexplained and (stopping() or self.progressed_at >= until):
                 return False
-            if len(desk.pile) >= TOLD:
-                self._flush(emit)
         return True
 
     def _safely(self, work: Callable[[Key, ResourceClaim], None], claim: ResourceClaim) -> None:
