@@ -1,4 +1,4 @@
-"""Slices as a hand gets them wrong.
+"""Slices and taint rules as a hand gets them wrong.
 
 For the test of what `simulate` says of them, and for the one that asks the real API server.
 """
@@ -24,6 +24,17 @@ def drawing(*names: str) -> dict[str, Any]:
     return slice_of(
         {**DEVICE, "consumesCounters": [{"counterSet": name, "counters": counters} for name in names]}
     )
+
+
+def tainted(**taint: str) -> dict[str, Any]:
+    """A slice with a taint on its device."""
+    return slice_of({**DEVICE, "taints": [{"key": "k", "effect": "NoSchedule", **taint}]})
+
+
+def rule(**taint: str) -> dict[str, Any]:
+    """A rule that puts a taint on devices."""
+    taint = {"key": "k", "effect": "NoSchedule", **taint}
+    return {"kind": "DeviceTaintRule", "spec": {"deviceSelector": {"driver": "a.io"}, "taint": taint}}
 
 
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -104,8 +115,22 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "spec.devices[0]",
         "says where it can be used: ",
     ),
+    "a taint whose effect is misspelt": (
+        tainted(effect="noSchedule"),
+        "spec.devices[0].taints[0].effect",
+        '"noSchedule" is no effect: ',
+    ),
+    "a taint without effect": (tainted(effect=""), "spec.devices[0].taints[0].effect", '"" is no effect: '),
+    "a taint without key": (tainted(key=""), "spec.devices[0].taints[0].key", '"" is no key of a taint: '),
+    "a taint with a space": (tainted(value="a b"), "spec.devices[0].taints[0].value", '"a b" is no value of'),
+    "a rule whose effect is misspelt": (
+        rule(effect="NoExec"),
+        "spec.taint.effect",
+        '"NoExec" is no effect: ',
+    ),
+    "a rule without key": (rule(key=""), "spec.taint.key", '"" is no key of a taint: '),
 }
-"""A slice, the field that is wrong, and how the message about it begins."""
+"""A slice or a rule, the field that is wrong, and how the message about it begins."""
 RIGHT: dict[str, dict[str, Any]] = {
     "nothing in it": slice_of(),
     "a driver in capitals": slice_of(driver="A.io"),
@@ -116,5 +141,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "a node for each device": slice_of(
         {**DEVICE, "allNodes": True}, nodeName=None, perDeviceNodeSelection=True
     ),
+    "a taint of no effect": tainted(key="a.io/k", value="v", effect="None"),
+    "a rule": rule(value="v", effect="NoExecute"),
 }
-"""Slices that are right, each close to one that is not."""
+"""Slices and rules that are right, each close to one that is not."""

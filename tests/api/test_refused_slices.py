@@ -1,4 +1,4 @@
-"""What the API server refuses of a slice is found, with what to do about it."""
+"""What the API server refuses of a slice or a taint rule is found, with what to do about it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from slips import CASES, RIGHT
 
 
 def refused(body: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:
-    """Return path and message of what is refused of a slice."""
+    """Return path and message of what is refused of an object."""
     obj = read_object({"metadata": {"name": "x", **metadata}, **body})
     return [(item.path, item.message) for item in find_refusals(obj)]
 
@@ -34,3 +34,4 @@ def test_what_is_right_is_not_refused(body: dict[str, Any]) -> None:
 def test_what_an_api_server_has_taken_is_not_refused() -> None:
     """A newer one may take more."""
     assert refused(CASES["devices beside counters"][0], uid="u") == []
+    assert refused(CASES["a rule whose effect is misspelt"][0], uid="u") == []

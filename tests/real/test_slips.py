@@ -1,8 +1,10 @@
-"""What `simulate` refuses of a slice is what the real API server refuses, and nothing else."""
+"""What `simulate` refuses of a slice or a rule is what the real API server refuses, and nothing else."""
 
 import pytest
 
 from slips import CASES, RIGHT
+
+SERVED = {"ResourceSlice": ("v1", "resourceslices"), "DeviceTaintRule": ("v1beta2", "devicetaintrules")}
 
 
 @pytest.fixture
@@ -10,10 +12,11 @@ def dry_run(client):
     """Return a function that has a slice created without storing it, and returns the answer."""
 
     def create(body):
-        whole = {"apiVersion": "resource.k8s.io/v1", "metadata": {"name": "slip"}, **body}
+        version, plural = SERVED[body["kind"]]
+        whole = {"apiVersion": f"resource.k8s.io/{version}", "metadata": {"name": "slip"}, **body}
         # Null is an object's way to leave a field out.
         whole["spec"] = {name: value for name, value in whole["spec"].items() if value is not None}
-        path = "/apis/resource.k8s.io/v1/resourceslices"
+        path = f"/apis/resource.k8s.io/{version}/{plural}"
         return client.request("POST", path, whole, query={"dryRun": "All", "fieldValidation": "Strict"})
 
     return create

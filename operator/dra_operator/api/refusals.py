@@ -12,13 +12,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dra_operator.api.lengths import find_too_long
-from dra_operator.api.refused_slices import DOMAIN, DRIVER, LABEL, NO_DRIVER, find_refused
+from dra_operator.api.refused_slices import (
+    DOMAIN,
+    DRIVER,
+    KEY,
+    LABEL,
+    NO_DRIVER,
+    NO_KEY,
+    NO_VALUE,
+    VALUE,
+    find_refused,
+)
 from dra_operator.api.types import (
     DeviceClaim,
     DeviceConfiguration,
     DeviceConstraint,
     DeviceRequest,
     DeviceSubRequest,
+    DeviceTaintRule,
     DeviceToleration,
     ExactDeviceRequest,
     ResourceClaim,
@@ -26,10 +37,7 @@ from dra_operator.api.types import (
     ResourceSlice,
 )
 
-_NAME = r"(?=.{1,63}$)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _QUALIFIED = re.compile(rf"(?=.{{1,63}}/){DOMAIN}/(?=.{{1,32}}$)[A-Za-z_][A-Za-z0-9_]*")
-_KEY = re.compile(rf"((?=.{{1,253}}/){DOMAIN}/)?{_NAME}")
-_VALUE = re.compile(_NAME)
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("", "None", "NoSchedule", "NoExecute")
 
@@ -43,8 +51,6 @@ _COUNT_OF_ALL = "cannot be given with allocationMode All: leave it out"
 _NO_OPERATOR = "is no operator: write Equal or Exists"
 _NO_EFFECT = "is no effect: write NoSchedule or NoExecute, or leave it out for both"
 _VALUE_OF_EXISTS = "cannot be given with operator Exists: leave it out, or write Equal"
-_NO_KEY = "is no key of a taint: write domain/name or name, of letters, digits, -, _ and ."
-_NO_VALUE = "is no value of a taint: use letters, digits, -, _ and ., at most 63 of them"
 _NO_OPAQUE = "opaque is missing: a driver is configured by nothing else"
 _NO_PARAMETERS = "must be an object: what the driver is to be told, by name"
 _BOTH = "exactly and firstAvailable are both set: keep one of them"
@@ -78,7 +84,7 @@ def find_refusals(obj: object) -> Iterator[Refusal]:
     metadata = getattr(obj, "metadata", None)
     if metadata is not None and not metadata.uid:
         yield from (Refusal(*found) for found in find_too_long(obj))
-        if isinstance(obj, ResourceSlice):
+        if isinstance(obj, ResourceSlice | DeviceTaintRule):
             yield from (Refusal(*found) for found in find_refused(obj))
     if isinstance(obj, ResourceClaim):
         devices, path = obj.spec.devices, "spec.devices"
@@ -147,14 +153,14 @@ def _tolerations(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
 
 
 def _toleration(item: DeviceToleration, path: str) -> Iterator[Refusal]:
-    if item.key and not _KEY.fullmatch(item.key):
-        yield Refusal(f"{path}.key", item.key, _NO_KEY)
+    if item.key and not KEY.fullmatch(item.key):
+        yield Refusal(f"{path}.key", item.key, NO_KEY)
     if item.operator not in _OPERATORS:
         yield Refusal(f"{path}.operator", item.operator, _NO_OPERATOR)
     elif item.operator == "Exists" and item.value:
         yield Refusal(f"{path}.value", item.value, _VALUE_OF_EXISTS)
-    elif item.value and not _VALUE.fullmatch(item.value):
-        yield Refusal(f"{path}.value", item.value, _NO_VALUE)
+    elif item.value and not VALUE.fullmatch(item.value):
+        yield Refusal(f"{path}.value", item.value, NO_VALUE)
     if item.effect not in _EFFECTS:
         yield Refusal(f"{path}.effect", item.effect, _NO_EFFECT)
 

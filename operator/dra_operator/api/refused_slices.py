@@ -1,24 +1,39 @@
 """Refused slices: what the API server does not take of a ResourceSlice, and the operator would read in its own way.
 
-Two devices of one name, counters beside devices, a slice for no node: in a file each is a slip that shows only when the
-file is applied, and what is decided until then is about another slice than was meant. Lengths are apart, in `lengths`.
-Not all is looked at, but where a hand slips: names, how often they are there, and where devices can be used.
-Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateResourceSliceSpec`, and the answers of an API server of
-1.36.
+Two devices of one name, counters beside devices, a slice for no node, a taint whose effect is misspelt and keeps nobody
+away: in a file each is a slip that shows only when the file is applied, and what is decided until then is about another
+slice than was meant. Lengths are apart, in `lengths`. Not all is looked at, but where a hand slips: names, how often
+they are there, where devices can be used, and taints, also those of a DeviceTaintRule.
+Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateResourceSliceSpec` and `validateDeviceTaint`, and the
+answers of an API server of 1.36.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dra_operator.api.types import CounterSet, Device, ResourceSlice, ResourceSliceSpec
+from dra_operator.api.types import (
+    CounterSet,
+    Device,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
 
 DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 LABEL = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 DRIVER = re.compile(rf"(?=.{{1,63}}$){DOMAIN}")
+_NAME = r"(?=.{1,63}$)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+KEY = re.compile(rf"((?=.{{1,253}}/){DOMAIN}/)?{_NAME}")
+VALUE = re.compile(_NAME)
+_EFFECTS = ("None", "NoSchedule", "NoExecute")
 _SEGMENTS = re.compile(rf"(?=.{{1,253}}$){DOMAIN}(/{DOMAIN})*")
 
 NO_DRIVER = "is no name of a driver: write a domain, such as gpu.example.com"
+NO_KEY = "is no key of a taint: write domain/name or name, of letters, digits, -, _ and ."
+NO_VALUE = "is no value of a taint: use letters, digits, -, _ and ., at most 63 of them"
+_NO_EFFECT = "is no effect: write NoSchedule, NoExecute, or None"
 _NO_POOL = "is no name of a pool: use lower case letters, digits, - and ., such as the name of the node"
 _NO_GENERATION = "is less than zero: begin with 0 or 1, and count up when the pool changes"
 _NO_COUNT = "is not greater than zero: say how many slices the pool has"
@@ -46,9 +61,15 @@ class Refused(NamedTuple):
     text: str
 
 
-def find_refused(obj: ResourceSlice) -> Iterator[Refused]:
-    """Yield what is refused of a slice."""
-    spec = obj.spec
+def find_refused(obj: ResourceSlice | DeviceTaintRule) -> Iterator[Refused]:
+    """Yield what is refused of a slice or a rule."""
+    if isinstance(obj, DeviceTaintRule):
+        yield from _taint(obj.spec.taint, "spec.taint")
+    else:
+        yield from _slice(obj.spec)
+
+
+def _slice(spec: ResourceSliceSpec) -> Iterator[Refused]:
     # The API server has always taken drivers in capitals, too.
     if not DRIVER.fullmatch(spec.driver.lower()):
         yield Refused("spec.driver", spec.driver, NO_DRIVER)
@@ -72,10 +93,21 @@ def _devices(spec: ResourceSliceSpec) -> Iterator[Refused]:
         path = f"spec.devices[{index}]"
         yield from _name(device.name, f"{path}.name", seen, _NO_DEVICE, _TWO_DEVICES)
         yield from _place(device, path, is_chosen=bool(spec.per_device_node_selection))
+        for number, taint in enumerate(device.taints):
+            yield from _taint(taint, f"{path}.taints[{number}]")
         drawn: set[str] = set()
         for number, item in enumerate(device.consumes_counters):
             at = f"{path}.consumesCounters[{number}]"
             yield from _name(item.counter_set, f"{at}.counterSet", drawn, _NO_SET, _DRAWN_TWICE)
+
+
+def _taint(taint: DeviceTaint, path: str) -> Iterator[Refused]:
+    if not KEY.fullmatch(taint.key):
+        yield Refused(f"{path}.key", taint.key, NO_KEY)
+    if taint.value and not VALUE.fullmatch(taint.value):
+        yield Refused(f"{path}.value", taint.value, NO_VALUE)
+    if taint.effect not in _EFFECTS:
+        yield Refused(f"{path}.effect", taint.effect, _NO_EFFECT)
 
 
 def _place(device: Device, path: str, *, is_chosen: bool) -> Iterator[Refused]:
