@@ -2,6 +2,7 @@
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from dra_operator.api.names import FINALIZER
 from dra_operator.cluster.writes import (
@@ -37,15 +38,18 @@ WEBHOOK = 'Internal error occurred: failed calling webhook "policy.example.com":
 class TestOutcomes:
     """What comes of each answer, and of none."""
 
-    async def test_lost_race_is_a_conflict(self, script, desk):
-        """A 409 on a claim that has changed is a conflict, and tells how the claim is now."""
+    @pytest.mark.parametrize("code", [409, 422])
+    async def test_lost_race_is_a_conflict(self, script, desk, code):
+        """A refusal of a claim that has changed is a conflict, and tells how the claim is now, at once."""
         changed = claim(9, finalizers=[FINALIZER])
-        script.then(status(409, "the object has been modified", "Conflict"), ok(changed))
+        script.then(status(code, "the object has been modified"), ok(changed))
+        writing = desk()
 
-        outcome = await desk().result(allocate())
+        outcome = await writing.result(allocate())
 
         assert isinstance(outcome, Conflict)
         assert outcome.body == changed
+        assert writing.waits == []
 
     async def test_conflict_with_ourselves_is_written(self, script, desk):
         """A 409 because the same patch had arrived before counts as written."""
@@ -161,6 +165,7 @@ class TestOutcomes:
         assert isinstance(await writing.result(allocate()), Written)
 
         assert writing.waits == [7.0]
+        assert [asked.method for asked in script.asked] == ["PATCH", "PATCH"]
 
     @pytest.mark.parametrize(
         "silence",
@@ -279,6 +284,16 @@ class TestOutcomes:
 
         assert isinstance(await writing.result(allocate()), Written)
 
+    async def test_patch_without_answer_is_logged_once(self, script, desk):
+        """Whoever wonders why a claim gets no devices finds out which, and what is said of it."""
+        script.then(*[cut, UNCHANGED] * 20, DONE)
+        with capture_logs() as logs:
+            await desk().result(allocate())
+
+        (line,) = [line for line in logs if line["event"] == "write without an answer"]
+        assert line["claim"] == "ns/c"
+        assert "PATCH" in line["why"]
+
     async def test_patch_without_answer_is_never_given_up(self, script, desk):
         """A patch that got no answer may still arrive: it is repeated until one settles it."""
         for _ in range(20):
@@ -321,9 +336,10 @@ class TestOutcomes:
 
         assert isinstance(await desk().result(allocate()), Written)
 
-    async def test_server_that_never_answers_is_read_back(self, script, desk):
-        """A patch that runs into the time limit is read back."""
-        script.then(lines(then="stall"), DONE)
+    @pytest.mark.parametrize("before", [(), (cut,)], ids=["patch", "reading"])
+    async def test_server_that_never_answers_is_read_back(self, script, desk, before):
+        """A request that runs into the time limit is not waited for, and the claim is read back."""
+        script.then(*before, lines(then="stall"), DONE)
 
         assert isinstance(await desk(timeout=0.05).result(allocate()), Written)
 
@@ -359,6 +375,12 @@ class TestOutcomes:
         assert isinstance(outcome, Forbidden)
         assert (outcome.error.verb, outcome.error.resource) == ("get", "resourceclaims")
         assert sum(writing.waits) >= 120
+
+    async def test_forbidden_reading_is_reported_at_once_when_nothing_can_be_stored(self, script, desk):
+        """A webhook that failed is called before anything is stored, and its server has not been away."""
+        script.then(status(500, WEBHOOK), status(403, "no", "Forbidden"))
+
+        assert isinstance(await desk().result(allocate()), Forbidden)
 
     async def test_reading_that_is_forbidden_for_a_moment_settles_nothing(self, script, desk):
         """An API server that was just started permits nobody anything: the claim is read when it does."""

@@ -16,8 +16,8 @@ from dra_operator.cluster.writes import (
 )
 
 from .protobuf import annotation, encoded_claim
-from .script import cut, ok, status
-from .writing import DONE, PATH, allocate, annotate, claim, deallocate, patches
+from .script import cut, lines, ok, status
+from .writing import DONE, PATH, UNCHANGED, allocate, annotate, claim, deallocate, patches
 
 CAUSE = {"reason": "FieldValueInvalid", "field": "spec", "message": "Invalid value: {}: field is immutable"}
 IMMUTABLE = status(
@@ -197,3 +197,22 @@ async def test_other_fields_that_are_immutable_are_no_reason_to_update(script, d
     assert isinstance(await desk().result(allocate(())), Conflict)
 
     assert [asked.method for asked in script.asked] == ["PATCH", "GET"]
+
+
+async def test_a_status_is_never_updated(script, desk):
+    """It has no parameters: a webhook that changes a claim on the way is told of in words."""
+    script.then(IMMUTABLE, UNCHANGED, IMMUTABLE)
+
+    outcome = await desk().result(allocate())
+
+    assert isinstance(outcome, Refused)
+    assert "webhook" in outcome.message
+    assert updates(script) == []
+
+
+@pytest.mark.parametrize("before", [(IMMUTABLE,), (IMMUTABLE, LOOSE)], ids=["reading", "update"])
+async def test_a_server_that_never_answers_is_not_waited_for(script, desk, before):
+    """The limit of a request is one for each."""
+    script.then(*before, lines(then="stall"), ok(claim(6, annotation="none is free")))
+
+    assert isinstance(await desk(timeout=0.05).result(annotate("none is free")), Written)

@@ -107,6 +107,23 @@ class TestOrder:
         await writer.drain(0)
         assert isinstance(outcomes[-1], Unknown)
 
+    async def test_no_slot_is_given_back_while_the_server_is_away(self, script, session):
+        """The others would fare no better, and there would be one request more for each of them."""
+        script.default = status(503)
+        paused, ended = asyncio.Event(), asyncio.Event()
+
+        async def sleep(_):
+            paused.set()
+            await ended.wait()
+
+        writer = Writer(session, CLAIMS, lambda _: None, concurrency=1, sleep=sleep)
+        writer.submit(allocate(name="first"))
+        writer.submit(allocate(name="second"))
+        await paused.wait()
+
+        assert (writer.in_flight, writer.queued) == (1, 1)
+        await writer.drain(0)
+
     async def test_slots_are_not_lost_in_pauses(self, script, desk):
         """After many writes that paused, as many slots are free as in the beginning."""
         writing = desk(concurrency=2)

@@ -151,7 +151,7 @@ class Delivery:
                 verdict = _verdict(write, answer, invalid=invalid)
                 if isinstance(verdict, Gone) or (verdict and self.clock() >= doubtful_until):
                     return verdict
-                if answer.status == 429 and (uncertain or attempt < ATTEMPTS):
+                if answer.status == 429 and attempt < ATTEMPTS:
                     await self.pause(self._delay(attempt, answer), Wait.SERVER)
                     continue
                 invalid = answer.status == 422
