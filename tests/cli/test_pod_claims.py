@@ -172,6 +172,37 @@ def test_what_a_pod_names_and_is_not_there_is_told(entry, missing):
     assert made(pod(entry)) == ([], [f'f, document 1 (line 1): Pod "default/train": entry "gpu": {missing}'])
 
 
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (
+            {"source": {"resourceClaimTemplateName": "one-gpu"}},
+            "neither resourceClaimName nor resourceClaimTemp",
+        ),
+        (
+            {"resourceClaimTemplate": "one-gpu"},
+            "neither resourceClaimName nor resourceClaimTemplateName is set: ",
+        ),
+        (
+            {"resourceClaimName": "a", "resourceClaimTemplateName": "one-gpu"},
+            "resourceClaimName and resourceClaimTemplateName are both set: keep one of them",
+        ),
+    ],
+    ids=["as Kubernetes 1.30 had it", "misspelt", "both"],
+)
+def test_an_entry_that_names_no_claim_or_two_is_told(entry, problem):
+    """The API server refuses the pod; here it had no claim, and nobody was told."""
+    _, problems = made(TEMPLATE, claim("a"), pod({"name": "gpu", **entry}, uid=""))
+
+    (found,) = problems
+    assert found.startswith(f'f, document 3 (line 1): Pod "default/train": entry "gpu": {problem}')
+
+
+def test_an_entry_that_a_newer_api_server_has_taken_is_left_alone():
+    """It may name its claim in a way that is not known here."""
+    assert made(TEMPLATE, pod({"name": "gpu", "another": "one-gpu"})) == ([], [])
+
+
 @pytest.mark.parametrize("field", ["containers", "initContainers"])
 def test_a_container_that_names_no_entry_is_told(field):
     """The API server refuses a pod whose container uses a claim that the pod does not have."""

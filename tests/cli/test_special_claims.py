@@ -220,6 +220,14 @@ class TestNoClaim:
         assert (code, claims) == (1, {})
         assert f'Pod "default/train": {BY_CLASS}: there is no DeviceClass "gpu"' in notes
 
+    @pytest.mark.parametrize("amount", ["1.5", "-1", "500m"])
+    def test_a_part_of_a_device_is_told(self, simulate, amount):
+        """The API server refuses the pod; no device plugin serves it."""
+        code, claims, notes = simulate(CLASS, devices("a"), pod(resources={GPU: amount}))
+
+        assert (code, claims) == (1, {})
+        assert f'Pod "default/train": {GPU}: {amount} is no number of devices: write a whole number' in notes
+
     def test_a_resource_that_nobody_has_is_told(self, simulate):
         """A pod needs all it asks for on one node."""
         code, claims, notes = simulate(

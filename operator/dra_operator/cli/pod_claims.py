@@ -38,7 +38,8 @@ def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
         pod: Pod = thing.obj
         if is_over(pod):
             continue
-        problems += [f"{thing.place}: {problem}" for problem in _unknown_entries(thing)]
+        slips = (*_odd_entries(pod), *_unknown_entries(thing))
+        problems += [f"{thing.place}: {subject(pod)}: {slip}" for slip in slips]
         for entry in pod.spec.resource_claims:
             missing = _missing(gathered, pod, entry, owned)
             if isinstance(missing, str):
@@ -53,6 +54,16 @@ def subject(pod: Pod) -> str:
     return f'Pod "{pod.metadata.namespace}/{pod.metadata.name}"'
 
 
+def _odd_entries(pod: Pod) -> Iterator[str]:
+    """Yield what is wrong with each entry that names no claim or two; the API server refuses such a pod."""
+    for entry in pod.spec.resource_claims:
+        if entry.resource_claim_name and entry.resource_claim_template_name:
+            yield f'entry "{entry.name}": {" and ".join(_FIELDS.values())} are both set: keep one of them'
+        elif not (entry.resource_claim_name or entry.resource_claim_template_name or pod.metadata.uid):
+            # What an API server has taken may be newer, and name a claim in another way.
+            yield f'entry "{entry.name}": neither {" nor ".join(_FIELDS.values())} is set: set one of them'
+
+
 def _unknown_entries(thing: Thing) -> Iterator[str]:
     """Yield a line for each claim that a container names and the pod has not; the API server refuses such a pod."""
     known = [entry.name for entry in thing.obj.spec.resource_claims]
@@ -65,7 +76,7 @@ def _unknown_entries(thing: Thing) -> Iterator[str]:
                 if isinstance(name, str) and name not in known:
                     path = f"spec.{field}[{index}].resources.claims[{number}].name"
                     has = ", ".join(known) or "none"
-                    yield f'{subject(thing.obj)}: {path}: "{name}" is not in spec.resourceClaims, which has {has}'
+                    yield f'{path}: "{name}" is not in spec.resourceClaims, which has {has}'
 
 
 def is_over(pod: Pod) -> bool:

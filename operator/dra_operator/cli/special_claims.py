@@ -19,6 +19,7 @@ from dra_operator.allocator.extended import (
     unserved,
 )
 from dra_operator.api.node_selector import NodeSelectorError, matches
+from dra_operator.api.quantity import NANO, Quantity
 from dra_operator.api.types import DeviceClass, Node, NodeSelector, Pod, ResourceClaim
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Cluster, Option, Outcome, State, by_age
@@ -46,7 +47,7 @@ def decide_special_claims(gathered: Gathered, cluster: Cluster, decided: Sequenc
         if not wanted or _is_settled(gathered, thing.obj):
             continue
         asks = _Asks(thing, classes, wanted)
-        if problem := asks.find_missing_class():
+        if problem := asks.find_problem():
             found.problems.append(f"{thing.place}: {problem}")
         elif any(name in classes for name in wanted):
             _decide(asks, cluster, decided, found)
@@ -98,12 +99,22 @@ class _Asks:
         pod: Pod = self.thing.obj
         return pod
 
-    def find_missing_class(self) -> str | None:
-        """Return what is wrong if a container asks for a class by the name that every class has, and there is none."""
+    def find_problem(self) -> str | None:
+        """Return what is wrong with what is asked for, or None."""
         for name in self.wanted:
             if name.startswith(CLASS_PREFIX) and name not in self.classes:
                 return f'{subject(self.pod)}: {name}: there is no DeviceClass "{name.removeprefix(CLASS_PREFIX)}"'
+        for name, amount in self._amounts():
+            # The API server does not take such a pod.
+            if amount.nano < 0 or amount.nano % NANO:
+                return f"{subject(self.pod)}: {name}: {amount} is no number of devices: write a whole number"
         return None
+
+    def _amounts(self) -> Iterator[tuple[str, Quantity]]:
+        spec = self.pod.spec
+        for container in (*spec.init_containers, *spec.containers):
+            for amounts in (container.resources.limits, container.resources.requests):
+                yield from ((name, amount) for name, amount in amounts.items() if name in self.wanted)
 
     def unserved(self, node: Node) -> tuple[str, ...]:
         """Return what neither a class nor the node has."""
