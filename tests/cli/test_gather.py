@@ -63,8 +63,21 @@ def test_a_bad_object_is_told_and_the_others_are_read(simulate):
         ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, "Node: metadata.name: is required"),
         ({"apiVersion": "v1", "metadata": {"name": "n"}}, "kind: is required, one of DeviceClass, "),
         ({"apiVersion": V1, "kind": "ResourceClam"}, 'kind: "ResourceClam" is none of the kinds'),
+        (
+            {**CLASS, "apiVersion": "v1"},
+            'DeviceClass "gpu": apiVersion: "v1" is none of resource.k8s.io/v1, ',
+        ),
+        ({**CLASS, "apiVersion": "resources.k8s.io/v1"}, 'apiVersion: "resources.k8s.io/v1" is none of '),
     ],
-    ids=["no version", "unknown version", "no name", "no kind", "unknown kind of the group"],
+    ids=[
+        "no version",
+        "unknown version",
+        "no name",
+        "no kind",
+        "unknown kind of the group",
+        "no group",
+        "misspelt group",
+    ],
 )
 def test_what_is_no_object_of_a_cluster_is_told(simulate, body, message):
     """An object that no API server would take is a mistake."""
@@ -82,7 +95,7 @@ def test_objects_of_other_kinds_are_passed_over(simulate):
     result = simulate(job, job, other, CLASS)
 
     assert result.exit_code == 0
-    assert "note: not looked at, of kinds that take no part in allocation: 2 Job, 1 Node" in result.stderr
+    assert "note: not looked at, nor the pods that come of them: 2 Job, 1 Node" in result.stderr
 
 
 def test_the_last_of_two_counts(simulate):

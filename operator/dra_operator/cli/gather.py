@@ -94,7 +94,7 @@ def gather(found: Iterable[Found]) -> Gathered:
     gathered.notes += left_out.notes()
     if others:
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
-        gathered.notes.append(f"not looked at, of kinds that take no part in allocation: {told}")
+        gathered.notes.append(f"not looked at, nor the pods that come of them: {told}")
     return gathered
 
 
@@ -125,7 +125,10 @@ def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:
 
 
 def _is_foreign(body: Mapping[str, Any]) -> bool:
-    """True for an object of another group or kind, which may well stand beside ours."""
+    """True for an object of another kind, which may well stand beside ours.
+
+    One of ours in another group of Kubernetes is a slip: there it is no kind. In any other group it is somebody else's.
+    """
     kind, api_version = body.get("kind"), body.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(api_version, str) or not kind or not api_version:
         return False
@@ -133,7 +136,7 @@ def _is_foreign(body: Mapping[str, Any]) -> bool:
     known = KINDS.get(kind)
     if known is None or kind not in TYPES:
         return group != RESOURCE_GROUP or kind in _OTHERS_OF_THE_GROUP
-    return group != known.group
+    return group != known.group and "." in group and not group.endswith(".k8s.io")
 
 
 def _read(place: Place, body: Mapping[str, Any]) -> Thing:
