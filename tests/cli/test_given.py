@@ -8,6 +8,10 @@ from dra_operator.cli.commands import app
 REFUSED = [
     (["simulate", "-f", "-", "-o", "xml"], "'-o' / '--output': 'xml' is not one of 'table', 'yaml', 'json'."),
     (["simulate", "-f", "-", "-o", ""], "'-o' / '--output': '' is not one of 'table', 'yaml', 'json'."),
+    (
+        ["simulate", "-f", "-", "--node", ""],
+        "'--node': an empty name names no node; it may come from a variable that the shell does not know",
+    ),
     (["demo", "--port", "http"], "'--port': 'http' is not a whole number from 0 to 65535."),
     (["demo", "--port", "65536"], "'--port': '65536' is not a whole number from 0 to 65535."),
     (["demo", "--port", "-1"], "'--port': '-1' is not a whole number from 0 to 65535."),

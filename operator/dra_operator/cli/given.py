@@ -28,6 +28,15 @@ def file_path(text: str) -> Path:
     return Path(place(text))
 
 
+def node_name(text: str) -> str:
+    """Return the name of a node. Raises BadParameter if it is empty."""
+    if not text:
+        raise typer.BadParameter(
+            "an empty name names no node; it may come from a variable that the shell does not know"
+        )
+    return text
+
+
 def port_number(given: str | int) -> int:
     """Return a port to listen on, 0 for a free one; a default comes as number. Raises BadParameter for another."""
     text = str(given)

@@ -16,7 +16,7 @@ import typer
 
 from dra_operator.cli import outcomes
 from dra_operator.cli.gather import gather
-from dra_operator.cli.given import choice_of, file_path, place
+from dra_operator.cli.given import choice_of, file_path, node_name, place
 from dra_operator.cli.lines import opened, refuse, why
 from dra_operator.cli.manifests import read
 from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError, by_name
@@ -53,7 +53,9 @@ def simulate(
     ],
     node: Annotated[
         list[str] | None,
-        typer.Option(metavar="NODE", help="Only this node may be chosen. May be given several times."),
+        typer.Option(
+            metavar="NODE", parser=node_name, help="Only this node may be chosen. May be given several times."
+        ),
     ] = None,
     output: Annotated[
         Format,
