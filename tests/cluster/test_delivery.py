@@ -16,7 +16,7 @@ from dra_operator.cluster.writes import (
 )
 
 from .script import cut, lines, ok, status
-from .writing import ALLOCATION, DONE, OTHERS, UNCHANGED, allocate, annotate, claim, patches
+from .writing import ALLOCATION, DONE, OTHERS, UNCHANGED, allocate, annotate, claim, deallocate, patches
 
 REFUSALS = {
     "invalid": (status(422, "status.allocation: Invalid value", "Invalid"), Refused),
@@ -93,6 +93,12 @@ class TestOutcomes:
         assert isinstance(outcome, Refused)
         assert outcome.message == "status.allocation: Invalid value"
         assert len(patches(script)) == 2
+
+    async def test_422_and_then_another_error_is_no_refusal(self, script, desk):
+        """What is refused for good is called invalid twice in a row."""
+        script.then(status(422), UNCHANGED, status(409), UNCHANGED, DONE)
+
+        assert isinstance(await desk().result(allocate()), Written)
 
     async def test_passing_422_is_forgiven(self, script, desk):
         """A 422 that does not come twice does no harm."""
@@ -342,6 +348,13 @@ class TestOutcomes:
         script.then(*before, lines(then="stall"), DONE)
 
         assert isinstance(await desk(timeout=0.05).result(allocate()), Written)
+
+    async def test_allocation_that_is_still_there_is_taken_off_again(self, script, desk):
+        """What was to be taken off and is not says that the patch was lost, and not that somebody was faster."""
+        there = ok(claim(5, allocation=ALLOCATION, finalizers=[FINALIZER]))
+        script.then(cut, there, ok(claim(6, finalizers=[FINALIZER])), ok(claim(7)))
+
+        assert isinstance(await desk().result(deallocate()), Written)
 
     async def test_lost_answer_then_409_is_written(self, script, desk):
         """A repeated patch that meets its own earlier success is written, not lost."""
