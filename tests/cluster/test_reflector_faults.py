@@ -108,7 +108,7 @@ async def test_silent_stream_is_given_up(script, mirror):
     """A watch that says nothing for too long is opened again, and the event that was missed arrives."""
     script.then(*GOOD, lines(then="stall"), lines(event("ADDED", thing("c", 101)), then="stall"))
     with capture_logs() as logs:
-        watching = mirror(idle_timeout=0.05)
+        watching = mirror(idle_timeout=0.5)
         await watching.until(lambda: "+c" in watching.changes)
 
     assert watching.reflector.counters.lists == 1
@@ -121,7 +121,7 @@ async def test_watches_that_never_say_anything_lead_to_a_list(script, mirror):
     """Where watches are accepted and stay silent, not even a bookmark, the version itself is suspect."""
     older = listed(thing("a", 1), version="50")
     script.then(*GOOD, *[lines(then="stall")] * 3, older, status(503), older, QUIET)
-    watching = mirror(idle_timeout=0.02)
+    watching = mirror(idle_timeout=0.2)
 
     await watching.until(lambda: watching.reflector.counters.lists == 2)
 
@@ -132,7 +132,7 @@ async def test_watches_of_what_nobody_changes_lead_to_no_list(script, mirror):
     """That the version is none of the future is told by one object; it is asked again after as many silent watches."""
     silent, one = [lines(then="stall")] * 3, listed(thing("a", 1), version="100")
     script.then(*GOOD, *silent, one, *silent, one, QUIET)
-    watching = mirror(idle_timeout=0.02)
+    watching = mirror(idle_timeout=0.2)
 
     await watching.until(lambda: watching.reflector.last_contact is not None and not script.answers)
 

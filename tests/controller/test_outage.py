@@ -13,8 +13,8 @@ from dra_operator.cluster.writer import CONCURRENCY, Writer
 
 LONG = Backoff(base=60.0, cap=60.0)
 """Pauses as they are after an outage of minutes."""
-SECONDS = 2.5
-"""A period of the Lease, and the second of a pause that is taken in any case."""
+SECONDS = 20.0
+"""Far more than a period of the Lease and the second of a pause that is taken in any case, however slow the machine."""
 
 
 @pytest.fixture

@@ -230,7 +230,9 @@ async def test_an_api_server_that_is_away_at_the_start_is_waited_for():
     await server.stop()
     operator = await Operator(url).start()
     try:
-        await asyncio.sleep(0.1)
+        async with asyncio.timeout(5):
+            while operator.runtime.unready()[0][:11] != "API server:":  # noqa: ASYNC110 - nothing signals it
+                await asyncio.sleep(0.01)
         base = f"http://{operator.runtime.address}"
         async with aiohttp.ClientSession() as session:
             async with session.get(f"{base}/healthz") as response:
