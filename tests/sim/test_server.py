@@ -1,9 +1,6 @@
 """The server as a whole: its life, the way in without HTTP, versions, and the count of requests."""
 
-import asyncio
 import io
-import sys
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -165,26 +162,3 @@ async def test_health(api: Api, path: str) -> None:
     answer = await api.get(path)
 
     assert (answer.status, answer.body) == (200, "ok")
-
-
-async def test_it_runs_as_a_program(tmp_path: Path) -> None:
-    """`python -m dra_operator.sim` prints its URL, writes a kubeconfig, serves, and ends at SIGTERM with 0."""
-    kubeconfig = tmp_path / "config"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "dra_operator.sim",
-        "--kubeconfig",
-        str(kubeconfig),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        url = (await process.stdout.readline()).decode().strip()
-        async with aiohttp.ClientSession() as session, session.get(f"{url}/version") as response:
-            assert response.status == 200
-    finally:
-        process.terminate()
-
-    assert await process.wait() == 0
-    assert yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"] == url
