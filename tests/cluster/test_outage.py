@@ -207,7 +207,7 @@ async def test_a_kind_that_was_heard_of_is_listed_in_a_second_after_the_next_out
     assert troubled.waits[1::2] == [1, 2, 1, 2]
 
 
-@pytest.mark.parametrize("away", [cut, status(503)], ids=["no answer", "503"])
+@pytest.mark.parametrize("away", [cut, status(500), status(503)], ids=["no answer", "500", "503"])
 async def test_a_kind_that_may_not_be_listed_after_an_outage_is_listed_again_in_a_moment(
     script, mirror, away
 ):

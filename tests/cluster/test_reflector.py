@@ -275,6 +275,15 @@ class TestObserve:
         assert watching.reflector.observe(thing("a", 150))
         assert watching.reflector._observed is None
 
+    async def test_answer_counts_while_a_list_is_to_be_made_anew(self, script, mirror):
+        """Until then no list and no watch has told whether its object is gone."""
+        expired = event("ERROR", {"code": 410})
+        script.then(*GOOD, lines(expired), lines(then="stall"))
+        watching = mirror()
+        await watching.until(lambda: watching.waits)
+
+        assert watching.reflector.observe(thing("made", 50))
+
     async def test_older_answer_is_dropped(self, script, mirror):
         """An answer that the watch has overtaken changes nothing."""
         script.then(listed(thing("a", 60)), QUIET)

@@ -117,9 +117,10 @@ async def test_silent_stream_is_given_up(script, mirror):
     assert watching.waits == []
 
 
-async def test_watches_that_never_say_anything_lead_to_a_list(script, mirror):
+@pytest.mark.parametrize("version", ["50", "none"], ids=["older", "no number"])
+async def test_watches_that_never_say_anything_lead_to_a_list(script, mirror, version):
     """Where watches are accepted and stay silent, not even a bookmark, the version itself is suspect."""
-    older = listed(thing("a", 1), version="50")
+    older = listed(thing("a", 1), version=version)
     script.then(*GOOD, *[lines(then="stall")] * 3, older, status(503), older, QUIET)
     watching = mirror(idle_timeout=0.2)
 

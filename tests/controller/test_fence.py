@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from passbench import KEY, Bench, writes
+from structlog.testing import capture_logs
 
 from cluster import CLASS, FINALIZER, PENDING, Operator, claim, node, pod, resource_slice
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.cluster.writes import AllocateWrite, Conflict, FenceWrite, steps
 from dra_operator.controller import fence, landing
+from dra_operator.controller.passes import Tick
 from dra_operator.sim.patches import merge
 
 NEW, OLD = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
@@ -339,3 +341,59 @@ def test_attempts_are_made_less_and_less_often(bench, clock):
 
     assert sent == [0, 1, 3, 7, 15, 31, 61, 91]
     assert clock.now == 1120
+
+
+def test_who_waits_for_the_fence_is_told_for_how_long(bench, clock):
+    """At most so long as a write can be under way; readiness counts the seconds, and says nothing when it is over."""
+    bench.passes.learn([bench.delta(claim(finalizers=[FINALIZER]))])
+    assert bench.passes.fence.texts() == (), "nothing is decided yet anyhow"
+    bench.run()
+    clock.now += 20
+
+    (text,) = bench.passes.fence.texts()
+    assert text.startswith("an earlier operator may still be writing to default/claim; ")
+    assert text.endswith(", 100 s at most")
+    clock.now += 100
+    bench.run()
+    assert bench.passes.fence.texts() == ()
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        (lambda bench, _: bench.run(bench.delta(claim())), ("earlier writes fenced", 1)),
+        (
+            lambda bench, clock: bench.run(setattr(clock, "now", clock.now + 120) or Tick()),
+            ("earlier writes not fenced in time", ["default/claim"]),
+        ),
+    ],
+    ids=["fenced", "not in time"],
+)
+def test_that_claims_are_fenced_is_logged(bench, clock, ends, said):
+    """Which claims all others wait for, and how it ended."""
+    with capture_logs() as logs:
+        bench.run(bench.delta(claim(finalizers=[FINALIZER])))
+        ends(bench, clock)
+        bench.run(Tick())
+
+    lines = [(line["event"], line["claims"]) for line in logs if "claims" in line]
+    assert lines == [("earlier writes may be under way", ["default/claim"]), said]
+
+
+def test_nothing_is_logged_where_nothing_had_to_be_fenced(bench):
+    """As at most starts."""
+    with capture_logs() as logs:
+        bench.run(Tick())
+
+    assert logs == []
+
+
+def test_only_what_was_under_way_at_the_start_is_fenced(bench):
+    """Who sets the finalizer later is an allocator that lives; and what comes again unchanged settles nothing."""
+    listed = bench.delta(claim(finalizers=[FINALIZER]))
+    bench.run(listed)
+    effects = bench.run(listed, bench.delta(claim("later", finalizers=[FINALIZER])))
+
+    assert writes(effects, FenceWrite) == []
+    (text,) = bench.passes.fence.texts()
+    assert "default/claim;" in text

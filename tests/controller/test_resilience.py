@@ -362,7 +362,7 @@ async def test_a_kind_that_is_no_longer_served_is_skipped(cluster, gpu, unstarte
     await cluster.waits()
     cluster.server.faults.answer(404, times=None, kind="DeviceTaintRule")
     cluster.server.faults.cut_watches("DeviceTaintRule")
-    await cluster.until(unstarted.runtime.unready)
+    await cluster.until(lambda: unstarted.runtime._reflectors["DeviceTaintRule"].trouble)
     leave_out(unstarted.runtime, "DeviceTaintRule")
     unstarted.runtime._discovered_at = float("-inf")
 

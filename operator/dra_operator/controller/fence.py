@@ -109,7 +109,7 @@ class Fence:
     def texts(self) -> tuple[str, ...]:
         """Return why decisions wait, for `/readyz`, in one line or none. May be called in any thread."""
         claims = self._names()
-        if not claims or not self._listed or self._over:
+        if not claims or not self._listed:
             return ()
         left = max(0.0, self._end - self._clock())
         why = f"an earlier operator may still be writing to {', '.join(claims)}"
