@@ -1,8 +1,11 @@
 """Claims that kube-scheduler makes for extended resources, made and decided by `simulate`."""
 
 import json
+from unittest.mock import patch
 
 import pytest
+
+from dra_operator.cli import special_claims
 
 V1 = "resource.k8s.io/v1"
 GPU = "example.com/gpu"
@@ -96,6 +99,17 @@ def test_a_pod_gets_what_the_class_serves(simulate, resource):
     code, claims, _ = simulate(CLASS, devices("a", "b"), pod(resources={"cpu": "1", resource: "2"}))
 
     assert (code, claims) == (0, {"train": ["node-1/a", "node-1/b"]})
+
+
+def test_the_claim_is_made_once_for_nodes_that_have_the_same(simulate):
+    """A snapshot may have thousands of nodes and of pods."""
+    nodes = [node(f"node-{number}", **({"plugin": "1"} if number % 3 else {})) for number in range(9)]
+    with patch.object(special_claims, "special_claim", side_effect=special_claims.special_claim) as make:
+        code, claims, notes = simulate(CLASS, *nodes, devices("a", on="node-3"), pod())
+
+    assert (code, claims) == (0, {"train": ["node-3/a"]})
+    assert "device plugins serve it on node-1, node-2, node-4, node-5, node-7, node-8" in notes
+    assert make.call_count == 2
 
 
 def test_the_claim_is_the_scheduler_s(simulate):

@@ -5,14 +5,13 @@ does not schedule, and its answer for a pod may be one that kube-scheduler would
 Source: docs/dra-semantics 8.1.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dra_operator.api.types import Node, NodeSelector, Pod
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Outcome, State, pinned_to
-from dra_operator.cli.pod_claims import is_over, named_claims
-from dra_operator.cli.special_claims import usable
+from dra_operator.cli.pod_claims import is_over
+from dra_operator.cli.special_claims import ClaimsOfPods, usable
 
 _EACH_BY_ITSELF = "claims of pod {pod} were decided each by itself, on {nodes}"
 _APART = "kube-scheduler puts a pod's claims on one node"
@@ -29,7 +28,7 @@ def find_pods_apart(
     `nodes` are those that claims may go to. Pods of which no claim was decided here are left out, and so are those
     with a claim on a node that is not there.
     """
-    claims, places = _Claims(decided), _Places(nodes)
+    claims, places = ClaimsOfPods(decided), _Places(nodes)
     for thing in gathered.of("Pod"):
         pod: Pod = thing.obj
         outcomes = () if is_over(pod) else claims.of_pod(pod)
@@ -62,28 +61,6 @@ class _Places:
             candidates = [name for name in (pinned,) if name in self._nodes] if pinned else [*self._nodes]
             self._found[selector] = frozenset(usable(self._nodes, candidates, (selector,)))
         return self._found[selector]
-
-
-class _Claims:
-    """What claims came to, by what pods know them by."""
-
-    def __init__(self, decided: Iterable[Outcome]) -> None:
-        self._by_name: dict[tuple[str, str], Outcome] = {}
-        self._by_owner: defaultdict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
-        for outcome in decided:
-            metadata = outcome.claim.metadata
-            key = metadata.namespace, metadata.name
-            self._by_name[key] = outcome
-            for owner in metadata.owner_references:
-                if owner.controller and owner.kind == "Pod":
-                    self._by_owner[metadata.namespace, owner.name, owner.uid].append(key)
-
-    def of_pod(self, pod: Pod) -> list[Outcome]:
-        """Return what the claims came to that a pod names, or that were made for it."""
-        metadata = pod.metadata
-        keys = [(metadata.namespace, name) for name in named_claims(pod)]
-        keys += self._by_owner.get((metadata.namespace, metadata.name, metadata.uid), ())
-        return [self._by_name[key] for key in dict.fromkeys(keys) if key in self._by_name]
 
 
 def _problem(thing: Thing, nodes: Mapping[str, Node], together: frozenset[str]) -> str | None:

@@ -7,8 +7,11 @@ claims can be used.
 Source: docs/dra-semantics 8.7; the claim itself is made by `allocator.extended`.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from dra_operator.allocator.extended import (
     CLASS_PREFIX,
@@ -24,6 +27,9 @@ from dra_operator.api.types import DeviceClass, Node, NodeSelector, Pod, Resourc
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Cluster, Option, Outcome, State, by_age
 from dra_operator.cli.pod_claims import SPECIAL, claim_of, is_over, named_claims, special_prefix, subject
+
+_PodKey: TypeAlias = tuple[str, str, str]
+"""Namespace, name and uid."""
 
 
 @dataclass(slots=True)
@@ -42,19 +48,20 @@ def decide_special_claims(gathered: Gathered, cluster: Cluster, decided: Sequenc
     """
     found = SpecialClaims()
     classes = classes_by_resource(thing.obj for thing in gathered.of("DeviceClass"))
+    claims, made = ClaimsOfPods(decided), _made(gathered)
     for thing in sorted(gathered.of("Pod"), key=by_age):
         wanted = extended_resources(thing.obj)
-        if not wanted or _is_settled(gathered, thing.obj):
+        if not wanted or _is_settled(thing.obj, made):
             continue
         asks = _Asks(thing, classes, wanted)
         if problem := asks.find_problem():
             found.problems.append(f"{thing.place}: {problem}")
         elif any(name in classes for name in wanted):
-            _decide(asks, cluster, decided, found)
+            _decide(asks, cluster, claims.of_pod(thing.obj), found)
     return found
 
 
-def _decide(asks: "_Asks", cluster: Cluster, decided: Sequence[Outcome], found: SpecialClaims) -> None:
+def _decide(asks: "_Asks", cluster: Cluster, beside: Sequence[Outcome], found: SpecialClaims) -> None:
     options, plugged = asks.options(cluster.nodes)
     if plugged:
         found.notes.append(
@@ -69,7 +76,6 @@ def _decide(asks: "_Asks", cluster: Cluster, decided: Sequence[Outcome], found: 
                 f"{asks.thing.place}: {subject(asks.pod)}: no DeviceClass and no node has {missing}"
             )
         return
-    beside = [outcome for outcome in decided if _is_of(asks.pod, outcome.claim)]
     waiting = [outcome for outcome in beside if outcome.state is State.PENDING]
     if waiting:
         metadata = waiting[0].claim.metadata
@@ -122,19 +128,25 @@ class _Asks:
 
     def options(self, nodes: Mapping[str, Node]) -> tuple[list[Option], list[str]]:
         """Return the claims, each for a run of nodes in the order of nodes, and the nodes that need none."""
-        options: list[Option] = []
+        runs: list[tuple[ResourceClaim, list[str]]] = []
         plugged: list[str] = []
+        # Nodes are many, and what they have of these resources is the same on most.
+        known: dict[tuple[str | None, ...], tuple[bool, ResourceClaim | None]] = {}
         for name, node in nodes.items():
-            if self.unserved(node):
+            allocatable = node.status.allocatable
+            has = tuple(str(allocatable[item]) if item in allocatable else None for item in self.wanted)
+            if has not in known:
+                known[has] = not self.unserved(node), special_claim(self.pod, self.classes, allocatable)
+            is_served, claim = known[has]
+            if not is_served:
                 continue
-            claim = special_claim(self.pod, self.classes, node.status.allocatable)
             if claim is None:
                 plugged.append(name)
-            elif options and options[-1].thing.obj.spec == claim.spec:
-                options[-1] = replace(options[-1], nodes=(*options[-1].nodes, name))
+            elif runs and runs[-1][0] == claim:
+                runs[-1][1].append(name)
             else:
-                options.append(Option(self._claim(claim), (name,)))
-        return options, plugged
+                runs.append((claim, [name]))
+        return [Option(self._claim(claim), tuple(names)) for claim, names in runs], plugged
 
     def _claim(self, claim: ResourceClaim) -> Thing:
         return claim_of(
@@ -147,30 +159,49 @@ class _Asks:
         )
 
 
-def _is_settled(gathered: Gathered, pod: Pod) -> bool:
+def _made(gathered: Gathered) -> set[_PodKey]:
+    """Return the pods that special claims were made for."""
+    return {
+        (claim.metadata.namespace, owner.name, owner.uid)
+        for thing in gathered.of("ResourceClaim")
+        for claim in (thing.obj,)
+        if SPECIAL_CLAIM_ANNOTATION in claim.metadata.annotations
+        for owner in claim.metadata.owner_references
+        if owner.controller
+    }
+
+
+def _is_settled(pod: Pod, made: AbstractSet[_PodKey]) -> bool:
     """True if a pod needs no special claim to be made: it has one, or got past the scheduler without, or is over."""
     if is_over(pod) or pod.spec.node_name or pod.status.extended_resource_claim_status is not None:
         return True
-    return any(
-        _is_owned(pod, thing.obj) and SPECIAL_CLAIM_ANNOTATION in thing.obj.metadata.annotations
-        for thing in gathered.of("ResourceClaim")
-    )
+    return _key(pod) in made
 
 
-def _is_of(pod: Pod, claim: ResourceClaim) -> bool:
-    """True if a pod uses a claim, by name or as its owner."""
-    if claim.metadata.namespace != pod.metadata.namespace:
-        return False
-    return claim.metadata.name in named_claims(pod) or _is_owned(pod, claim)
+class ClaimsOfPods:
+    """What claims came to, by what pods know them by."""
+
+    def __init__(self, decided: Iterable[Outcome]) -> None:
+        self._by_name: dict[tuple[str, str], Outcome] = {}
+        self._by_owner: defaultdict[_PodKey, list[tuple[str, str]]] = defaultdict(list)
+        for outcome in decided:
+            metadata = outcome.claim.metadata
+            key = metadata.namespace, metadata.name
+            self._by_name[key] = outcome
+            for owner in metadata.owner_references:
+                if owner.controller and owner.kind == "Pod":
+                    self._by_owner[metadata.namespace, owner.name, owner.uid].append(key)
+
+    def of_pod(self, pod: Pod) -> list[Outcome]:
+        """Return what the claims came to that a pod names, or that were made for it."""
+        keys = [(pod.metadata.namespace, name) for name in named_claims(pod)]
+        keys += self._by_owner.get(_key(pod), ())
+        return [self._by_name[key] for key in dict.fromkeys(keys) if key in self._by_name]
 
 
-def _is_owned(pod: Pod, claim: ResourceClaim) -> bool:
+def _key(pod: Pod) -> _PodKey:
     # A pod of a file may have no uid, and then the owner of a claim that was made for it has none either.
-    metadata = pod.metadata
-    return claim.metadata.namespace == metadata.namespace and any(
-        owner.controller and (owner.name, owner.uid) == (metadata.name, metadata.uid)
-        for owner in claim.metadata.owner_references
-    )
+    return pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
 
 
 def usable(
