@@ -21,6 +21,7 @@ from workloads.gpus import (
     wide_pool,
 )
 from workloads.hard import hard_distinct, hard_late, hard_match
+from workloads.mixed import mixed
 from workloads.partitions import partitions
 from workloads.processors import cpus
 from workloads.related import apart, lists, shared_pair, together
@@ -56,6 +57,7 @@ SHAPES = {
     "sharedpair": Shape(shared_pair, (100, 1000)),
     "policies": Shape(policies, (100, 1000)),
     "cpus": Shape(cpus, (100, 1000)),
+    "mixed": Shape(mixed, (10, 100, 1000)),
     "mig": Shape(partitions, (1, 10, 100, 1000)),
     "network": Shape(network, (128, 1024, 8192)),
     "fabric": Shape(fabric, (100, 1000)),

@@ -12,97 +12,77 @@ Source: docs/engine section 5.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dra_operator.allocator.asked import AskedAmount
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import CandidateKey, Candidates
+from dra_operator.allocator.doubts import Doubt, Doubts
 from dra_operator.allocator.plan import ClaimPlan
-from dra_operator.allocator.problems import SearchProblem, SearchProblems
-from dra_operator.allocator.reads import Reads
 from dra_operator.allocator.shortcut import Shortcut
-from dra_operator.inventory import NodeView, PoolView, Slice
+from dra_operator.api.sealed import sealed
+from dra_operator.inventory import NodeView, PoolView
 from dra_operator.ledger import Availability
 
 _MOST_DEVICES = 128
 """Of a pool with more, what is left is not looked at again after each share that is taken."""
-_MOST_KINDS = 64
-"""If slices differ that much in what selectors read, the next ones will differ as well."""
 
 _Wish = tuple[int, CandidateKey, tuple[AskedAmount, ...]]
 """The number of a request, and the key and the amounts of one of its alternatives."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ScalesMaker:
     """Makes scales, which share what is known of selectors that may fail."""
 
     availability: Availability
     candidates: Candidates
-    _doubts: SearchProblems = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._doubts = SearchProblems(self.availability)
+    doubts: Doubts
 
     def of(self, plans: Sequence[ClaimPlan]) -> "Scales | None":
         """Return the scales for some claims, or None if all is known of the amounts they bring, or one is odd."""
-        if not _have_new_amounts(plans):
+        wishes: list[_Wish] = []
+        keys: list[CandidateKey] = []
+        number, new = 0, False
+        for plan in plans:
+            for request in plan.requests:
+                brought: list[_Wish] = []
+                for item in request.alternatives:
+                    key = item.key
+                    if not key.known.are_ordinary:
+                        return None
+                    keys.append(key)
+                    if key.requests:
+                        brought.append((number, key, key.content.amounts))
+                        new = new or not key.answers
+                # Where it may have a device of which it asks for no amount, nobody weighs.
+                if len(brought) == len(request.alternatives):
+                    wishes += brought
+                    number += 1
+        if not new or not wishes:
             return None
-        return Scales(self.availability, self.candidates, self._doubts, plans)
+        for _, key, _ in wishes:
+            # From here on the key knows the drivers that it refuses.
+            self.candidates.selection(key)
+        return Scales(self.availability, self.candidates, self.doubts.of(keys), number, wishes)
 
 
-def _have_new_amounts(plans: Sequence[ClaimPlan]) -> bool:
-    """True if a request brings amounts that no node was asked about, and all amounts are ordinary."""
-    new = False
-    for plan in plans:
-        for request in plan.requests:
-            for item in request.alternatives:
-                key = item.key
-                if not key.known.are_ordinary:
-                    return False
-                new = new or not (key.answers or not key.requests)
-    return new
-
-
-@dataclass(slots=True)
+@sealed
 class Scales(Shortcut):
-    """Leaves out nodes with too little left for some claims.
+    """Leaves out nodes with too little left for some claims: for one of the `number` requests that bring amounts.
 
-    `doubts` has, by the selectors of class and request, the nodes on which they may fail. Whether one fails on a slice
-    is found out once for each kind that `_reads` tells apart, and kept in `_failing`.
+    `doubt` is about the selectors of all requests.
     """
 
     availability: Availability
     candidates: Candidates
-    doubts: SearchProblems
-    plans: Sequence[ClaimPlan]
-    _number: int = 0
-    _wishes: Sequence[_Wish] = ()
-    _reads: Sequence[Reads] = ()
-    _doubts: Sequence[SearchProblem] = ()
-    _failing: dict[object, bool] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        wishes: list[_Wish] = []
-        for plan in self.plans:
-            for request in plan.requests:
-                for item in request.alternatives:
-                    # From here on the key knows the drivers that it refuses.
-                    self.candidates.selection(item.key)
-                    wishes.append((self._number, item.key, item.key.content.amounts))
-                self._number += 1
-        self._wishes = wishes
-        # What is asked twice is looked up twice: that is soon done, and most claims ask for one thing each.
-        self._doubts = [
-            self.doubts.get((content.class_selectors, content.request_selectors))
-            for content in [key.content for _, key, _ in wishes]
-        ]
+    doubt: Doubt
+    number: int
+    wishes: Sequence[_Wish]
 
     def closed(self, nodes: int) -> int:
         """Return those of some nodes of which it is known that a request finds too little left on all devices."""
-        nodes &= self.availability.leftovers.known
-        for doubt in self._doubts:
-            nodes &= ~doubt.maybe
+        nodes = self.doubt.free_of(nodes & self.availability.leftovers.known)
         return nodes & ~self._with_room() if nodes else 0
 
     def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
@@ -110,15 +90,17 @@ class Scales(Shortcut):
 
         Raises AbortedError.
         """
-        missing = (1 << self._number) - 1
+        missing = (1 << self.number) - 1
         for pool in view.pools:
             if pool.selector_errors or pool.size > _MOST_DEVICES:
                 return None
-            most = self.availability.most_left(pool) if pool.most is None else pool.most
             if not pool.free:
                 continue
-            for request, key, asked in self._wishes:
-                if missing >> request & 1 and pool.driver not in key.refused and _has(most, asked):
+            for request, key, asked in self.wishes:
+                if missing >> request & 1 and pool.driver not in key.refused:
+                    most = self.availability.most_left(pool) if pool.most is None else pool.most
+                    if not _has(most, asked):
+                        continue
                     # Now that it may be so, what is selected, and what policies make of the amounts, is worth while.
                     found = self._may_have(pool, key, budget)
                     if found is None:
@@ -149,42 +131,23 @@ class Scales(Shortcut):
 
     def _note_lack(self, view: NodeView, budget: Budget) -> bool | None:
         """Take note of nodes with too little, and return True; None if their devices might end the attempt."""
-        is_single = not view.nodes & (view.nodes - 1)
-        for pool in view.pools:
-            is_single = is_single and pool.nodes == view.nodes
-            for content in pool.slices if pool.free else ():
-                if not content.is_ordinary or self._may_fail(content, budget):
-                    return None
-        for doubt in self._doubts:
-            doubt.maybe &= ~view.nodes
-        if is_single and not view.nodes & self.availability.leftovers.known:
-            self.availability.leftovers.enter(view)
+        if not self.doubt.settle(view, budget):
+            return None
+        leftovers, nodes = self.availability.leftovers, view.nodes
+        if not nodes & (leftovers.known | nodes - 1):
+            for pool in view.pools:
+                if pool.nodes != nodes:
+                    return True
+                if pool.most is None:
+                    self.availability.most_left(pool)
+            leftovers.enter(view)
         return True
-
-    def _may_fail(self, content: Slice, budget: Budget) -> bool:
-        """True if a selector fails on a device of a slice, whoever uses it, or if that was not found out."""
-        if not self._reads:
-            every = [
-                reads for _, key, _ in self._wishes for reads in self.candidates.selection(key).all_reads()
-            ]
-            self._reads = tuple(dict.fromkeys(every))
-        kind = tuple([reads.key(content) for reads in self._reads])
-        found = self._failing.get(kind)
-        if found is None:
-            if len(self._failing) >= _MOST_KINDS:
-                return True
-            answers = (
-                self.candidates.selection(key).answer(content, content.every, budget)
-                for _, key, _ in self._wishes
-            )
-            found = self._failing[kind] = any(failed for _, _, failed in answers)
-        return found
 
     def _with_room(self) -> int:
         """Return those of the known nodes on which each request may find enough left on a device."""
-        open_to = [0] * self._number
+        open_to = [0] * self.number
         for driver, left in self.availability.leftovers.by_driver.items():
-            for request, key, asked in self._wishes:
+            for request, key, asked in self.wishes:
                 if driver not in key.refused:
                     open_to[request] |= left.with_room(asked)
         with_room = -1

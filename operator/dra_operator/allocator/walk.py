@@ -19,6 +19,8 @@ from typing import Protocol
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.common import Commons
+from dra_operator.allocator.doubts import Doubts
 from dra_operator.allocator.found import Found
 from dra_operator.allocator.openings import Openings
 from dra_operator.allocator.plan import ClaimPlan
@@ -53,17 +55,21 @@ class Walk:
     availability: Availability
     candidates: Candidates
     _problems: SearchProblems = field(init=False)
+    _commons: Commons = field(init=False)
     _openings: Openings = field(init=False)
     _scales: ScalesMaker = field(init=False)
 
     def __post_init__(self) -> None:
         self._problems = SearchProblems(self.availability)
         self._openings = Openings(self.availability)
-        self._scales = ScalesMaker(self.availability, self.candidates)
+        doubts = Doubts(self.availability, self.candidates)
+        self._commons = Commons(self.availability, self.candidates, doubts)
+        self._scales = ScalesMaker(self.availability, self.candidates, doubts)
 
     def forget(self) -> None:
         """Forget which nodes have said no: what was asked there has changed."""
         self._problems.clear()
+        self._commons.forget()
 
     def first_that_fits(
         self, plans: Sequence[ClaimPlan], allowed: int, searches: InNode, budget: Budget
@@ -87,7 +93,7 @@ class Walk:
         ways = searches.ways(plans)
         first: Sequence[Shortcut] = ()
         if problem.maybe == _ALL_NODES and wanted and can_be_left_out(plans, ways):
-            first = self._for_new(plans)
+            first = self._for_new(plans, searches)
         shortcuts, asked, failures = first, wanted, 0
         try:
             for shortcut in first:
@@ -119,7 +125,7 @@ class Walk:
                 problem.maybe &= ~(asked ^ wanted)
         return None
 
-    def _for_new(self, plans: Sequence[ClaimPlan]) -> Sequence[Shortcut]:
+    def _for_new(self, plans: Sequence[ClaimPlan], searches: InNode) -> Sequence[Shortcut]:
         """Return the shortcuts for some claims that nobody has asked about before."""
-        found = (self._openings.of(plans), self._scales.of(plans))
+        found = (self._commons.of(plans, searches.ways), self._openings.of(plans), self._scales.of(plans))
         return [shortcut for shortcut in found if shortcut is not None]

@@ -1,0 +1,78 @@
+"""Clusters as they mostly are: nodes with several kinds of devices, and claims for all of them in any combination."""
+
+from random import Random
+
+from workloads.gpus import add_gpu_cluster, add_nics, any_model
+from workloads.scenario import (
+    MOST_CLAIMS,
+    PCIE_ROOT,
+    Scenario,
+    Wire,
+    has_memory,
+    is_model,
+    request,
+    wanted,
+)
+
+_CPU = "cpu.example.com"
+_POLICY = {"default": "1", "validRange": {"min": "1", "step": "1"}}
+_ON_ONE_ROOT = [{"requests": ["gpus", "nics"], "matchAttribute": PCIE_ROOT}]
+
+
+def mixed(scenario: Scenario, size: int) -> None:
+    """Ask for GPUs, NICs and processors, of which each claim wants a number of its own; most of all are in use.
+
+    Some fit nowhere: those for four GPUs and a NIC of one PCIe root, which has two.
+    """
+    random = scenario.random
+    add_gpu_cluster(scenario, size)
+    add_nics(scenario, [{PCIE_ROOT: {"string": f"pci0000:{root:02x}"}} for root in range(4)])
+    _add_processors(scenario)
+    for number in range(min(MOST_CLAIMS, size * 6 // 10)):
+        requests, constraints = _asked(random, number % 6)
+        if random.random() < 0.5:
+            requests.reverse()
+        scenario.ask(requests, constraints)
+
+
+def _asked(random: Random, kind: int) -> tuple[list[Wire], list[Wire]]:
+    """Return the requests and constraints of a claim of a kind."""
+    cpus = request("cpus", "cpu", capacity={"requests": {"cpu": str(random.randrange(1, 33))}})
+    model = any_model(random)
+    selector = f"{is_model(model)} && {has_memory({'h100': 80000, 'a100': 40000}[model])}"
+    gpus = request("gpus", "gpu", random.choice([1, 2, 4]), selector)
+    match kind:
+        case 0:
+            return [gpus], []
+        case 1:
+            return [gpus, cpus], []
+        case 2:
+            return [cpus], []
+        case 3:
+            return [gpus, request("nics", "nic"), cpus], _ON_ONE_ROOT
+        case 4:
+            return [request("nics", "nic", 2), cpus], []
+        case _:
+            listed = [("gpu", 8, is_model("h100")), ("gpu", 4, None), ("gpu", 1, None)]
+            alternatives = [
+                {"name": f"choice-{place}", **wanted(*choice)} for place, choice in enumerate(listed)
+            ]
+            return [{"name": "gpus", "firstAvailable": alternatives}, cpus], []
+
+
+def _add_processors(scenario: Scenario) -> None:
+    """Add processors to each node, two with 64 CPUs each, of which others have a part."""
+    for node in [item["metadata"]["name"] for item in scenario.nodes]:
+        devices = [
+            {
+                "name": f"numa-{number}",
+                "allowMultipleAllocations": True,
+                "attributes": {"numaNode": {"int": number}},
+                "capacity": {"cpu": {"value": "64", "requestPolicy": _POLICY}},
+            }
+            for number in range(2)
+        ]
+        scenario.add_slice(f"{node}-cpu", _CPU, node, nodeName=node, devices=devices)
+        for number in range(2):
+            scenario.share(node, _CPU, node, f"numa-{number}", {"cpu": str(scenario.random.randrange(8, 60))})
+    scenario.add_class("cpu", f'device.driver == "{_CPU}"')
