@@ -1,5 +1,6 @@
 """Files that are packed or stand for stdin and stdout, and how a comparison ends."""
 
+import errno
 import gzip
 import io
 import sys
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from dra_operator.cli.lines import UNREADABLE, end, opened, why
+from dra_operator.cli.lines import UNREADABLE, end, opened, refusing, why
 
 TEXT = b"one\ntwo\n"
 
@@ -25,6 +26,32 @@ def test_a_file_is_packed_by_its_name(tmp_path, name, unpack):
     with opened(path, "rb") as file:
         assert list(file) == TEXT.splitlines(keepends=True)
     assert unpack(path.read_bytes()) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "error", "file"),
+    [
+        ("in", "out", errno.ENOSPC, "out"),
+        ("in", None, errno.ENOSPC, "stdout"),
+        ("in", "out", errno.EIO, "in"),
+        (None, "out", errno.EIO, "out"),
+        (None, None, errno.EIO, "stdout"),
+    ],
+    ids=["full", "stdout is full", "broken", "broken where all is written", "stdout is broken"],
+)
+def test_an_error_of_a_file_names_the_file(capsys, read, written, error, file):
+    """Of a command that reads one and writes one it is the one that such an error comes of."""
+    paths = [path and Path(path) for path in (read, written)]
+    with pytest.raises(SystemExit, match="2"), refusing(*paths):
+        raise OSError(error, "broken")
+
+    assert capsys.readouterr().err == f"error: {file}: broken\n"
+
+
+def test_a_pipe_whose_reader_has_seen_enough_is_no_mistake():
+    """It ends the command, without a word."""
+    with pytest.raises(BrokenPipeError), refusing(None, None):
+        raise BrokenPipeError
 
 
 def test_a_dash_is_stdin_and_stdout(monkeypatch):

@@ -23,7 +23,7 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
-from dra_operator.cli.lines import FILE, UNREADABLE, blamed, end, opened, refuse, why
+from dra_operator.cli.lines import FILE, end, opened, refuse, refusing
 from dra_operator.cli.verdict import Refusal, Verdict, plain, refusal, show, verdict
 
 if TYPE_CHECKING:
@@ -70,22 +70,17 @@ def cases(file: Path, out: Path | None) -> None:
     # Expressions are trees, thousands of small objects each: the collector would take a fifth of the time.
     gc.freeze()
     gc.set_threshold(_OBJECTS_A_COLLECTION)
-    try:
-        with opened(file, "rb") as source, opened(out or Path("-"), "wb") as target:
-            for number, row in enumerate(_rows(source.read()), 1):
-                name, answer, verdict = _answered(row, number)
-                try:
-                    line = orjson.dumps({"name": name, **answer}, option=orjson.OPT_APPEND_NEWLINE)
-                except TypeError:
-                    # JSON of a value that nests deeper than its reader would read is not written either.
-                    name, answer, verdict = _unreadable(name, "the value nests too deep to be written")
-                    line = orjson.dumps({"name": name, **answer}, option=orjson.OPT_APPEND_NEWLINE)
-                counts[verdict] += 1
-                target.write(line)
-    except BrokenPipeError:
-        raise  # Whoever reads has seen enough, which is no mistake.
-    except UNREADABLE as error:
-        _unusable(f"{blamed(error, file, out)}: {why(error)}")
+    with refusing(file, out), opened(file, "rb") as source, opened(out or Path("-"), "wb") as target:
+        for number, row in enumerate(_rows(source.read()), 1):
+            name, answer, verdict = _answered(row, number)
+            try:
+                line = orjson.dumps({"name": name, **answer}, option=orjson.OPT_APPEND_NEWLINE)
+            except TypeError:
+                # JSON of a value that nests deeper than its reader would read is not written either.
+                name, answer, verdict = _unreadable(name, "the value nests too deep to be written")
+                line = orjson.dumps({"name": name, **answer}, option=orjson.OPT_APPEND_NEWLINE)
+            counts[verdict] += 1
+            target.write(line)
     end(counts, "no cases")
 
 
@@ -247,13 +242,12 @@ def _text(expression: str | None, file: Path | None) -> str:
         _unusable("give an expression, or a file with -f")
     if file is None:
         return _argument(expression or "")
+    with refusing(file, None), opened(file, "rb") as source:
+        content = source.read()
     try:
-        with opened(file, "rb") as source:
-            return source.read().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         _unusable(f"{file}: byte {error.start} is not UTF-8")
-    except UNREADABLE as error:
-        _unusable(f"{file}: {why(error)}")
 
 
 def _argument(expression: str) -> str:

@@ -69,19 +69,31 @@ def why(error: BaseException) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def blamed(error: BaseException, read: Path, written: Path | None) -> Path | str:
-    """Return which file an error of a command that reads one and writes one is about."""
-    if isinstance(error, OSError) and (error.errno in NO_ROOM or error.filename == str(written)):
-        return written or "stdout"
-    return read
-
-
 def refuse(*problems: str) -> NoReturn:
     """Print what cannot be used, or be written, to stderr and end the command with 2."""
     for problem in problems:
         click.echo(f"error: {problem}", err=True)
     # Commands are of Click or of Typer, which has a Click of its own: neither knows the Exit of the other.
     raise SystemExit(2) from None
+
+
+@contextmanager
+def refusing(read: Path | None, written: Path | None) -> Iterator[None]:
+    """Refuse what cannot be read or written meanwhile, by the name of the file; `written` None is stdout.
+
+    A pipe whose reader has seen enough is no mistake.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except UNREADABLE as error:
+        # A disk that is broken says so of reading; the others of these are of writing alone.
+        is_written = isinstance(error, OSError) and (
+            error.errno in {*NO_ROOM} - {errno.EIO} or error.filename == str(written)
+        )
+        file = written or "stdout" if is_written or read is None else read
+        refuse(f"{file}: {why(error)}")
 
 
 def end(counts: Counter[str], nothing: str) -> None:

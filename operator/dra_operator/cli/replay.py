@@ -19,7 +19,7 @@ import orjson
 from dra_operator.allocator import Allocated, Decision, Failed, Searching
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cli.compare import difference, is_equal
-from dra_operator.cli.lines import FILE, UNREADABLE, blamed, end, opened, refuse, why
+from dra_operator.cli.lines import FILE, end, opened, refusing
 from dra_operator.cli.scenarios import Scenario, load, read_row
 from dra_operator.cli.sequential import decide_one_by_one
 
@@ -58,19 +58,14 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out
         gc.set_threshold(_OBJECTS_A_COLLECTION)
     elif not cold:
         _rehearse()
-    try:
-        with _writer(out) as write, opened(file, "rb") as lines:
-            respond = partial(_compare, write)
-            if sequential:
-                respond = partial(_time, write, rehearse=None if cold else _rehearse, to_file=out is not None)
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    ended = _answer(line, number, seed=seed, search=searching, write=write, respond=respond)
-                    counts[ended] += 1
-    except BrokenPipeError:
-        raise  # Whoever reads has seen enough, which is no mistake.
-    except UNREADABLE as error:
-        refuse(f"{blamed(error, file, out)}: {why(error)}")
+    with refusing(file, out), _writer(out) as write, opened(file, "rb") as lines:
+        respond = partial(_compare, write)
+        if sequential:
+            respond = partial(_time, write, rehearse=None if cold else _rehearse, to_file=out is not None)
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                ended = _answer(line, number, seed=seed, search=searching, write=write, respond=respond)
+                counts[ended] += 1
     end(counts, "no scenarios")
 
 

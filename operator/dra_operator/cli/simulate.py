@@ -17,7 +17,7 @@ import typer
 from dra_operator.cli import outcomes
 from dra_operator.cli.gather import gather
 from dra_operator.cli.given import choice_of, file_path, node_name, place
-from dra_operator.cli.lines import opened, refuse, why
+from dra_operator.cli.lines import opened, refuse, refusing
 from dra_operator.cli.manifests import read
 from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError, by_name
 from dra_operator.cli.pod_claims import make_claims
@@ -88,12 +88,8 @@ def simulate(
     _say(f"error: {line}" for line in gathered.errors)
     apart = find_pods_apart(gathered, cluster.nodes, decided)
     _say(f"note: {line}" for line in (*gathered.notes, *cluster.notes, *special.notes, *missing, *apart))
-    try:
+    with refusing(None, out):
         _print(decided, output, out)
-    except BrokenPipeError:
-        raise  # Whoever reads has seen enough, which is no mistake.
-    except OSError as error:
-        refuse(f"{out or 'stdout'}: {why(error)}")
     counts = Counter(outcome.state for outcome in decided)
     _say([", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]) or "no claims"])
     if gathered.errors:

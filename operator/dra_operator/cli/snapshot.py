@@ -15,7 +15,7 @@ import typer
 
 from dra_operator.api.convert import Body
 from dra_operator.cli.given import file_path
-from dra_operator.cli.lines import opened, refuse, why
+from dra_operator.cli.lines import opened, refuse, refusing
 from dra_operator.cli.manifests import write_yaml
 from dra_operator.cli.redact import redact
 
@@ -91,13 +91,8 @@ def snapshot(
     except (AccessError, ApiError, ApiUnreachable, LookupError) as error:
         refuse(str(error))
     bodies = redact(taken.bodies) if redacted else taken.bodies
-    try:
-        with opened(out or Path("-"), "wb") as file:
-            file.writelines(write_yaml(bodies))
-    except BrokenPipeError:
-        raise  # Whoever reads has seen enough, which is no mistake.
-    except OSError as error:
-        refuse(f"{out or 'stdout'}: {why(error)}")
+    with refusing(None, out), opened(out or Path("-"), "wb") as file:
+        file.writelines(write_yaml(bodies))
     for note in taken.notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(_summary(bodies), err=True)
