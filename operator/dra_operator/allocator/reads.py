@@ -56,13 +56,10 @@ class Projection:
 class Reads:
     """What a selector reads: these attributes and amounts, or with `whole` all of them.
 
-    With `nothing` it reads none of them, as most selectors of classes do: they ask for the driver.
-
     What is found out about slices is kept by the object, so selectors that read the same should have the same one.
     """
 
     whole: bool
-    nothing: bool = False
     attributes: tuple[_Name, ...] = ()
     capacity: tuple[_Name, ...] = ()
     _projections: dict[Schema, Projection] = field(default_factory=dict)
@@ -73,17 +70,11 @@ class Reads:
         """Return what an expression reads, from the names that its program gives."""
         if reads is None:
             return cls(whole=True)
-        attributes = _named("attributes/", reads)
-        capacity = _named("capacity/", reads)
-        return cls(
-            whole=False, nothing=not attributes and not capacity, attributes=attributes, capacity=capacity
-        )
+        return cls(False, _named("attributes/", reads), _named("capacity/", reads))
 
     def key(self, content: Slice) -> object:
         """Return something equal for slices that no selector with these reads can tell apart, device by device."""
         schema = content.schema
-        if self.nothing:
-            return schema
         projection = self._projections.get(schema)
         if projection is None:
             projection = self.projection(schema)
