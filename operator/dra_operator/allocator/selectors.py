@@ -86,12 +86,6 @@ class Selection:
         """True if nobody will look for what it says: it is not kept."""
         return self.unlike and not self.keeps and self.before is None
 
-    def admits(self, driver: str) -> bool:
-        """False if the selectors say no to every device of a driver."""
-        if self.before is not None and not self.before.admits(driver):
-            return False
-        return (self.drivers.get(driver) or self._ask_of_driver(driver)) is not _Verdict.REFUSED
-
     def all_reads(self) -> Iterator[Reads]:
         """Yield what the selectors read; a slice that is alike in it has the same answer."""
         if self.before is not None:
