@@ -2,8 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from .mirror import GOOD, QUIET
-from .script import CLASSES, cut, event, lines, listed, status, thing
+from .script import CLASSES, cut, event, lines, listed, ok, status, thing
 
 
 async def test_first_list_delivers_everything(script, mirror):
@@ -42,6 +44,17 @@ async def test_silence_is_counted_from_what_was_said_last(script, mirror):
 
     assert (before, unanswered) == (None, None)
     assert watching.reflector.silence == 7
+
+
+async def test_list_without_items_is_empty(script, mirror):
+    """Go writes null for a list of nothing."""
+    script.then(ok({"metadata": {"resourceVersion": "100"}, "items": None}), QUIET)
+    watching = mirror()
+
+    await watching.reflector.synced.wait()
+
+    assert watching.changes == []
+    assert watching.waits == []
 
 
 async def test_list_goes_page_by_page(script, mirror):
@@ -126,6 +139,25 @@ async def test_watch_asks_for_bookmarks_from_the_lists_version(script, mirror):
     assert query["resourceVersion"] == "100"
     assert query["allowWatchBookmarks"] == "true"
     assert 240 <= int(query["timeoutSeconds"]) <= 360
+
+
+@pytest.mark.parametrize(
+    ("events", "seconds"),
+    [([event("ADDED", thing("c", 101))], 0), ([], 300)],
+    ids=["with news", "after its time"],
+)
+async def test_watch_that_the_server_ends_is_opened_again_at_once(script, mirror, events, seconds):
+    """That is how each of them ends, and nothing is wrong."""
+
+    async def ending(request):
+        watching.now += seconds
+        return await lines(*events)(request)
+
+    script.then(*GOOD, ending, lines(event("ADDED", thing("d", 102)), then="stall"))
+    watching = mirror()
+    await watching.until(lambda: "+d" in watching.changes)
+
+    assert watching.waits == []
 
 
 async def test_bookmark_moves_the_resume_point(script, mirror):

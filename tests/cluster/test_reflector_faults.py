@@ -94,12 +94,14 @@ async def test_fault_of_the_list_is_outlived(script, mirror, fault):
 async def test_fault_of_the_watch_is_outlived(script, mirror, fault):
     """Whatever a watch meets, it resumes after a pause from the last version, and nothing is lost."""
     script.then(*GOOD, fault, fault, lines(event("ADDED", thing("c", 101)), then="stall"))
-    watching = mirror()
-
-    await watching.until(lambda: "+c" in watching.changes)
+    with capture_logs() as logs:
+        watching = mirror()
+        await watching.until(lambda: "+c" in watching.changes)
 
     assert watching.changes == ["+a", "+b", "+c"]
     assert watching.reflector.counters.lists == 1
+    assert watching.reflector.forbidden is None
+    assert [line for line in logs if line["log_level"] == "error"] == [], "it is no defect of ours"
     assert watching.waits != []
     assert {asked.query["resourceVersion"] for asked in script.asked[1:]} == {"100"}
 

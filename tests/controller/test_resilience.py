@@ -371,6 +371,20 @@ async def test_a_kind_that_is_no_longer_served_is_skipped(cluster, gpu, unstarte
     assert not unstarted.crashed
 
 
+async def test_a_kind_that_ends_before_it_was_listed_is_not_waited_for(cluster, gpu, unstarted):
+    """Else nothing would ever be allocated: what is not served any more is never listed."""
+    cluster.server.faults.answer(404, times=None, kind="DeviceTaintRule")
+    cluster.put(claim())
+    await unstarted.start()
+    found = unstarted.runtime._reflectors
+    await cluster.until(lambda: "DeviceTaintRule" in found and found["DeviceTaintRule"].trouble)
+    leave_out(unstarted.runtime, "DeviceTaintRule")
+    unstarted.runtime._discovered_at = float("-inf")
+
+    await cluster.allocated()
+    await unstarted.ready()
+
+
 async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluster, unstarted):
     """What is known was read in the old version; a new start reads it in the new one, and no defect is told of."""
     serve_again = leave_out(unstarted.runtime, "DeviceTaintRule")

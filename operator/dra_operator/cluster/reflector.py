@@ -120,7 +120,6 @@ class Reflector:
         defect_logger: DefectLogger = UNCOUNTED,
         chunk: int = CHUNK,
         idle_timeout: float = IDLE_SECONDS,
-        watch_seconds: int = WATCH_SECONDS,
     ) -> None:
         self.served = served
         self.synced = asyncio.Event()
@@ -146,7 +145,6 @@ class Reflector:
         self._defect_logger = defect_logger
         self._chunk = chunk
         self._idle_timeout = idle_timeout
-        self._watch_seconds = watch_seconds
         self._seen: dict[Key, _Seen] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._observed: set[Key] | None = None
@@ -173,7 +171,7 @@ class Reflector:
         It is not if the watch was faster, or if the object is gone by now: a late answer must not revive it.
         What is news is delivered as a Delta, so that there is one way into the state.
         """
-        if body.get("metadata", {}).get("uid") in self._gone or self._came_and_went(body):
+        if self._came_and_went(body):
             self.counters.dropped += 1
             return False
         if self._observed is not None:
@@ -309,7 +307,7 @@ class Reflector:
             "watch": "1",
             "allowWatchBookmarks": "true",
             # Spread, so that the watches of all kinds do not end together.
-            "timeoutSeconds": str(max(1, int(self._watch_seconds * (0.8 + 0.4 * self._random())))),
+            "timeoutSeconds": str(int(WATCH_SECONDS * (0.8 + 0.4 * self._random()))),
             "resourceVersion": version,
         }
         opened = self._clock()
