@@ -16,7 +16,6 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import Quantity, is_ordinary
 from dra_operator.api.types import CapacityRequestPolicy, DeviceCapacity
 from dra_operator.cel.device import prepare_amount, prepare_attribute
-from dra_operator.inventory import bits
 
 _T = TypeVar("_T")
 
@@ -110,8 +109,6 @@ class Columns:
 
 def _sets(keys: tuple[object, ...]) -> tuple[int, ...]:
     last, start = keys[0], 0
-    if keys[-1] == last and keys.count(last) == len(keys):
-        return (bits.first(len(keys)),)
     sets: dict[object, int] = {}
     # Devices of one kind lie side by side, and equal values mostly are one object: a set grows by whole runs.
     for position, key in enumerate(keys):
