@@ -82,9 +82,6 @@ class ViewIndex:
 
     def _enter_names(self, content: Slice) -> None:
         entry = (content.serial,)
-        if self._slices.keys().isdisjoint(content.names):
-            self._slices.update(dict.fromkeys(content.names, entry))
-            return
         for name in content.names:
             known = self._slices.setdefault(name, entry)
             if isinstance(known, dict):
