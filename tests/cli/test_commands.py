@@ -229,6 +229,14 @@ class TestAFullDisk:
         """There is no file that could be."""
         assert written(*arguments) == (2, "error: stdout: No space left on device\n")
 
+    def test_the_exit_code_is_no_answer_where_stderr_is_full_as_well(self, tmp_path):
+        """1 would say that a claim waits."""
+        (tmp_path / "claim.yaml").write_text("")
+        with open(FULL, "wb") as full:  # noqa: PTH123
+            command = [sys.executable, "-m", "dra_operator", "simulate", "-f", str(tmp_path / "claim.yaml")]
+
+            assert subprocess.run(command, stderr=full, check=False).returncode == 2
+
     @pytest.mark.parametrize("arguments", [("cel", "cases", "rows"), ("replay", "rows")])
     def test_what_is_written_is_named_not_what_is_read(self, written, arguments):
         """Nothing is wrong with the input."""

@@ -16,6 +16,7 @@ third of a second, and Kopf and the kubernetes package alone take longer than th
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 
 
@@ -44,7 +45,9 @@ def _call(app: Callable[[], object]) -> NoReturn:
 
         if error.errno not in NO_ROOM:
             raise
-        sys.stderr.write(f"error: {error.filename or 'stdout'}: {error.strerror}\n")
+        # It may be stderr that has no room.
+        with suppress(OSError):
+            sys.stderr.write(f"error: {error.filename or 'stdout'}: {error.strerror}\n")
         # 1 is an answer, of `simulate` and `cel check` for example.
         sys.exit(2)
 
