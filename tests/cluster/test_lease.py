@@ -1,5 +1,6 @@
 """The Lease: who may write, from when on and for how long."""
 
+import asyncio
 import copy
 
 import pytest
@@ -397,3 +398,26 @@ def test_what_is_of_others_in_it_stays(contender, store, clock):
     first.rest(5)
 
     assert (store.body["metadata"]["labels"], store.body["spec"]["strategy"]) == ({"a": "b"}, "x")
+
+
+async def test_writes_wait_while_the_lease_may_be_another_s(contender, clock):
+    """All of them, and go on when it is renewed; never when it is lost."""
+    first, second = contender("first"), contender("second")
+    first.rest(1)
+    await asyncio.wait_for(first.lease.permit(), 1)
+
+    clock.now += RENEWALS
+    writes = [asyncio.create_task(first.lease.permit()) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    assert [write.done() for write in writes] == [False, False]
+    first.rest(3)
+    await asyncio.wait_for(asyncio.gather(*writes), 1)
+
+    second.rest(1)
+    clock.now += SECONDS
+    second.rest(1)
+    first.rest(3)
+    late = asyncio.create_task(first.lease.permit())
+    await asyncio.sleep(0.01)
+    assert (second.lease.valid, late.done()) == (True, False)
+    late.cancel()
