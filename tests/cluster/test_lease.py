@@ -421,3 +421,18 @@ async def test_writes_wait_while_the_lease_may_be_another_s(contender, clock):
     await asyncio.sleep(0.01)
     assert (second.lease.valid, late.done()) == (True, False)
     late.cancel()
+
+
+def test_holder_that_cannot_read_what_others_wrote_does_not_end(contender, store, monkeypatch):
+    """Somebody edited the Lease, and the API server is in trouble: that says nothing of who holds it."""
+    first = contender("first")
+    first.rest(1)
+    store.edit(leaseTransitions=7)
+    do = store._do
+    monkeypatch.setattr(store, "_do", lambda method, body: 500 if method == "GET" else do(method, body))
+    first.rest(RENEWALS + 2)
+    assert (first.lease.valid, first.ended) == (False, False)
+
+    monkeypatch.undo()
+    first.rest(3)
+    assert first.lease.valid
