@@ -272,6 +272,32 @@ async def test_without_leader_election_there_is_no_lease(cluster, start):
     assert (await ask(operator, "/leaderz"), leading(operator)) == ((200, "ok\n"), "dra_operator_leading 1.0")
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(None, "standing by"), (500, "API server not available")],
+    ids=["standing by", "in trouble"],
+)
+async def test_one_that_waits_says_so_once(cluster, start, code, said):
+    """However often it asks: a standby that waits for weeks fills no log."""
+    await (await start("first")).ready()
+    if code is not None:
+        cluster.server.faults.answer(code, times=None, verb="get", kind="Lease")
+    with capture_logs() as logs:
+        await start("second")
+        asked = cluster.server.requests["get Lease"]
+        await cluster.until(lambda: cluster.server.requests["get Lease"] >= asked + 3)
+
+    assert [line["event"] for line in logs].count(said) == 1
+
+
+async def test_lease_is_in_the_namespace_of_the_operator_where_none_is_given(cluster, start):
+    """As its credentials name it, so that its role for Leases fits."""
+    cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "dra-operator"}})
+    await (await start("first", lease_namespace="")).ready()
+
+    assert cluster.server.get("Lease", "dra-operator", "dra-operator") is not None
+
+
 async def test_identity_is_that_of_the_host_where_none_is_given(cluster, start):
     """With a part at random, so that two on one host are two."""
     await (await start("")).ready()
