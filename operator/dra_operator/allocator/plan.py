@@ -164,7 +164,6 @@ class Planner:
     classes: Mapping[str, DeviceClass]
     candidates: Candidates
     _plans: dict[Asked, ClaimPlan] = field(default_factory=dict)
-    _classes: dict[str, tuple[DeviceClass, tuple[str, ...]]] = field(default_factory=dict)
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
@@ -185,7 +184,6 @@ class Planner:
     def forget(self) -> None:
         """Forget all plans: a class has changed."""
         self._plans.clear()
-        self._classes.clear()
 
     def _make(self, claim: ResourceClaim, asked: Asked) -> ClaimPlan:
         wanted, rules = asked
@@ -229,10 +227,7 @@ class Planner:
             raise _unknown(name, selectors)
         if admin_access is not None and not self.candidates.features.admin_access:
             raise _unsupported(name, "admin access is requested, but the feature is switched off")
-        known = self._classes.get(class_name)
-        if known is None:
-            known = self._classes[class_name] = self._class(name, class_name)
-        device_class, class_selectors = known
+        device_class, class_selectors = self._class(name, class_name)
         applicable = _applicable(parent, name, rules) if rules else ()
         count: int | None = number
         if mode != "ExactCount":
