@@ -12,8 +12,8 @@ from too_long import CASES, CONFIG, MATCH, claim, devices, slice_of
 
 def found(body: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:
     """Return path and message of what is refused of an object."""
-    obj = apply_defaults(read_object({"metadata": {"name": "x", **metadata}, **body}))
-    return [(item.path, item.message) for item in find_refusals(obj)]
+    whole = {"metadata": {"name": "x", **metadata}, **body}
+    return [(item.path, item.message) for item in find_refusals(apply_defaults(read_object(whole)), whole)]
 
 
 @pytest.mark.parametrize(("make", "most", "path"), CASES.values(), ids=CASES)

@@ -24,7 +24,7 @@ def refused(devices, **more):
     """Return path and message of each refusal of a claim for some devices."""
     body = {"metadata": {"name": "x"}, "spec": {"devices": devices}, **more}
     claim = apply_defaults(read_object(body, "ResourceClaim"))
-    return [(item.path, item.message) for item in find_refusals(claim)]
+    return [(item.path, item.message) for item in find_refusals(claim, body)]
 
 
 @pytest.mark.parametrize(
@@ -147,11 +147,12 @@ def test_a_right_claim_is_not_refused():
 def test_a_template_is_looked_at():
     """The claim in a template is refused as one of its own would be, at its own path."""
     spec = {"spec": {"devices": {"requests": [request(count=-1)]}}}
-    template = apply_defaults(
-        read_object({"kind": "ResourceClaimTemplate", "metadata": {"name": "x"}, "spec": spec})
-    )
+    body = {"kind": "ResourceClaimTemplate", "metadata": {"name": "x"}, "spec": spec}
+    template = apply_defaults(read_object(body))
 
-    assert [item.path for item in find_refusals(template)] == ["spec.spec.devices.requests[0].exactly.count"]
+    assert [item.path for item in find_refusals(template, body)] == [
+        "spec.spec.devices.requests[0].exactly.count"
+    ]
 
 
 def test_an_allocated_claim_is_not_looked_at():

@@ -4,15 +4,19 @@ from typing import Any
 
 import pytest
 
+import slips
+import slips_of_values
 from dra_operator.api.read import read_object
 from dra_operator.api.refusals import find_refusals
-from slips import CASES, RIGHT
+
+CASES = slips.CASES | slips_of_values.CASES
+RIGHT = slips.RIGHT | slips_of_values.RIGHT
 
 
 def refused(body: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:
     """Return path and message of what is refused of an object."""
-    obj = read_object({"metadata": {"name": "x", **metadata}, **body})
-    return [(item.path, item.message) for item in find_refusals(obj)]
+    whole = {"metadata": {"name": "x", **metadata}, **body}
+    return [(item.path, item.message) for item in find_refusals(read_object(whole), whole)]
 
 
 @pytest.mark.parametrize(("body", "path", "message"), CASES.values(), ids=CASES)

@@ -8,8 +8,9 @@ Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceClaim`.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dra_operator.api.lengths import find_too_long
 from dra_operator.api.refused_slices import (
@@ -23,6 +24,7 @@ from dra_operator.api.refused_slices import (
     VALUE,
     find_refused,
 )
+from dra_operator.api.refused_values import find_refused_values
 from dra_operator.api.types import (
     DeviceClaim,
     DeviceConfiguration,
@@ -72,8 +74,8 @@ class Refusal:
         )
 
 
-def find_refusals(obj: object) -> Iterator[Refusal]:
-    """Yield what the API server refuses of an object that has the API's defaults.
+def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
+    """Yield what the API server refuses of an object that has the API's defaults; `body` is what was read, in v1.
 
     A claim that is allocated was taken by an API server, and holds its devices whatever it looks like. So was an object
     with a uid: that server may be newer, and know more operators; and `snapshot --redact` leaves out parameters.
@@ -86,6 +88,8 @@ def find_refusals(obj: object) -> Iterator[Refusal]:
         yield from (Refusal(*found) for found in find_too_long(obj))
         if isinstance(obj, ResourceSlice | DeviceTaintRule):
             yield from (Refusal(*found) for found in find_refused(obj))
+        if isinstance(obj, ResourceSlice):
+            yield from (Refusal(*found) for found in find_refused_values(obj.spec, body))
     if isinstance(obj, ResourceClaim):
         devices, path = obj.spec.devices, "spec.devices"
     elif isinstance(obj, ResourceClaimTemplate):

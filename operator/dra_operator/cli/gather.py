@@ -187,7 +187,7 @@ def _problem(body: Mapping[str, Any], path: str, message: str) -> ObjectError:
 
 def _refusals(thing: Thing, version: str) -> Iterator[ObjectError]:
     kind, metadata = type(thing.obj).__name__, thing.obj.metadata
-    for refusal in find_refusals(thing.obj):
+    for refusal in find_refusals(thing.obj, thing.body):
         path = path_in_version(refusal.path, kind, version)
         name = metadata.namespace, metadata.name
         yield ObjectError(kind, *name, path, value=refusal.value, message=refusal.message)

@@ -1,0 +1,128 @@
+"""Refused values: attributes and capacities of a device that the API server does not take.
+
+Of an attribute with two values only one is read, one without a value makes selectors fail, and a policy that
+contradicts itself gives shares another size than was meant, or none. In a file each is a slip that shows only when the
+file is applied.
+Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceAttribute` and `validateRequestPolicy`, and the
+answers of an API server of 1.36.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dra_operator.api.quantity import NANO, Quantity, is_ordinary
+from dra_operator.api.refused_slices import Refused
+from dra_operator.api.types import CapacityRequestPolicyRange, Device, ResourceSliceSpec
+
+_NO_VALUE = 'has no value: write one, such as {"string": "h100"}'
+_VALUES = "{names} are set: keep one of them"
+_NOTHING_LISTED = "is an empty list: write at least one value, or leave the attribute out"
+_NOT_SHARED = "is only for a device that is shared: set allowMultipleAllocations, or leave it out"
+_BOTH = "validValues and validRange are both set: keep one of them"
+_NO_DEFAULT = "is missing: say what a share consumes for which no amount is requested"
+_NO_DEFAULT_VALUE = "the default, {default}, is not among them: add it, or choose another default"
+_MORE_THAN_ALL = "is more than the capacity, which is {most}: write less, or give it more"
+_NOT_MORE = "is not more than {before}, the one before it: write each once, the least first"
+_NO_MIN = "is missing: say what a share consumes at least"
+_MAX_BELOW_MIN = "is less than min, which is {least}: write more, or lower min"
+_ABOVE_DEFAULT = "is more than the default, which is {default}: write less, or raise the default"
+_BELOW_DEFAULT = "is less than the default, which is {default}: write more, or lower the default"
+_LONG_STEP = "is more than lies between min, {least}, and the capacity, {most}: write less, or leave it out"
+_MISSED = "leads from min, {least}, past the {name}, {amount}: choose another step, or another {name}"
+
+
+def find_refused_values(spec: ResourceSliceSpec, body: Mapping[str, Any]) -> Iterator[Refused]:
+    """Yield what is refused of the attributes and capacities of a slice.
+
+    `body` is the object that was read, in v1: of attributes it has what the reader drops.
+    """
+    for index, device in enumerate(spec.devices):
+        path = f"spec.devices[{index}]"
+        yield from _attributes(body["spec"]["devices"][index].get("attributes") or {}, f"{path}.attributes")
+        yield from _policies(device, f"{path}.capacity")
+
+
+def _attributes(attributes: Mapping[str, Any], path: str) -> Iterator[Refused]:
+    for name, union in attributes.items():
+        at = _entry(path, name)
+        # Null is an object's way to leave a field out.
+        values = {field: value for field, value in (union or {}).items() if value is not None}
+        if not values:
+            yield Refused(at, None, _NO_VALUE)
+        elif len(values) > 1:
+            yield Refused(at, None, _VALUES.format(names=" and ".join(values)))
+        else:
+            yield from (
+                Refused(f"{at}.{field}", None, _NOTHING_LISTED) for field in values if values[field] == []
+            )
+
+
+def _policies(device: Device, path: str) -> Iterator[Refused]:
+    for name, capacity in device.capacity.items():
+        policy = capacity.request_policy
+        if policy is None:
+            continue
+        at = f"{_entry(path, name)}.requestPolicy"
+        if not device.allow_multiple_allocations:
+            yield Refused(at, None, _NOT_SHARED)
+        elif policy.valid_values and policy.valid_range is not None:
+            yield Refused(at, None, _BOTH)
+        elif policy.default is None:
+            if policy.valid_values or policy.valid_range is not None:
+                yield Refused(f"{at}.default", None, _NO_DEFAULT)
+        elif policy.valid_range is not None:
+            yield from _range(policy.valid_range, policy.default, capacity.value, f"{at}.validRange")
+        elif policy.valid_values:
+            yield from _values(policy.valid_values, policy.default, capacity.value, f"{at}.validValues")
+
+
+def _values(values: Sequence[Quantity], default: Quantity, most: Quantity, path: str) -> Iterator[Refused]:
+    if default not in values:
+        yield Refused(path, None, _NO_DEFAULT_VALUE.format(default=default))
+    for index, value in enumerate(values):
+        if value > most:
+            yield Refused(f"{path}[{index}]", str(value), _MORE_THAN_ALL.format(most=most))
+        if index and value <= values[index - 1]:
+            yield Refused(f"{path}[{index}]", str(value), _NOT_MORE.format(before=values[index - 1]))
+
+
+def _range(
+    span: CapacityRequestPolicyRange, default: Quantity, most: Quantity, path: str
+) -> Iterator[Refused]:
+    if span.min is None:
+        yield Refused(f"{path}.min", None, _NO_MIN)
+        return
+    for field, bound in (("min", span.min), ("max", span.max)):
+        if bound is not None and bound > most:
+            yield Refused(f"{path}.{field}", str(bound), _MORE_THAN_ALL.format(most=most))
+    if span.max is not None and span.max < span.min:
+        yield Refused(f"{path}.max", str(span.max), _MAX_BELOW_MIN.format(least=span.min))
+    elif default < span.min:
+        yield Refused(f"{path}.min", str(span.min), _ABOVE_DEFAULT.format(default=default))
+    elif span.max is not None and default > span.max:
+        yield Refused(f"{path}.max", str(span.max), _BELOW_DEFAULT.format(default=default))
+    elif span.step is not None:
+        yield from _step(span.step, span.min, {"default": default, "max": span.max}, most, f"{path}.step")
+
+
+def _step(
+    step: Quantity, least: Quantity, reached: Mapping[str, Quantity | None], most: Quantity, path: str
+) -> Iterator[Refused]:
+    if least.nano + step.nano > most.nano:
+        yield Refused(path, str(step), _LONG_STEP.format(least=least, most=most))
+        return
+    for name, amount in reached.items():
+        # API servers differ in what they make of fractions.
+        if amount is None or not all(map(_is_whole, (step, least, amount))) or not step.nano:
+            continue
+        if (amount.nano - least.nano) % step.nano:
+            yield Refused(path, str(step), _MISSED.format(least=least, name=name, amount=amount))
+
+
+def _is_whole(amount: Quantity) -> bool:
+    return is_ordinary(amount) and amount.nano % NANO == 0
+
+
+def _entry(path: str, name: str) -> str:
+    return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
