@@ -1,22 +1,25 @@
-"""What the API server refuses of a slice or a taint rule is found, with what to do about it."""
+"""What the API server refuses of slices, taint rules, classes and names is found, with what to do about it."""
 
 from typing import Any
 
 import pytest
 
 import slips
+import slips_of_names
 import slips_of_values
+from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.refusals import find_refusals
+from slips_of_names import class_with
 
-CASES = slips.CASES | slips_of_values.CASES
-RIGHT = slips.RIGHT | slips_of_values.RIGHT
+CASES = slips.CASES | slips_of_values.CASES | slips_of_names.CASES
+RIGHT = slips.RIGHT | slips_of_values.RIGHT | slips_of_names.RIGHT
 
 
 def refused(body: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:
     """Return path and message of what is refused of an object."""
-    whole = {"metadata": {"name": "x", **metadata}, **body}
-    return [(item.path, item.message) for item in find_refusals(read_object(whole), whole)]
+    whole = {"metadata": {"name": "x"} | metadata, **body}
+    return [(item.path, item.message) for item in find_refusals(apply_defaults(read_object(whole)), whole)]
 
 
 @pytest.mark.parametrize(("body", "path", "message"), CASES.values(), ids=CASES)
@@ -39,3 +42,4 @@ def test_what_an_api_server_has_taken_is_not_refused() -> None:
     """A newer one may take more."""
     assert refused(CASES["devices beside counters"][0], uid="u") == []
     assert refused(CASES["a rule whose effect is misspelt"][0], uid="u") == []
+    assert refused(class_with({}), uid="u") == []

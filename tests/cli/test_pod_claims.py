@@ -5,6 +5,7 @@ import pytest
 from dra_operator.cli.gather import gather
 from dra_operator.cli.manifests import Manifest, Place
 from dra_operator.cli.pod_claims import generate_name, make_claims
+from slips_of_names import PODS, RIGHT_PODS
 
 V1 = "resource.k8s.io/v1"
 ENTRY = {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}
@@ -170,6 +171,29 @@ def test_a_claim_that_is_gone_is_made_again():
 def test_what_a_pod_names_and_is_not_there_is_told(entry, missing):
     """The line names the pod, the entry and what is missing."""
     assert made(pod(entry)) == ([], [f'f, document 1 (line 1): Pod "default/train": entry "gpu": {missing}'])
+
+
+@pytest.mark.parametrize(("body", "_", "line"), PODS.values(), ids=PODS)
+def test_an_entry_of_a_wrong_name_is_told(body, _, line):
+    """The API server refuses the pod; the line names the entry and says what to do."""
+    template = {**TEMPLATE, "metadata": {"name": "t"}}
+    _, problems = made({"apiVersion": "v1", "metadata": {"name": "train"}, **body}, claim("x"), template)
+
+    (told,) = problems
+    assert f'Pod "default/train": {line}' in told
+
+
+@pytest.mark.parametrize("body", RIGHT_PODS.values(), ids=RIGHT_PODS)
+def test_an_entry_of_a_right_name_is_not_told(body):
+    """However long it is, and although two name one claim."""
+    assert made({"apiVersion": "v1", "metadata": {"name": "train"}, **body}, claim("x")) == ([], [])
+
+
+def test_entries_of_one_name_get_one_claim():
+    """What is made for an entry is known by its name, so there can be no second one."""
+    things, _ = made(TEMPLATE, {**pod(), "spec": {"containers": [], "resourceClaims": [ENTRY, ENTRY]}})
+
+    assert len(things) == 1
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,16 @@ from dra_operator.api.refused_slices import (
     LABEL,
     NO_DRIVER,
     NO_KEY,
+    NO_NODE,
     NO_VALUE,
+    SUBDOMAIN,
     VALUE,
     find_refused,
 )
 from dra_operator.api.refused_values import find_refused_values
 from dra_operator.api.types import (
     DeviceClaim,
+    DeviceClass,
     DeviceConfiguration,
     DeviceConstraint,
     DeviceRequest,
@@ -34,15 +37,22 @@ from dra_operator.api.types import (
     DeviceTaintRule,
     DeviceToleration,
     ExactDeviceRequest,
+    Namespace,
+    Pod,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceSlice,
 )
 
-_QUALIFIED = re.compile(rf"(?=.{{1,63}}/){DOMAIN}/(?=.{{1,32}}$)[A-Za-z_][A-Za-z0-9_]*")
+_QUALIFIED = re.compile(
+    rf"(?=.{{1,63}}/)(?i:{DOMAIN})/(?=.{{1,32}}$)[A-Za-z_][A-Za-z0-9_]*|.*/.*/.*", re.ASCII | re.DOTALL
+)
+"""The API server takes a domain in capitals, and looks at no name with more than one slash."""
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("", "None", "NoSchedule", "NoExecute")
 
+_NO_NAME = "is no name of an object: use lower case letters, digits, - and ., at most 253 of them"
+_NO_NAMESPACE = "is no name of a namespace: use lower case letters, digits and -, at most 63 of them"
 _NOT_A_LABEL = "is no name of a request: use lower case letters, digits and -, at most 63 of them"
 _TWICE = "is the name of two requests: give each a name of its own"
 _NAMED_TWICE = "is named twice: once is enough"
@@ -79,17 +89,20 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
 
     A claim that is allocated was taken by an API server, and holds its devices whatever it looks like. So was an object
     with a uid: that server may be newer, and know more operators; and `snapshot --redact` leaves out parameters.
-    Of classes only lengths are looked at.
+    Of classes only name, lengths and configuration are looked at, of the kinds of the core group names alone.
     """
     if isinstance(obj, ResourceClaim) and obj.status.allocation is not None:
         return
     metadata = getattr(obj, "metadata", None)
     if metadata is not None and not metadata.uid:
+        yield from _object(obj, metadata.name)
         yield from (Refusal(*found) for found in find_too_long(obj))
         if isinstance(obj, ResourceSlice | DeviceTaintRule):
             yield from (Refusal(*found) for found in find_refused(obj))
         if isinstance(obj, ResourceSlice):
             yield from (Refusal(*found) for found in find_refused_values(obj.spec, body))
+        if isinstance(obj, DeviceClass):
+            yield from _configs(obj.spec.config, "spec.config")
     if isinstance(obj, ResourceClaim):
         devices, path = obj.spec.devices, "spec.devices"
     elif isinstance(obj, ResourceClaimTemplate):
@@ -99,8 +112,15 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
     yield from _claim(devices, path)
     if not obj.metadata.uid:
         yield from _tolerations(devices, path)
-        for index, config in enumerate(devices.config):
-            yield from _config(config, f"{path}.config[{index}]")
+        yield from _configs(devices.config, f"{path}.config")
+
+
+def _object(obj: object, name: str) -> Iterator[Refusal]:
+    allowed, problem = (LABEL, _NO_NAMESPACE) if isinstance(obj, Namespace) else (SUBDOMAIN, _NO_NAME)
+    if not allowed.fullmatch(name):
+        yield Refusal("metadata.name", name, problem)
+    if isinstance(obj, Pod) and obj.spec.node_name and not SUBDOMAIN.fullmatch(obj.spec.node_name):
+        yield Refusal("spec.nodeName", obj.spec.node_name, NO_NODE)
 
 
 def _claim(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
@@ -169,11 +189,17 @@ def _toleration(item: DeviceToleration, path: str) -> Iterator[Refusal]:
         yield Refusal(f"{path}.effect", item.effect, _NO_EFFECT)
 
 
+def _configs(configs: Sequence[DeviceConfiguration], path: str) -> Iterator[Refusal]:
+    for index, config in enumerate(configs):
+        yield from _config(config, f"{path}[{index}]")
+
+
 def _config(config: DeviceConfiguration, path: str) -> Iterator[Refusal]:
     if config.opaque is None:
         yield Refusal(path, None, _NO_OPAQUE)
         return
-    if not DRIVER.fullmatch(config.opaque.driver):
+    # The API server has always taken drivers in capitals, too.
+    if not DRIVER.fullmatch(config.opaque.driver.lower()):
         yield Refusal(f"{path}.opaque.driver", config.opaque.driver, NO_DRIVER)
     if not isinstance(config.opaque.parameters, dict):
         yield Refusal(f"{path}.opaque.parameters", None, _NO_PARAMETERS)

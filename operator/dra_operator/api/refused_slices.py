@@ -22,6 +22,7 @@ from dra_operator.api.types import (
 )
 
 DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+SUBDOMAIN = re.compile(rf"(?=.{{1,253}}$){DOMAIN}")
 LABEL = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 DRIVER = re.compile(rf"(?=.{{1,63}}$){DOMAIN}")
 _NAME = r"(?=.{1,63}$)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
@@ -31,6 +32,7 @@ _EFFECTS = ("None", "NoSchedule", "NoExecute")
 _SEGMENTS = re.compile(rf"(?=.{{1,253}}$){DOMAIN}(/{DOMAIN})*")
 
 NO_DRIVER = "is no name of a driver: write a domain, such as gpu.example.com"
+NO_NODE = "is no name of a node: use lower case letters, digits, - and ., at most 253 of them"
 NO_KEY = "is no key of a taint: write domain/name or name, of letters, digits, -, _ and ."
 NO_VALUE = "is no value of a taint: use letters, digits, -, _ and ., at most 63 of them"
 _NO_EFFECT = "is no effect: write NoSchedule, NoExecute, or None"
@@ -48,6 +50,7 @@ _EMPTY_SET = "has no counters: name at least one, or leave the set out"
 _OF_SLICE = "nodeName, nodeSelector, allNodes, perDeviceNodeSelection"
 _OF_DEVICE = "nodeName, nodeSelector, allNodes"
 _NOT_ONE = "{given} of {names} are set: set just one, to say where devices can be used"
+_FALSE = "cannot be false: set it to true, or leave it out"
 _NOT_PER_DEVICE = (
     "says where it can be used: leave that out, or set perDeviceNodeSelection of the slice in its place"
 )
@@ -79,6 +82,9 @@ def _slice(spec: ResourceSliceSpec) -> Iterator[Refused]:
         yield Refused("spec.pool.generation", spec.pool.generation, _NO_GENERATION)
     if spec.pool.resource_slice_count <= 0:
         yield Refused("spec.pool.resourceSliceCount", spec.pool.resource_slice_count, _NO_COUNT)
+    yield from _nodes(spec, "spec")
+    if spec.per_device_node_selection is False:
+        yield Refused("spec.perDeviceNodeSelection", None, _FALSE)
     given = [spec.node_name, spec.node_selector, spec.all_nodes, spec.per_device_node_selection]
     yield from _just_one(given, "spec", _OF_SLICE)
     if spec.devices and spec.shared_counters:
@@ -113,9 +119,17 @@ def _taint(taint: DeviceTaint, path: str) -> Iterator[Refused]:
 def _place(device: Device, path: str, *, is_chosen: bool) -> Iterator[Refused]:
     given = [device.node_name, device.node_selector, device.all_nodes]
     if is_chosen:
+        yield from _nodes(device, path)
         yield from _just_one(given, path, _OF_DEVICE)
     elif any(item is not None for item in given):
         yield Refused(path, None, _NOT_PER_DEVICE)
+
+
+def _nodes(item: ResourceSliceSpec | Device, path: str) -> Iterator[Refused]:
+    if item.node_name is not None and not SUBDOMAIN.fullmatch(item.node_name):
+        yield Refused(f"{path}.nodeName", item.node_name, NO_NODE)
+    if item.all_nodes is False:
+        yield Refused(f"{path}.allNodes", None, _FALSE)
 
 
 def _just_one(given: Sequence[object], path: str, names: str) -> Iterator[Refused]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.read import read_object
+from dra_operator.api.refused_slices import LABEL
 from dra_operator.api.types import OwnerReference, Pod, PodResourceClaim, ResourceClaim, ResourceClaimSpec
 from dra_operator.api.write import to_wire
 from dra_operator.cli.gather import Gathered, Thing
@@ -40,7 +41,8 @@ def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
             continue
         slips = (*_odd_entries(pod), *_unknown_entries(thing))
         problems += [f"{thing.place}: {subject(pod)}: {slip}" for slip in slips]
-        for entry in pod.spec.resource_claims:
+        # Of entries of one name the last is left, as what is made for an entry is known by its name.
+        for entry in {entry.name: entry for entry in pod.spec.resource_claims}.values():
             missing = _missing(gathered, pod, entry, owned)
             if isinstance(missing, str):
                 problems.append(f"{thing.place}: {subject(pod)}: {missing}")
@@ -55,8 +57,14 @@ def subject(pod: Pod) -> str:
 
 
 def _odd_entries(pod: Pod) -> Iterator[str]:
-    """Yield what is wrong with each entry that names no claim or two; the API server refuses such a pod."""
+    """Yield what is wrong with the name of each entry, or what it names; the API server refuses such a pod."""
+    seen: set[str] = set()
     for entry in pod.spec.resource_claims:
+        if not LABEL.fullmatch(entry.name):
+            yield f'entry "{entry.name}": is no name: use lower case letters, digits and -, at most 63 of them'
+        elif entry.name in seen:
+            yield f'entry "{entry.name}": is the name of two entries: give each a name of its own'
+        seen.add(entry.name)
         if entry.resource_claim_name and entry.resource_claim_template_name:
             yield f'entry "{entry.name}": {" and ".join(_FIELDS.values())} are both set: keep one of them'
         elif not (entry.resource_claim_name or entry.resource_claim_template_name or pod.metadata.uid):
