@@ -167,6 +167,28 @@ def write_due(telling, claims):
     return written
 
 
+def test_nothing_is_told_late_of_a_claim_that_was_made_anew(telling, clock):
+    """A copy brings the annotation of the one before it, and what was left to say of that one goes with it."""
+    flap(telling, clock, 3)
+    assert telling.next_due() > clock.now
+
+    assert telling.waits(claim(NONE.message, uid="uid-2"), NONE) is None
+    assert (telling.late(), telling.next_due()) == ([], None)
+    clock.now += 3600
+    assert telling.waits(claim(NONE.message, uid="uid-2"), NONE) is None
+
+
+def test_what_is_told_again_of_a_claim_that_was_made_anew_names_that_one(clock):
+    """An Event about the one before it would not be found by whoever looks at the claim."""
+    reports = Reports(1200)
+    telling = Telling(reports, clock)
+    telling.waits(claim(), IN_USE)
+    telling.waits(claim(IN_USE.message, uid="uid-2"), IN_USE)
+    clock.now += 1200
+
+    assert [notice.subject.uid for notice in reports.due(clock.now)] == ["uid-2"]
+
+
 def test_an_annotation_that_is_right_is_left_alone_until_claim_or_text_changes(telling):
     """Whatever else changes in a cluster, nobody looks at all claims that wait."""
     key, fewer = ("team-a", "gpu"), Waiting("DeviceInUse", "gpu", "request gpu: 1 of 1 devices in use")

@@ -98,9 +98,10 @@ class Telling:
         """State why a claim waits; return the Event if the reason is news, and need not wait for its turn."""
         key, uid = claim_key(claim), claim.metadata.uid
         now = self._clock()
+        self._only(key, uid)
         told = self._told.get(key)
-        first = told is None or told.uid != uid
-        if told is None or told.uid != uid:
+        first = told is None
+        if told is None:
             told = self._told[key] = _Told(uid, waiting)
         else:
             if _sameness(told.waiting) != _sameness(waiting):
@@ -131,11 +132,8 @@ class Telling:
 
         Meanwhile nothing else can be written, and the write takes the annotation off.
         """
-        told = self._told.get(key)
-        if told is not None and told.uid != uid:
-            # Why the one before it waited, which was deleted and made anew.
-            self.waits_no_more(key)
-        elif told is not None:
+        self._only(key, uid)
+        if told := self._told.get(key):
             told.urgent, told.pending = True, False
 
     def annotation_due(self, claim: ResourceClaim) -> str | None:
@@ -194,6 +192,12 @@ class Telling:
     def unsettled(self) -> list[Key]:
         """Return those of `claims` whose annotation may not be right, in the same order."""
         return [key for key, told in self._told.items() if not told.settled]
+
+    def _only(self, key: Key, uid: str) -> None:
+        """Forget why a claim of another uid waited, which was deleted, and made anew in the meantime."""
+        told = self._told.get(key)
+        if told is not None and told.uid != uid:
+            self.waits_no_more(key)
 
     def _say(self, key: Key, told: _Told) -> Notice | None:
         """Return the Event of a reason that is news, unless reasons change so fast that it has to wait for its turn."""
