@@ -43,6 +43,49 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "an attribute with two lists": (attribute(ints=[1], bools=[True]), ATTRIBUTE, "ints and bools are set: "),
     "an attribute with an empty list": (attribute(strings=[]), f"{ATTRIBUTE}.strings", "is an empty list: "),
+    "an attribute with a hyphen": (
+        slice_of({"name": "d", "attributes": {"a-b": {"int": 1}}}),
+        "spec.devices[0].attributes",
+        '"a-b" is no name: ',
+    ),
+    "an attribute with a long name": (
+        slice_of({"name": "d", "attributes": {"a" * 33: {"int": 1}}}),
+        "spec.devices[0].attributes",
+        '"aaa',
+    ),
+    "an attribute of a domain with a long name": (
+        slice_of({"name": "d", "attributes": {"a" * 64 + "/b": {"int": 1}}}),
+        "spec.devices[0].attributes",
+        '"aaa',
+    ),
+    "a capacity of no domain": (
+        slice_of({"name": "d", "capacity": {"/b": {"value": "1"}}}),
+        "spec.devices[0].capacity",
+        '"/b" is no name: ',
+    ),
+    "a version of two numbers": (
+        attribute(version="1.0"),
+        f"{ATTRIBUTE}.version",
+        '"1.0" is no version: ',
+    ),
+    "a version with v": (attribute(version="v1.0.0"), f"{ATTRIBUTE}.version", '"v1.0.0" is no version: '),
+    "a version with a zero in front": (
+        attribute(version="1.0.0-01"),
+        f"{ATTRIBUTE}.version",
+        '"1.0.0-01" is no version: ',
+    ),
+    "a list with a wrong version": (
+        attribute(versions=["1.0.0", "2"]),
+        f"{ATTRIBUTE}.versions[1]",
+        '"2" is no version: ',
+    ),
+    "a long version": (
+        attribute(version="1.0.0-" + "a" * 59),
+        f"{ATTRIBUTE}.version",
+        "65 bytes are too many, 64 at most: ",
+    ),
+    "a long text": (attribute(string="é" * 33), f"{ATTRIBUTE}.string", "66 bytes are too many, 64 at most: "),
+    "a long text in a list": (attribute(strings=["a" * 65]), f"{ATTRIBUTE}.strings[0]", "65 bytes are too"),
     "a policy of a device that is not shared": (
         policy(shared=None, default="1"),
         POLICY,
@@ -124,6 +167,20 @@ RIGHT: dict[str, dict[str, Any]] = {
     "an attribute with a value beside a null": attribute(int=1, string=None),
     "an attribute that is false": attribute(bool=False),
     "an attribute of no text": attribute(string=""),
+    "names of any form": slice_of(
+        {
+            "name": "d",
+            "attributes": {
+                name: {"int": 1} for name in ("_A1", "A.io/b", "a" * 63 + "/" + "b" * 32, "a/b/c", "//")
+            },
+            "capacity": {"a.io/B": {"value": "1"}},
+        }
+    ),
+    "versions of any form": attribute(
+        versions=["0.0.0", "1.0.0-0.a-b.01a+01.-", "1.0.0--", "99999999999999999999.0.0-99999999999999999999"]
+    ),
+    "the longest texts": attribute(strings=["é" * 32, "a" * 64]),
+    "the longest version": attribute(version="1.0.0-" + "a" * 58),
     "a list with a value twice": attribute(ints=[1, 1]),
     "no policy of a device that is not shared": slice_of(
         {"name": "d", "capacity": {"c": {"value": "1", "requestPolicy": None}}}

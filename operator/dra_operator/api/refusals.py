@@ -14,14 +14,16 @@ from typing import Any
 
 from dra_operator.api.lengths import find_too_long
 from dra_operator.api.refused_slices import (
-    DOMAIN,
     DRIVER,
+    IDENTIFIER,
     KEY,
     LABEL,
     NO_DRIVER,
     NO_KEY,
     NO_NODE,
     NO_VALUE,
+    NOT_LOOKED_AT,
+    PREFIX,
     SUBDOMAIN,
     VALUE,
     find_refused,
@@ -44,10 +46,7 @@ from dra_operator.api.types import (
     ResourceSlice,
 )
 
-_QUALIFIED = re.compile(
-    rf"(?=.{{1,63}}/)(?i:{DOMAIN})/(?=.{{1,32}}$)[A-Za-z_][A-Za-z0-9_]*|.*/.*/.*", re.ASCII | re.DOTALL
-)
-"""The API server takes a domain in capitals, and looks at no name with more than one slash."""
+_QUALIFIED = re.compile(rf"{PREFIX}{IDENTIFIER}|{NOT_LOOKED_AT}", re.ASCII | re.DOTALL)
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("", "None", "NoSchedule", "NoExecute")
 

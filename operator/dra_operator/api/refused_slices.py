@@ -31,6 +31,11 @@ VALUE = re.compile(_NAME)
 _EFFECTS = ("None", "NoSchedule", "NoExecute")
 _SEGMENTS = re.compile(rf"(?=.{{1,253}}$){DOMAIN}(/{DOMAIN})*")
 
+PREFIX = rf"(?=.{{1,63}}/)(?i:{DOMAIN})/"
+IDENTIFIER = r"(?=.{1,32}$)[A-Za-z_][A-Za-z0-9_]*"
+NOT_LOOKED_AT = ".*/.*/.*"
+"""Names of attributes and capacities of more than one slash, of which the API server looks at no part."""
+
 NO_DRIVER = "is no name of a driver: write a domain, such as gpu.example.com"
 NO_NODE = "is no name of a node: use lower case letters, digits, - and ., at most 253 of them"
 NO_KEY = "is no key of a taint: write domain/name or name, of letters, digits, -, _ and ."

@@ -8,13 +8,25 @@ answers of an API server of 1.36.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dra_operator.api.quantity import NANO, Quantity, is_ordinary
-from dra_operator.api.refused_slices import Refused
+from dra_operator.api.refused_slices import IDENTIFIER, NOT_LOOKED_AT, PREFIX, Refused
 from dra_operator.api.types import CapacityRequestPolicyRange, Device, ResourceSliceSpec
 
+_NAME = re.compile(rf"({PREFIX})?{IDENTIFIER}|{NOT_LOOKED_AT}", re.ASCII | re.DOTALL)
+_NUMBER = "(0|[1-9][0-9]*)"
+_PART = f"({_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_BUILD = r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
+# Not `api.semver`: it reads no number beyond 64 bits, and the API server takes those.
+_VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PART}(\.{_PART})*)?{_BUILD}")
+_LONGEST = 64
+
+_NO_NAME = "is no name: write name or domain/name, the name of letters, digits and _, at most 32 of them"
+_NO_VERSION = "is no version: write three numbers, such as 1.2.0, and nothing in front of them"
+_TOO_LONG = f"bytes are too many, {_LONGEST} at most: write less"
 _NO_VALUE = 'has no value: write one, such as {"string": "h100"}'
 _VALUES = "{names} are set: keep one of them"
 _NOTHING_LISTED = "is an empty list: write at least one value, or leave the attribute out"
@@ -40,11 +52,12 @@ def find_refused_values(spec: ResourceSliceSpec, body: Mapping[str, Any]) -> Ite
     for index, device in enumerate(spec.devices):
         path = f"spec.devices[{index}]"
         yield from _attributes(body["spec"]["devices"][index].get("attributes") or {}, f"{path}.attributes")
-        yield from _policies(device, f"{path}.capacity")
+        yield from _capacities(device, f"{path}.capacity")
 
 
 def _attributes(attributes: Mapping[str, Any], path: str) -> Iterator[Refused]:
     for name, union in attributes.items():
+        yield from _name(name, path)
         at = _entry(path, name)
         # Null is an object's way to leave a field out.
         values = {field: value for field, value in (union or {}).items() if value is not None}
@@ -53,13 +66,32 @@ def _attributes(attributes: Mapping[str, Any], path: str) -> Iterator[Refused]:
         elif len(values) > 1:
             yield Refused(at, None, _VALUES.format(names=" and ".join(values)))
         else:
-            yield from (
-                Refused(f"{at}.{field}", None, _NOTHING_LISTED) for field in values if values[field] == []
-            )
+            for field, value in values.items():
+                yield from _value(field, value, f"{at}.{field}")
 
 
-def _policies(device: Device, path: str) -> Iterator[Refused]:
+def _name(name: str, path: str) -> Iterator[Refused]:
+    if not _NAME.fullmatch(name):
+        yield Refused(path, name, _NO_NAME)
+
+
+def _value(field: str, value: Any, path: str) -> Iterator[Refused]:
+    if isinstance(value, list):
+        if not value:
+            yield Refused(path, None, _NOTHING_LISTED)
+        for index, item in enumerate(value):
+            yield from _value(field, item, f"{path}[{index}]")
+    elif isinstance(value, str):
+        length = len(value.encode(errors="surrogatepass"))
+        if length > _LONGEST:
+            yield Refused(path, length, _TOO_LONG)
+        elif field in ("version", "versions") and not _VERSION.fullmatch(value):
+            yield Refused(path, value, _NO_VERSION)
+
+
+def _capacities(device: Device, path: str) -> Iterator[Refused]:
     for name, capacity in device.capacity.items():
+        yield from _name(name, path)
         policy = capacity.request_policy
         if policy is None:
             continue
