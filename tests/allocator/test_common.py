@@ -1,13 +1,14 @@
 """Claims that have a part in common: nodes that have nothing for it are left out, and nothing is decided otherwise."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain, repeat
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, Failed, Searching, Unsatisfied
+from dra_operator.allocator import Allocated, Allocator, Failed, Searching, Unsatisfied, common
 from dra_operator.allocator.common import Common
 
 NIC = "nic.example.com"
@@ -30,13 +31,13 @@ def searched(searches: Any) -> Iterator[list[str]]:
 def asked() -> Iterator[list[str]]:
     """Record the nodes that are asked for a common part."""
     nodes: list[str] = []
-    finds_lack = Common.finds_lack
+    has_nothing = Common._has_nothing
 
-    def recorded(common: Common, view: Any, budget: Any) -> Any:
+    def recorded(part: Common, view: Any, budget: Any) -> Any:
         nodes.append(view.pools[0].key[1])
-        return finds_lack(common, view, budget)
+        return has_nothing(part, view, budget)
 
-    with patch.object(Common, "finds_lack", recorded):
+    with patch.object(Common, "_has_nothing", recorded):
         yield nodes
 
 
@@ -183,6 +184,68 @@ def test_what_nobody_asked_for_before_is_no_part(cluster: Any, ask: Any, room: A
         cluster.decide(cluster.claim(ask("g", 1, f"{much} > 0 && {PART}"), room(much)))
 
     assert asked == []
+
+
+def test_claims_of_known_requests_alone_have_no_part(
+    cluster: Any, gpu: Any, ask: Any, asked: list[str]
+) -> None:
+    """They are a problem that others will have as well, and each node is searched for them once."""
+    more = ask("o", 1, PART.replace('"x"', '"y"'))
+    for requests in ([gpu], [more], [gpu, more], [more, gpu]):
+        assert node_of(cluster.decide(cluster.claim(*requests))) is not None
+
+    assert asked == []
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["first", "last"])
+def test_where_the_first_node_fits_nobody_is_asked(
+    cluster: Any, gpu: Any, room: Any, asked: list[str], order: int
+) -> None:
+    """As in a cluster with room."""
+    cluster.ledger.remove("team", "holder-n00")
+    for much in range(3, 6):
+        assert node_of(cluster.decide(cluster.claim(*[gpu, room(much)][::order]))) == "n00"
+
+    assert asked == []
+
+
+def test_nodes_that_have_the_part_are_not_asked_on_and_on(
+    cluster: Any, room: Any, ask: Any, asked: list[str]
+) -> None:
+    """Where the first ones have it, it is something else that fails."""
+    other = ask("o", 1, PART.replace('"x"', '"y"'))
+    mine = [ask("g", 1, f"{number} >= 0 && {PART}") for number in range(3)]
+    for number in range(3):
+        asked.clear()
+        assert node_of(cluster.decide(cluster.claim(other, mine[number], room(number + 3)))) == "n19"
+
+    assert 0 < len(asked) < NODES / 2
+
+
+def test_an_expression_of_its_own_ends_the_part(cluster: Any, gpu: Any, room: Any, asked: list[str]) -> None:
+    """It would have to be asked about all devices of each node, before it is known that the rest fits nowhere."""
+    for much in range(3, 6):
+        own = room(much, selectors=[{"cel": {"expression": f"{much} > 0 && {ROOM}"}}])
+        assert node_of(cluster.decide(cluster.claim(own, gpu))) == "n19"
+
+    assert asked == []
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0, Allocated), (11, Failed)], ids=["time", "no time"])
+def test_a_part_that_takes_too_long_is_left_open(
+    cluster: Any, gpu: Any, ask: Any, room: Any, *, seconds: int, expected: type
+) -> None:
+    """The claim is searched for all the same, unless its own time is over."""
+    pair = [gpu, ask("o", 1, PART.replace('"x"', '"y"'))]
+    for much in (3, 4):
+        cluster.decide(cluster.claim(*pair, room(much)))
+    cluster.ledger.remove("team", "holder-n00")
+    cluster.slice("n00", {"name": "gpu-y", "attributes": {"kind": {"string": "y"}}}, nodeName="n00")
+    times = chain([0], repeat(seconds))
+    cluster.allocator.clock = lambda: next(times)
+
+    with patch.object(common, "_STEPS", 0):
+        assert isinstance(cluster.decide(cluster.claim(*pair, room(5))), expected)
 
 
 @pytest.mark.parametrize("seed", range(40))

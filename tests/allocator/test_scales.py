@@ -235,6 +235,18 @@ def test_a_step_that_nothing_can_hold_is_an_error_where_nothing_is_left(used: An
     assert [type(decision) for decision in found] == [Failed, Failed]
 
 
+def test_a_node_selector_that_cannot_be_parsed_is_met_where_too_little_is_left(
+    used: Any, amount: Any
+) -> None:
+    """On a device that has too little as well, for each claim."""
+    terms = [{"matchExpressions": [{"key": "a", "operator": "Bogus", "values": ["b"]}]}]
+    odd = {**shared("odd", 10, RANGE), "nodeSelector": {"nodeSelectorTerms": terms}}
+    used.slice("all", {**shared("d", 10, RANGE), "allNodes": True}, odd, perDeviceNodeSelection=True)
+    found = [used.decide(used.claim(amount("r", much))) for much in (21, 22, 23)]
+
+    assert [type(decision) for decision in found] == [Failed] * 3
+
+
 def test_a_request_that_no_policy_can_compute_is_not_weighed(used: Any, amount: Any) -> None:
     """Less than a thousandth ends the attempt on the first device."""
     assert isinstance(used.decide(used.claim(amount("r", "100100100n"))), Unsatisfied | Failed | Allocated)

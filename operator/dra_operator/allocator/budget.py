@@ -39,6 +39,12 @@ class Budget:
         self._evaluations = 0
         self._deadline = None if limits.seconds is None else clock() + limits.seconds
 
+    def few(self, *, steps: int, tries: int) -> "Budget":
+        """Return a budget for an aside: so many steps, so many tries on a node, and until this one ends."""
+        aside = Budget(Limits(steps, self.limits.seconds, tries), self.clock)
+        aside._deadline = self._deadline
+        return aside
+
     def step(self) -> None:
         """Count a step. Raises AbortedError if the steps or the time are used up."""
         self.steps += 1

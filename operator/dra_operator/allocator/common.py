@@ -6,8 +6,8 @@ nothing for a part of a claim it has nothing for the claim. So that is found out
 claims that have it.
 
 Requests are served in order. If a node has nothing for those that a claim begins with, nobody comes to the others:
-neither to a device nor to an error. Of those before a request of the part it has to be known that nothing about them
-can be an error on that node.
+neither to a device nor to an error. Of those before a request of the part it has to be known that they meet no error
+on that node (`doubts`).
 Source: docs/engine section 5.
 """
 
@@ -16,28 +16,37 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.doubts import Doubt, Doubts
 from dra_operator.allocator.found import UNSURE
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan, with_requests
 from dra_operator.allocator.problems import SearchProblem, SearchProblems
 from dra_operator.allocator.searches import Way
 from dra_operator.allocator.shortcut import Shortcut
-from dra_operator.api.sealed import sealed
 from dra_operator.inventory import NodeView
 from dra_operator.ledger import Availability
 
+_STEPS, _TRIES = 10_000, 100
+"""What the questions about a part may take: steps in one walk, and tries on one node."""
+_MOST_IN_VAIN = 2
+"""If so many nodes in a row have what is asked for, the next ones will have it as well."""
 
-@sealed
+
+@dataclass(slots=True)
 class Common(Shortcut):
     """Leaves out nodes that have nothing for a part of some claims.
 
-    `problem` has the nodes that may have something for it, `doubt` is about requests before it.
+    `problem` has the nodes that may have something for it, `doubt` is about requests before it. Nobody is asked before
+    a node has failed, as most claims fit on the first one in a cluster with room, nor once too many had what was asked.
     """
 
     part: Sequence[ClaimPlan]
     ways: Sequence[Way]
     problem: SearchProblem
     doubt: Doubt | None
+    _patience: int = 0
+    _begun: bool = False
+    _few: Budget | None = None
 
     def closed(self, nodes: int) -> int:
         """Return those of some nodes that have said no."""
@@ -49,19 +58,42 @@ class Common(Shortcut):
 
         Raises AbortedError.
         """
-        if self.problem.maybe & view.nodes and not self._says_no(view, budget):
+        if not self._patience:
             return None
-        return True if self.doubt is None or self.doubt.settle(view, budget) else None
+        if self._can_be_left_out(view, budget):
+            self._patience = _MOST_IN_VAIN
+            return True
+        self._patience -= 1
+        return None
 
-    def _says_no(self, view: NodeView, budget: Budget) -> bool:
-        for way in self.ways:
-            answer = way(self.part, view, budget)
-            if answer is None:
-                self.problem.maybe &= ~view.nodes
-                return True
-            if answer is not UNSURE:
-                break
-        return False
+    def note(self, view: NodeView, budget: Budget) -> None:
+        """Begin to ask, with the nodes that have failed, so that they are known to whoever comes next."""
+        if not self._begun:
+            self._begun, self._patience = True, _MOST_IN_VAIN
+            self._can_be_left_out(view, budget)
+
+    def _can_be_left_out(self, view: NodeView, budget: Budget) -> bool:
+        return self._has_nothing(view, budget) and (self.doubt is None or self.doubt.settle(view, budget))
+
+    def _has_nothing(self, view: NodeView, budget: Budget) -> bool:
+        if not self.problem.maybe & view.nodes:
+            return True
+        # What cannot be told soon is left to a search of the claim, and must not end its attempt.
+        if self._few is None:
+            self._few = budget.few(steps=_STEPS, tries=_TRIES)
+        try:
+            for way in self.ways:
+                answer = way(self.part, view, self._few)
+                if answer is not UNSURE:
+                    break
+            else:
+                return False
+        except AbortedError:
+            budget.look()
+            return False
+        if answer is None:
+            self.problem.maybe &= ~view.nodes
+        return answer is None
 
 
 @dataclass(slots=True)
@@ -83,9 +115,7 @@ class Commons:
 
         Each request of it was asked about before, and brings no amount: those are rarely the same in two claims.
         """
-        if len(plans) == 1 and len(plans[0].requests) == 1:
-            return None
-        part, left_out, before = _divided(plans)
+        part, left_out, before = _divided(plans, self.candidates)
         if not part or not left_out:
             return None
         signatures: tuple[object, ...] = ()
@@ -95,33 +125,28 @@ class Commons:
         doubt = self.doubts.of(keys) if keys else None
         return Common(part, ways(part), self._problems.get(signatures), doubt)
 
-    def forget(self) -> None:
-        """Forget which nodes have said no: what was asked there has changed."""
-        self._problems.clear()
 
-
-def _divided(plans: Sequence[ClaimPlan]) -> tuple[Sequence[ClaimPlan], Sequence[RequestPlan], int]:
-    """Return the common part of some claims, the requests that are left out, and how many of these are before it.
-
-    What follows odd amounts, which may be an error, belongs to neither.
-    """
+def _divided(
+    plans: Sequence[ClaimPlan], candidates: Candidates
+) -> tuple[Sequence[ClaimPlan], Sequence[RequestPlan], int]:
+    """Return the common part of some claims, the requests that are left out, and how many of these are before it."""
     part: list[ClaimPlan] = []
     left_out: list[RequestPlan] = []
     before = 0
     for plan in plans:
         common: tuple[RequestPlan, ...] = ()
-        odd = False
+        ends = False
         for request in plan.requests:
             if _is_common(request):
                 common += (request,)
                 before = len(left_out)
                 continue
             left_out.append(request)
-            if odd := not _is_ordinary(request):
+            if ends := not _can_be_before(request, candidates):
                 break
         if common:
             part.append(with_requests(plan, common, plan.constraints))
-        if odd:
+        if ends:
             break
     return part, left_out, before
 
@@ -131,5 +156,11 @@ def _is_common(request: RequestPlan) -> bool:
     return all(item.key.answers and not item.key.requests for item in request.alternatives)
 
 
-def _is_ordinary(request: RequestPlan) -> bool:
-    return all(item.key.known.are_ordinary for item in request.alternatives)
+def _can_be_before(request: RequestPlan, candidates: Candidates) -> bool:
+    """True if it may be told of a request whether it meets an error: of one with odd amounts it cannot.
+
+    Nor does it pay where nobody else has its selectors, as they would be asked about each device, whoever uses it.
+    """
+    return all(
+        item.key.known.are_ordinary and candidates.selection(item.key).keeps for item in request.alternatives
+    )

@@ -1,8 +1,9 @@
-"""Doubts: on which nodes a selector may fail, for claims that others have asked other things with.
+"""Doubts: on which nodes a request may meet an error.
 
-To leave a node out is right only if nothing there could end the attempt with an error. Whether a selector fails on a
-slice is found out once for each kind of slice that it tells apart, whoever uses the devices, and that none fails on a
-node holds until something comes back or changes there.
+To leave a node out is right only if nothing there could end the attempt with an error. A request for ordinary amounts
+meets three: a selector that fails, capacity of which an ordinary amount is an error, and a device with a node selector
+that nobody can parse. Whether a selector fails on a slice is found out once for each kind of slice that it tells apart,
+whoever uses the devices; and that there is no error on a node holds until something comes back or changes there.
 Source: docs/engine section 5.
 """
 
@@ -22,7 +23,7 @@ _MOST_KINDS = 64
 
 @dataclass(slots=True)
 class Doubts:
-    """What is known of selectors that may fail, by those of class and request."""
+    """What is known of errors, by the selectors of class and request."""
 
     availability: Availability
     candidates: Candidates
@@ -33,7 +34,6 @@ class Doubts:
 
     def of(self, keys: Sequence[CandidateKey]) -> "Doubt":
         """Return the doubt about some keys, of which all amounts are ordinary."""
-        # What is asked twice is looked up twice: that is soon done, and most claims ask for one thing each.
         problems = [
             self._problems.get((content.class_selectors, content.request_selectors))
             for content in [key.content for key in keys]
@@ -52,16 +52,22 @@ class Doubt:
     _failing: dict[object, bool] = field(default_factory=dict)
 
     def free_of(self, nodes: int) -> int:
-        """Return those of some nodes on which it is known that nothing fails."""
+        """Return those of some nodes on which it is known that there is no error."""
         for problem in self.problems:
             nodes &= ~problem.maybe
         return nodes
 
     def settle(self, view: NodeView, budget: Budget) -> bool:
-        """True if nothing fails on the nodes of a view, which is taken note of. Raises AbortedError."""
+        """True if there is no error on the nodes of a view, which is taken note of; false also if that is open.
+
+        Raises AbortedError.
+        """
         for pool in view.pools:
-            for content in pool.slices if pool.free else ():
-                # Of odd capacities an ordinary amount may be an error.
+            if not pool.free:
+                continue
+            if pool.selector_errors:
+                return False
+            for content in pool.slices:
                 if not content.is_ordinary or self._may_fail(content, budget):
                     return False
         for problem in self.problems:

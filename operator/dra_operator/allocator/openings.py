@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import untolerated
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.shortcut import Shortcut
@@ -140,8 +141,9 @@ class FirstRequest(Shortcut):
             nodes &= opening.closed(item.count or 0, item.tolerations)
         return nodes
 
-    def note(self, view: NodeView) -> None:
+    def note(self, view: NodeView, budget: Budget) -> None:
         """Take note of nodes on which a search found nothing, if somebody will ask."""
+        del budget
         for item, opening in self.parts:
             if opening.asked > 1:
                 opening.note(item, view)

@@ -92,7 +92,7 @@ class Scales(Shortcut):
         """
         missing = (1 << self.number) - 1
         for pool in view.pools:
-            if pool.selector_errors or pool.size > _MOST_DEVICES:
+            if pool.size > _MOST_DEVICES:
                 return None
             if not pool.free:
                 continue

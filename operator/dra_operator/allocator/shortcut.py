@@ -29,8 +29,8 @@ class Shortcut:
         Raises AbortedError.
         """
 
-    def note(self, view: NodeView) -> None:
-        """Take note of what the nodes of a view have, on which there was too little."""
+    def note(self, view: NodeView, budget: Budget) -> None:
+        """Take note of what the nodes of a view have, on which there was too little. Raises AbortedError."""
 
 
 def can_be_left_out(plans: Sequence[ClaimPlan], ways: Sequence[object]) -> bool:

@@ -69,7 +69,6 @@ class Walk:
     def forget(self) -> None:
         """Forget which nodes have said no: what was asked there has changed."""
         self._problems.clear()
-        self._commons.forget()
 
     def first_that_fits(
         self, plans: Sequence[ClaimPlan], allowed: int, searches: InNode, budget: Budget
@@ -118,7 +117,7 @@ class Walk:
                 # Nodes that see the same say the same, unless what a node's kubelet can do matters.
                 wanted &= ~(1 << position if view.skips_operations else view.nodes)
                 for shortcut in first:
-                    shortcut.note(view)
+                    shortcut.note(view, budget)
         finally:
             # Also where time is used up: the next attempt goes on from here.
             if wanted != asked:
