@@ -3,6 +3,7 @@
 from random import Random
 
 from workloads.gpus import add_gpu_cluster, add_nics, any_model
+from workloads.processors import CPU, add_processors
 from workloads.scenario import (
     MOST_CLAIMS,
     PCIE_ROOT,
@@ -14,8 +15,6 @@ from workloads.scenario import (
     wanted,
 )
 
-_CPU = "cpu.example.com"
-_POLICY = {"default": "1", "validRange": {"min": "1", "step": "1"}}
 _ON_ONE_ROOT = [{"requests": ["gpus", "nics"], "matchAttribute": PCIE_ROOT}]
 
 
@@ -27,7 +26,9 @@ def mixed(scenario: Scenario, size: int) -> None:
     random = scenario.random
     add_gpu_cluster(scenario, size)
     add_nics(scenario, [{PCIE_ROOT: {"string": f"pci0000:{root:02x}"}} for root in range(4)])
-    _add_processors(scenario)
+    scenario.add_class("cpu", f'device.driver == "{CPU}"')
+    for node in [item["metadata"]["name"] for item in scenario.nodes]:
+        add_processors(scenario, node, in_use=True)
     for number in range(min(MOST_CLAIMS, size * 6 // 10)):
         requests, constraints = _asked(random, number % 6)
         if random.random() < 0.5:
@@ -58,21 +59,3 @@ def _asked(random: Random, kind: int) -> tuple[list[Wire], list[Wire]]:
                 {"name": f"choice-{place}", **wanted(*choice)} for place, choice in enumerate(listed)
             ]
             return [{"name": "gpus", "firstAvailable": alternatives}, cpus], []
-
-
-def _add_processors(scenario: Scenario) -> None:
-    """Add processors to each node, two with 64 CPUs each, of which others have a part."""
-    for node in [item["metadata"]["name"] for item in scenario.nodes]:
-        devices = [
-            {
-                "name": f"numa-{number}",
-                "allowMultipleAllocations": True,
-                "attributes": {"numaNode": {"int": number}},
-                "capacity": {"cpu": {"value": "64", "requestPolicy": _POLICY}},
-            }
-            for number in range(2)
-        ]
-        scenario.add_slice(f"{node}-cpu", _CPU, node, nodeName=node, devices=devices)
-        for number in range(2):
-            scenario.share(node, _CPU, node, f"numa-{number}", {"cpu": str(scenario.random.randrange(8, 60))})
-    scenario.add_class("cpu", f'device.driver == "{_CPU}"')

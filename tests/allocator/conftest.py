@@ -229,3 +229,10 @@ def searches() -> Callable[[], AbstractContextManager[list[str]]]:
             yield asked
 
     return record
+
+
+@pytest.fixture
+def searched(searches: Callable[[], AbstractContextManager[list[str]]]) -> Iterator[list[str]]:
+    """Record the nodes that are searched."""
+    with searches() as asked:
+        yield asked

@@ -21,13 +21,6 @@ NODES = 20
 
 
 @pytest.fixture
-def searched(searches: Any) -> Iterator[list[str]]:
-    """Record the nodes that are searched."""
-    with searches() as asked:
-        yield asked
-
-
-@pytest.fixture
 def asked() -> Iterator[list[str]]:
     """Record the nodes that are asked for a common part."""
     nodes: list[str] = []

@@ -38,13 +38,6 @@ def shared(
 
 
 @pytest.fixture
-def searched(searches: Any) -> Iterator[list[str]]:
-    """Record the nodes that are searched."""
-    with searches() as asked:
-        yield asked
-
-
-@pytest.fixture
 def weighed() -> Iterator[list[str]]:
     """Record the nodes that are weighed."""
     asked: list[str] = []

@@ -4,10 +4,10 @@ Four things keep nodes from being searched, each of them cheaper than what follo
 
 - memory: a node that has said no says it again, until something comes back there (`problems`);
 - a node without a free device has none for anybody;
-- where nobody has asked the same before, shortcuts tell by what others asked which nodes need no look: `openings` those
-  that are kept for others, `scales` those with too little left;
-- at each node, shortcuts count what it has: `scales` by amounts, and where some searches were in vain the `sieve` by
-  devices.
+- where nobody has asked the same before, shortcuts tell by what others asked which nodes need no look: `common` those
+  that have nothing for a part of it, `openings` those that are kept for others, `scales` those with too little left;
+- at each node, shortcuts look at what it has: `common` by that part, `scales` by amounts, and where some searches were
+  in vain the `sieve` by devices.
 
 An error that upstream calls fatal ends the walk where a search meets it, also if another node would fit.
 Source: docs/engine section 5.
