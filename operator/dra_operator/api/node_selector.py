@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from dra_operator.api.patterns import KEY, VALUE
 from dra_operator.api.shortened import shortened
 from dra_operator.api.types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 _NAME_FIELD = "metadata.name"
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 _Test: TypeAlias = Callable[[str | None], bool]
@@ -91,7 +90,7 @@ def _parse_term(term: NodeSelectorTerm, path: str) -> _AnyTerm:
 
 def _label_test(requirement: NodeSelectorRequirement, path: str) -> _Test:
     values = requirement.values
-    if not _is_label_key(requirement.key):
+    if not KEY.fullmatch(requirement.key):
         raise NodeSelectorError(f'{path}.key: "{requirement.key}" is not a label name')
     match requirement.operator:
         case "In" | "NotIn":
@@ -106,7 +105,7 @@ def _label_test(requirement: NodeSelectorRequirement, path: str) -> _Test:
         case unknown:
             raise NodeSelectorError(f'{path}.operator: "{unknown}" is not an operator of labels')
     for value in values:
-        if value and (len(value) > 63 or not _NAME.fullmatch(value)):
+        if value and not VALUE.fullmatch(value):
             raise NodeSelectorError(f'{path}.values: "{value}" is not the value of a label')
     return _label_tests(requirement.operator, values)
 
@@ -135,13 +134,6 @@ def _field_test(requirement: NodeSelectorRequirement, path: str) -> _Test:
     if len(values) != 1:
         raise NodeSelectorError(f"{path}.values: {operator} needs one value for a field, not {len(values)}")
     return _label_tests(operator, values)
-
-
-def _is_label_key(key: str) -> bool:
-    prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):
-        return False
-    return len(name) <= 63 and _NAME.fullmatch(name) is not None
 
 
 def _integer(text: str | None) -> int | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_operator.api.lengths import find_too_long
-from dra_operator.api.refused_slices import (
+from dra_operator.api.patterns import (
     DRIVER,
     IDENTIFIER,
     KEY,
@@ -26,8 +26,8 @@ from dra_operator.api.refused_slices import (
     PREFIX,
     SUBDOMAIN,
     VALUE,
-    find_refused,
 )
+from dra_operator.api.refused_slices import find_refused
 from dra_operator.api.refused_values import find_refused_values
 from dra_operator.api.types import (
     DeviceClaim,

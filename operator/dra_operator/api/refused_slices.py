@@ -12,6 +12,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from dra_operator.api.patterns import (
+    DOMAIN,
+    DRIVER,
+    KEY,
+    LABEL,
+    NO_DRIVER,
+    NO_KEY,
+    NO_NODE,
+    NO_VALUE,
+    SUBDOMAIN,
+    VALUE,
+)
 from dra_operator.api.types import (
     CounterSet,
     Device,
@@ -21,25 +33,9 @@ from dra_operator.api.types import (
     ResourceSliceSpec,
 )
 
-DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-SUBDOMAIN = re.compile(rf"(?=.{{1,253}}$){DOMAIN}")
-LABEL = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-DRIVER = re.compile(rf"(?=.{{1,63}}$){DOMAIN}")
-_NAME = r"(?=.{1,63}$)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
-KEY = re.compile(rf"((?=.{{1,253}}/){DOMAIN}/)?{_NAME}")
-VALUE = re.compile(_NAME)
 _EFFECTS = ("None", "NoSchedule", "NoExecute")
 _SEGMENTS = re.compile(rf"(?=.{{1,253}}$){DOMAIN}(/{DOMAIN})*")
 
-PREFIX = rf"(?=.{{1,63}}/)(?i:{DOMAIN})/"
-IDENTIFIER = r"(?=.{1,32}$)[A-Za-z_][A-Za-z0-9_]*"
-NOT_LOOKED_AT = ".*/.*/.*"
-"""Names of attributes and capacities of more than one slash, of which the API server looks at no part."""
-
-NO_DRIVER = "is no name of a driver: write a domain, such as gpu.example.com"
-NO_NODE = "is no name of a node: use lower case letters, digits, - and ., at most 253 of them"
-NO_KEY = "is no key of a taint: write domain/name or name, of letters, digits, -, _ and ."
-NO_VALUE = "is no value of a taint: use letters, digits, -, _ and ., at most 63 of them"
 _NO_EFFECT = "is no effect: write NoSchedule, NoExecute, or None"
 _NO_POOL = "is no name of a pool: use lower case letters, digits, - and ., such as the name of the node"
 _NO_GENERATION = "is less than zero: begin with 0 or 1, and count up when the pool changes"

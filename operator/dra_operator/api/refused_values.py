@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dra_operator.api.patterns import IDENTIFIER, NOT_LOOKED_AT, PREFIX
 from dra_operator.api.quantity import NANO, Quantity, is_ordinary
-from dra_operator.api.refused_slices import IDENTIFIER, NOT_LOOKED_AT, PREFIX, Refused
+from dra_operator.api.refused_slices import Refused
 from dra_operator.api.types import CapacityRequestPolicyRange, Device, ResourceSliceSpec
 
 _NAME = re.compile(rf"({PREFIX})?{IDENTIFIER}|{NOT_LOOKED_AT}", re.ASCII | re.DOTALL)

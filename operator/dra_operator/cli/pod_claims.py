@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from dra_operator.api.names import POD_CLAIM_NAME
+from dra_operator.api.patterns import LABEL
 from dra_operator.api.read import read_object
-from dra_operator.api.refused_slices import LABEL
 from dra_operator.api.types import OwnerReference, Pod, PodResourceClaim, ResourceClaim, ResourceClaimSpec
 from dra_operator.api.write import to_wire
 from dra_operator.cli.gather import Gathered, Thing

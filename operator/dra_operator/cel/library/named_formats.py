@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from dra_operator.api.patterns import DOMAIN, SEGMENT
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.library.times import scan_timestamp
@@ -15,8 +16,6 @@ from dra_operator.cel.library.urls import UrlError, parse_request_uri
 from dra_operator.cel.values import NONE, Opaque, Optional_
 
 _LONGEST: Final = 100_000
-_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE: Final = f"({_NAME})?"
@@ -97,9 +96,9 @@ class _Rule:
         return f"{self._words} (e.g. {examples}regex used for validation is '{self._source}')"
 
 
-_plain_label = _Rule(_LABEL, 63, _LABEL_WORDS, "my-name", "123-abc", unit="characters")
-_subdomain = _Rule(_SUBDOMAIN, 253, _SUBDOMAIN_WORDS, "example.com", unit="characters")
-_prefix = _Rule(_SUBDOMAIN, 253, _SUBDOMAIN_WORDS, "example.com")
+_plain_label = _Rule(SEGMENT, 63, _LABEL_WORDS, "my-name", "123-abc", unit="characters")
+_subdomain = _Rule(DOMAIN, 253, _SUBDOMAIN_WORDS, "example.com", unit="characters")
+_prefix = _Rule(DOMAIN, 253, _SUBDOMAIN_WORDS, "example.com")
 _label_1035 = _Rule(_LABEL_1035, 63, _LABEL_1035_WORDS, "my-name", "abc-123", unit="characters")
 _value = _Rule(_VALUE, 63, _VALUE_WORDS, "MyValue", "my_value", "12345")
 _name = _Rule(_NAME, 63, _NAME_WORDS, "MyName", "my.name", "123-abc")
@@ -109,7 +108,7 @@ _qualified = _Rule(_NAME, 63, f"a valid label key {_NAME_WORDS}", "MyName", "my.
 def _label(text: str) -> tuple[str, ...]:
     problems = _plain_label(text)
     # What would be a subdomain is told the difference, instead of the whole rule.
-    if problems and problems[-1] == _plain_label.explained() and re.fullmatch(_SUBDOMAIN, text):
+    if problems and problems[-1] == _plain_label.explained() and re.fullmatch(DOMAIN, text):
         return (*problems[:-1], "must not contain dots")
     return problems
 
