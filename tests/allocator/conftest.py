@@ -133,6 +133,22 @@ def ask() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
+def outcome() -> Callable[[Decision], Any]:
+    """Return a decision without the ids of shares: `outcome(scene.decide(claim))`."""
+
+    def build(decision: Decision) -> Any:
+        if not isinstance(decision, Allocated):
+            return decision
+        return decision.node, [
+            (item.request, item.pool, item.device, str(item.consumed_capacity))
+            for result in decision.results
+            for item in result.devices.results
+        ]
+
+    return build
+
+
+@pytest.fixture
 def scene() -> Scene:
     """An empty cluster with class `gpu`, which every device belongs to."""
     empty = Scene(Features.all_on(), Limits(), lambda: 0.0)

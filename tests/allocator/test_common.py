@@ -242,7 +242,7 @@ def test_a_part_that_takes_too_long_is_left_open(
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int) -> None:
+def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int, outcome: Any) -> None:
     """Whatever is taken, comes back and changes between claims, and with errors on the way."""
     world = _World(scene, Random(seed))  # noqa: S311 - the same each time
     allocator = scene.allocator
@@ -257,21 +257,10 @@ def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int) -> None:
         world.change(turn)
         claims = world.claims(turn)
         found, expected = allocator.allocate(claims), plain.allocate(claims)
-        assert _outcome(found) == _outcome(expected)
+        assert outcome(found) == outcome(expected)
         if isinstance(found, Allocated):
             for number, result in enumerate(found.results):
                 scene.ledger.assume("team", f"c{turn}-{number}", result)
-
-
-def _outcome(decision: Any) -> Any:
-    """Return a decision without the ids of shares."""
-    if not isinstance(decision, Allocated):
-        return decision
-    return decision.node, [
-        (item.request, item.pool, item.device, str(item.consumed_capacity))
-        for result in decision.results
-        for item in result.devices.results
-    ]
 
 
 class _World:
