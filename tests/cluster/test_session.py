@@ -285,6 +285,7 @@ class Plugin:
     def __init__(self, url):
         self.free = threading.Event()
         self.readings = 0
+        self.fails = False
         self.now = 1000.0
         self.access = Access(lambda: self._read(url), lambda: self.now)
 
@@ -292,6 +293,8 @@ class Plugin:
         self.readings += 1
         if self.readings > 1:
             self.free.wait(5)
+        if self.fails:
+            raise AccessError("ended")
         return credentials(url, authorization=f"Bearer {self.readings}", expires=1100.0)
 
 
@@ -323,6 +326,26 @@ async def test_hanging_plugin_does_not_stop_requests(script, plugin):
 
     assert [asked.headers["Authorization"] for asked in script.asked] == ["Bearer 1"] * 3 + ["Bearer 2"]
     assert plugin.readings == 2
+
+
+async def test_a_plugin_that_was_ended_is_started_again(script, plugin):
+    """Ten seconds after it was, and not with each request meanwhile."""
+    script.default = ok({})
+    async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
+        plugin.fails = True
+        plugin.now = 1050.0
+        await session.request("GET", CLAIM)
+        plugin.now = 1090.0
+        plugin.free.set()
+        await asyncio.wait({session._reload})
+        for plugin.now in (1090.0, 1099.0):
+            await session.request("GET", CLAIM)
+        assert plugin.readings == 2
+        plugin.fails = False
+        plugin.now = 1100.0
+        await session.request("GET", CLAIM)
+
+    assert script.asked[-1].headers["Authorization"] == "Bearer 3"
 
 
 async def test_unreadable_credentials_do_not_stop_requests(script):

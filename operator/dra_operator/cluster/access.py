@@ -33,6 +33,8 @@ from kubernetes.config import ConfigException
 from kubernetes.config.incluster_config import InClusterConfigLoader
 from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
+from dra_operator.cluster.plugin import bound
+
 log = structlog.get_logger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -43,13 +45,15 @@ REREAD_SECONDS = 60.0
 EXPIRY_MARGIN_SECONDS = 60.0
 """How long before its expiry an exec plugin's token is replaced."""
 RETRY_SECONDS = 10.0
-"""How soon credentials that could not be read are tried again; the old ones stay in use until then."""
+"""How soon after they could not be read credentials are tried again; the old ones stay in use until then."""
 KOPF_SECONDS = 600.0
 """After how long Kopf logs in again, so that it never meets an expired token (docs/kopf.md, 1.6)."""
 
 
 _CREDENTIALS = frozenset({"token", "tokenFile", "username", "password", "exec", "auth-provider"})
 """What of a user in a kubeconfig leads to an authorization."""
+_BEFORE_EXEC = frozenset({"token", "tokenFile", "auth-provider"})
+"""What the loader looks for before it starts a plugin."""
 
 
 class AccessError(Exception):
@@ -123,18 +127,14 @@ class Access:
         Raises AccessError if they cannot be read, or are for another server; the old ones stay in use.
         """
         with self._lock:
-            self._due_at = self._wall() + RETRY_SECONDS
-            credentials = self._source()
-            if (server := credentials.server.rstrip("/")) != self.server:
-                raise AccessError(f"they are for another server now, {server}: start anew to use that one")
-            if _identifies(self._credentials) and not _identifies(credentials):
-                # A file that is being written may be empty for a moment. As nobody, each request would be refused with
-                # a 403, upon which credentials are not read again.
-                raise AccessError("there are none any more")
-            if self.ssl is not None:
-                self._take_up(credentials)
-            self._credentials = credentials
-            self._due_at = self._next_reading(credentials)
+            # Nobody else needs to as long as this takes.
+            self._due_at = float("inf")
+            try:
+                self._credentials = self._read_again()
+            except BaseException:
+                self._due_at = self._wall() + RETRY_SECONDS
+                raise
+            self._due_at = self._next_reading(self._credentials)
 
     def connection_info(self) -> kopf.ConnectionInfo:
         """Return the same access for Kopf's login handler; it expires, so that Kopf asks again. May block."""
@@ -158,6 +158,18 @@ class Access:
             proxy_url=credentials.proxy,
             expiration=dt.datetime.fromtimestamp(until, tz=dt.UTC),
         )
+
+    def _read_again(self) -> Credentials:
+        credentials = self._source()
+        if (server := credentials.server.rstrip("/")) != self.server:
+            raise AccessError(f"they are for another server now, {server}: start anew to use that one")
+        if _identifies(self._credentials) and not _identifies(credentials):
+            # A file that is being written may be empty for a moment. As nobody, each request would be refused with
+            # a 403, upon which credentials are not read again.
+            raise AccessError("there are none any more")
+        if self.ssl is not None:
+            self._take_up(credentials)
+        return credentials
 
     def _next_reading(self, credentials: Credentials) -> float:
         now = self._wall()
@@ -241,7 +253,15 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
     _check_context(paths, context or merged.config.value.get("current-context"), contexts)
     configuration = Configuration()
     try:
-        withheld = _withhold(merged.config, context)
+        chosen = merged.config["contexts"].get_with_name(context or merged.config["current-context"])
+        chosen = chosen.value["context"]
+        cluster = merged.config["clusters"].get_with_name(chosen["cluster"]).value["cluster"]
+        withheld = _withhold(chosen, cluster, merged.config)
+        user = _user(merged.config, chosen)
+        by_exec = "exec" in user and user.keys().isdisjoint(_BEFORE_EXEC)
+        command = user["exec"].get("command") if by_exec else None
+        if command:
+            bound(user["exec"])
         loader: Any = KubeConfigLoader(  # type: ignore[no-untyped-call]
             config_dict=merged.config,
             active_context=context,
@@ -249,19 +269,13 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
             config_persister=merged.save_changes,
         )
         loader.load_and_set(configuration)
-        chosen: dict[str, Any] = loader.current_context["context"]
-        cluster = merged.config["clusters"].get_with_name(chosen["cluster"])["cluster"]
-        user = _user(merged.config.value.get("users") or [], chosen.get("user"))
     except Exception as error:
         raise AccessError(f"kubeconfig {paths}: {error}") from error
     if "server" not in cluster:
         raise AccessError(f"kubeconfig {paths}: cluster {chosen['cluster']!r} names no server")
-    by_exec = "exec" in user and "token" not in user and "tokenFile" not in user
     if by_exec and "BearerToken" not in configuration.api_key and not configuration.cert_file:
         # The loader logs the plugin's error and goes on without credentials, which would read as a 401 later.
-        raise AccessError(
-            f"kubeconfig {paths}: exec plugin {user['exec'].get('command')!r} gave no credentials"
-        )
+        raise AccessError(f"kubeconfig {paths}: exec plugin {command!r} gave no credentials")
     expiry = getattr(loader, "expiry", None)
     return _credentials(
         configuration,
@@ -273,17 +287,16 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
     )
 
 
-def _withhold(config: Any, context: str | None) -> bool:
-    """Take the user out of the context where the server is not asked by TLS; return whether that had credentials.
+def _withhold(chosen: dict[str, Any], cluster: dict[str, Any], config: Any) -> bool:
+    """Take the user out of a context where the server is not asked by TLS; return whether that had credentials.
 
     So they are not even read: no plugin runs, and none that fails keeps anybody from a server that asks for nothing.
     Source: client-go, clientcmd: "only try to read the auth information if we are secure".
     """
-    chosen = config["contexts"].get_with_name(context or config["current-context"]).value["context"]
-    cluster = config["clusters"].get_with_name(chosen["cluster"]).value["cluster"]
     if str(cluster.get("server", "https:")).lower().startswith("https:"):
         return False
-    user = _user(config.value.get("users") or [], chosen.pop("user", None))
+    user = _user(config, chosen)
+    chosen.pop("user", None)
     return not user.keys().isdisjoint(_CREDENTIALS)
 
 
@@ -296,9 +309,10 @@ def _check_context(paths: str, wanted: str | None, names: list[str]) -> None:
         raise AccessError(f"kubeconfig {paths}: has no context {json.dumps(wanted)}; {there}")
 
 
-def _user(users: list[Any], name: str | None) -> dict[str, Any]:
-    for entry in users:
-        if entry["name"] == name:
+def _user(config: Any, chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return the user of a context; empty where it has none."""
+    for entry in config.value.get("users") or []:
+        if entry["name"] == chosen.get("user"):
             user = entry["user"]
             return dict(getattr(user, "value", user) or {})
     return {}

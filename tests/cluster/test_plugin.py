@@ -1,0 +1,83 @@
+"""Plugins that hang: they are ended, so that the next one has a chance."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from dra_operator.cluster import plugin
+from dra_operator.cluster.access import AccessError, load_access
+
+API = '"apiVersion": "client.authentication.k8s.io/v1"'
+
+
+def shell(script, *args):
+    """Return a user of a kubeconfig whose plugin is this shell script."""
+    called = {"command": "sh", "args": ["-c", script, *args], "interactiveMode": "Never"}
+    return {"exec": json.loads("{" + API + "}") | called}
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Plugins have half a second."""
+    monkeypatch.setattr(plugin, "SECONDS", 0.5)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_plugin_that_hangs_is_ended_with_all_that_it_started(kubeconfig, tmp_path):
+    """What hangs is mostly not the script that the kubeconfig names, but a program below it."""
+    os.mkfifo(tmp_path / "fifo")
+    alive = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(AccessError, match="exec plugin 'sh' gave no credentials"):
+        load_access(kubeconfig(user=shell(f"exec 3>{tmp_path}/fifo; (sleep 20; echo alive >&3) & wait")))
+    os.set_blocking(alive, True)
+
+    assert os.read(alive, 10) == b""
+    os.close(alive)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_whoever_keeps_the_output_of_a_plugin_open_is_not_waited_for(kubeconfig, caplog):
+    """A plugin may leave a program behind in a session of its own, where nobody finds it."""
+    leaves = "import os, time\nif not os.fork():\n  os.setsid(); time.sleep(10)"
+    with pytest.raises(AccessError, match="gave no credentials"):
+        load_access(kubeconfig(user=shell(f"exec {sys.executable} -c '{leaves}'")))
+
+    assert "process returned 1. not done after 0.5 s" in caplog.text
+
+
+def test_a_plugin_runs_as_the_kubeconfig_says(kubeconfig, tmp_path):
+    """It has the arguments and variables that are given, and the folder of the kubeconfig."""
+    said = f'{{{API}, "kind": "ExecCredential", "status": {{"token": "%s"}}}}'
+    user = shell(f"printf '{said}' $WHO$(pwd)$0", "1")
+    user["exec"]["env"] = [{"name": "WHO", "value": "we"}]
+
+    access = load_access(kubeconfig(user=user))
+
+    assert access.headers() == {"Authorization": f"Bearer we{tmp_path}1"}
+
+
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [
+        (shell("echo who are you >&2; exit 3"), "process returned 3. who are you"),
+        ({"exec": {**shell("")["exec"], "command": "/absent"}}, "/absent: No such file or directory"),
+    ],
+    ids=["it says so", "not there"],
+)
+def test_the_log_says_why_a_plugin_gave_nothing(kubeconfig, caplog, user, why):
+    """What a plugin complains of is there to be read, and so is that it cannot be started."""
+    with pytest.raises(AccessError, match="gave no credentials"):
+        load_access(kubeconfig(user=user))
+
+    assert why in caplog.text
+
+
+def test_whoever_sits_at_a_terminal_has_all_the_time_there_is(monkeypatch):
+    """A plugin may wait for somebody who logs in."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    called = shell("kubelogin")["exec"]
+    plugin.bound(called)
+
+    assert called == shell("kubelogin")["exec"]
