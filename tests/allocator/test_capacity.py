@@ -65,6 +65,25 @@ def test_a_range_rounds_up_to_its_steps(request_: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("2048Mi", "2Gi"),
+        ("1.5Gi", "1536Mi"),
+        ("0.5", "500m"),
+        ("1000", "1k"),
+        ("1E3", "1E3"),
+        ("0012", "0012"),
+        ("1.953125Ki", "2000"),
+    ],
+)
+def test_copied_amounts_are_written_as_kubernetes_writes_them(written: str, expected: str) -> None:
+    """Go reads what is requested, a default and a capacity into numbers, and writes numbers; measured with upstream."""
+    assert result(written, capacity("100Gi")) == expected
+    assert result(None, capacity("100Gi", default=written)) == expected
+    assert result(None, capacity(written)) == expected
+
+
+@pytest.mark.parametrize(
     ("request_", "expected"), [("0", "1Gi"), ("1Gi", "1Gi"), ("2Gi", "4Gi"), ("5Gi", "refused")]
 )
 def test_values_round_up_to_the_next_one(request_: str, expected: str) -> None:
@@ -101,7 +120,7 @@ def test_fractions_depend_on_the_feature(span: str, request_: str, on: str, off:
         pytest.param(capacity("10Gi"), None, "10Gi", id="no request takes all"),
         pytest.param(capacity("10Gi", default="2Gi"), None, "2Gi", id="no request takes the default"),
         pytest.param(capacity("10Gi", default="2Gi"), "3Gi", "3Gi", id="a default alone restricts nothing"),
-        pytest.param(capacity("10Gi"), "1024Mi", "1024Mi", id="as written"),
+        pytest.param(capacity("10Gi"), "1024Mi", "1Gi", id="all that is asked for"),
         pytest.param(capacity("10Gi"), "11Gi", "refused", id="more than there is"),
         pytest.param(capacity("10Gi"), "-1", "fatal", id="negative request"),
         pytest.param(capacity("-10Gi"), None, "fatal", id="negative value"),
@@ -167,7 +186,7 @@ def test_a_rounded_amount_is_the_least_on_the_grid(
         pytest.param("9Gi", None, "9Gi", id="the default itself"),
         pytest.param("9Gi", "9Gi", "9Gi", id="the same text"),
         pytest.param("9Gi", "9216Mi", "refused", id="the same amount in other units"),
-        pytest.param("16Gi", "16384Mi", "16384Mi", id="other units, but canonical text is kept for neither"),
+        pytest.param("16Gi", "16384Mi", "16Gi", id="other units, but canonical text is kept for neither"),
         pytest.param("9000M", "9G", "refused", id="decimal units are held apart"),
         pytest.param("8.5Gi", None, "refused", id="a fraction of a binary unit is held like nothing else"),
         pytest.param("1Pi", None, "refused", id="so is a large amount"),

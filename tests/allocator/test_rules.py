@@ -16,7 +16,9 @@ AMOUNTS = st.one_of(
     st.integers(-100, 12000).map("{}m".format),
     st.integers(0, 40).map("{}Mi".format),
     st.integers(0, 5).map("{}.5Gi".format),
-    st.sampled_from(["1k", "2e3", "100u", "9E", "10E", "1Pi", f"{2**61}m", f"{2**61 + 1}m", "-9Pi"]),
+    st.sampled_from(
+        ["1k", "2e3", "100u", "9E", "10E", "1Pi", "1.953125Ki", f"{2**61}m", f"{2**61 + 1}m", "-9Pi"]
+    ),
 ).map(parse_quantity)
 MAYBE = st.none() | AMOUNTS
 POLICIES = st.builds(

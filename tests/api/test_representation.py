@@ -1,9 +1,11 @@
 """How Go holds what it reads."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dra_operator.api.quantity import Family
-from dra_operator.api.representation import Representation, representation
+from dra_operator.api.quantity import Family, parse_quantity
+from dra_operator.api.representation import Representation, passed_through, representation
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,18 @@ def test_what_is_not_a_quantity_is_not_held() -> None:
     """The same error as from reading it."""
     with pytest.raises(ValueError, match="not a quantity"):
         representation("12 GB")
+
+
+@given(
+    st.sampled_from(["", "-", "+"]),
+    st.from_regex(r"[0-9]{1,20}(\.[0-9]{0,12})?", fullmatch=True),
+    st.sampled_from(
+        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E-2"]
+    ),
+)
+def test_passing_through_keeps_the_amount(sign: str, number: str, suffix: str) -> None:
+    """The text may change, and still stands for the amount that was read."""
+    text = sign + number + suffix
+    written = passed_through(text)
+
+    assert written == parse_quantity(written.text) == parse_quantity(text)

@@ -12,13 +12,12 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 from conformance.ranges import DIVISION, NOTHING, Order, upstreams_arithmetic
 from dra_operator.allocator import Searching
-from dra_operator.api.quantity import canonical, parse_quantity
+from dra_operator.api.quantity import parse_quantity
 from dra_operator.cel.cases import CaseError, differences
 from dra_operator.cel.cases import outcome as cel_outcome
 from dra_operator.cel.environment import Environment
@@ -99,7 +98,7 @@ def judge_scenario(scenario: Wire, upstream: Wire, ask: Ask) -> Judgement:
         return replace(known, verdict=Verdict.EXPLAINED, why=why)
     if _gives_up_in_order(scenario, ask):
         return replace(known, verdict=Verdict.UNDECIDED, why="by upstream")
-    return _unless_varying(known, scenario, ask, partial(_decisions_agree, scenario))
+    return _unless_varying(known, scenario, ask, is_equal)
 
 
 def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
@@ -109,7 +108,7 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
     """
     ordered = _with_counts_in_order(scenario)
     in_order = None if ordered is None else _plain(ask(ordered))
-    if in_order is not None and _decisions_agree(scenario, known.ours, in_order):
+    if in_order is not None and is_equal(known.ours, in_order):
         return "slice-order"
     why = difference(scenario)
     if why == "use-below-zero":
@@ -118,9 +117,9 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
         return ""
     for order in Order:
         computed = _as_upstream_computes(scenario, order)
-        if _decisions_agree(scenario, computed, known.upstream):
+        if is_equal(computed, known.upstream):
             return why
-        if in_order is not None and _decisions_agree(scenario, computed, in_order):
+        if in_order is not None and is_equal(computed, in_order):
             return f"{why}, slice-order"
     return why if _crashes_on_policies_alone(scenario, known, ask) else ""
 
@@ -132,7 +131,7 @@ def _agree_without_use_below_zero(scenario: Wire, ask: Ask) -> bool:
         for name, amount in amounts.items():
             if parse_quantity(str(amount)).nano < 0:
                 amounts[name] = "0"
-    return _decisions_agree(scenario, _guarded(_decide, scenario), _plain(ask(scenario)))
+    return is_equal(_guarded(_decide, scenario), _plain(ask(scenario)))
 
 
 def _consumed_amounts(scenario: Wire) -> Iterator[Wire]:
@@ -154,9 +153,7 @@ def _crashes_on_policies_alone(scenario: Wire, known: Judgement, ask: Ask) -> bo
         return False
     sensible = _without_steps(scenario)
     ours = _guarded(_decide, sensible)
-    return _decisions_agree(scenario, known.ours, ours) and _decisions_agree(
-        sensible, ours, _plain(ask(sensible))
-    )
+    return is_equal(known.ours, ours) and is_equal(ours, _plain(ask(sensible)))
 
 
 def _without_steps(scenario: Wire) -> Wire:
@@ -299,57 +296,8 @@ def _compare_decisions(scenario: Wire, ours: Wire, upstream: Wire) -> Judgement:
     for answer, who in ((ours, "by us"), (upstream, "by upstream")):
         if answer.get("errorKind") == "aborted":
             return Judgement(Verdict.UNDECIDED, ours, upstream, who)
-    equal = _decisions_agree(scenario, ours, upstream)
+    equal = is_equal(ours, upstream)
     return Judgement(Verdict.EQUAL if equal else Verdict.DIFFERENT, ours, upstream)
-
-
-def _decisions_agree(scenario: Wire, ours: Wire, upstream: Wire) -> bool:
-    return is_equal(ours, upstream) or is_equal(ours, _as_written(upstream, ours, scenario))
-
-
-def _as_written(upstream: Wire, ours: Wire, scenario: Wire) -> Wire:
-    """Return upstream's answer with the amounts that we have copied from the scenario as they are written there.
-
-    Go writes an amount in its canonical form whenever it passes through, `1024Mi` as `1Gi`; we leave it as it was
-    written. What was computed is not touched, and has to be written alike.
-    """
-    answer = deepcopy(upstream)
-    for theirs, own in zip(_results(answer), _results(ours), strict=False):
-        consumed, amounts = theirs.get("consumedCapacity", {}), own.get("consumedCapacity", {})
-        for name in consumed.keys() & amounts.keys():
-            text = amounts[name]
-            if text in _written(scenario, own, name) and canonical(parse_quantity(text)) == consumed[name]:
-                consumed[name] = text
-    return answer
-
-
-def _written(scenario: Wire, result: Wire, capacity: str) -> set[str]:
-    """Return the texts that an amount of a device can be copied from: its capacity, and what is requested of it."""
-    published = [
-        device.get("capacity", {}).get(capacity)
-        for item in scenario.get("resourceSlices") or ()
-        for device in item["spec"].get("devices") or ()
-        if device["name"] == result["device"]
-    ]
-    requested = [
-        claim["spec"]["devices"].get("requests") for claim in scenario["claims"] if "devices" in claim["spec"]
-    ]
-    return set(_texts([published, requested]))
-
-
-def _results(answer: Wire) -> list[Wire]:
-    return [
-        one for result in answer.get("results", ()) for one in result.get("devices", {}).get("results", ())
-    ]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield every text in a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _texts(part)
 
 
 def _gives_up_in_order(scenario: Wire, ask: Ask) -> bool:

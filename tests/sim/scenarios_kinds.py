@@ -106,6 +106,34 @@ KIND_SCENARIOS: dict[str, tuple[Step, ...]] = {
         create(resource_slice("c", devices=[{"name": "d", "capacity": {"m": {"value": "12 GB"}}}]), SLICES),
         create(resource_slice("c", devices=[{"name": "d", "capacity": {"m": {"value": 1024}}}]), SLICES),
     ),
+    "quantities": (
+        create(
+            resource_slice(
+                "a",
+                devices=[
+                    {"name": f"d-{number}", "capacity": {"m": {"value": value}}}
+                    for number, value in enumerate(
+                        [
+                            "0.5",
+                            3,
+                            "1000",
+                            "1E3",
+                            "+12",
+                            "+1e3",
+                            "0012",
+                            "1.",
+                            "8Gi",
+                            "9Gi",
+                            "1.953125Ki",
+                            "1000Mi",
+                        ]
+                    )
+                ],
+            ),
+            SLICES,
+        ),
+        get(f"{SLICES}/a"),
+    ),
     "classes and templates": (
         create(
             {"metadata": {"name": "c"}, "spec": {"selectors": [{"cel": {"expression": "true"}}]}}, CLASSES

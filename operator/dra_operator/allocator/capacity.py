@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from dra_operator.api.quantity import MAX_INT64, NANO, Family, Quantity, family, format_amount
-from dra_operator.api.representation import Representation, representation
+from dra_operator.api.representation import Representation, passed_through, representation
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 
@@ -30,8 +30,7 @@ class CapacityError(Exception):
 class Consumed:
     """What a use of a device consumes of each of its capacities, and what the device has of it, in nano-units.
 
-    `written` holds the same amounts as results have them, or the family that they are to be written in: of all devices
-    that are asked about, the result names one.
+    `written` says how to write them: those that are copied like what they are copied from, computed ones in a family.
     """
 
     amounts: tuple[tuple[str, int, int], ...]
@@ -40,8 +39,10 @@ class Consumed:
     def quantities(self) -> dict[str, Quantity]:
         """Return what is consumed by name of the capacity, as results have it."""
         return {
-            name: Quantity(amount, format_amount(amount, text)) if isinstance(text, Family) else text
-            for (name, amount, _), text in zip(self.amounts, self.written, strict=True)
+            name: Quantity(amount, format_amount(amount, like))
+            if isinstance(like, Family)
+            else passed_through(like.text)
+            for (name, amount, _), like in zip(self.amounts, self.written, strict=True)
         }
 
 
@@ -77,7 +78,7 @@ def consume(
     if any(name not in capacity for name in requests):
         return None
     consumed: tuple[tuple[str, int, int], ...] = ()
-    written: tuple[Quantity, ...] = ()
+    written: tuple[Quantity | Family, ...] = ()
     fit = True
     for name in sorted(capacity):
         of = capacity[name]
@@ -91,7 +92,7 @@ def consume(
             and quantity.nano <= of.value.nano
         )
         consumed += ((name, quantity.nano, of.value.nano),)
-        written += (quantity,)
+        written += (amount.held.family if isinstance(amount.held, Representation) else quantity,)
     return Consumed(consumed, written) if fit else None
 
 
@@ -153,9 +154,9 @@ def _possible(
 
 
 def _amount(request: Quantity | None, capacity: DeviceCapacity, *, fractional: bool) -> _Amount:
-    policy = capacity.request_policy
     if request is None:
-        return _copied(capacity.value if policy is None or policy.default is None else policy.default)
+        return _copied(unasked(capacity))
+    policy = capacity.request_policy
     if policy is None:
         return _copied(request)
     if (span := policy.valid_range) is not None and span.min is not None:
@@ -163,6 +164,12 @@ def _amount(request: Quantity | None, capacity: DeviceCapacity, *, fractional: b
     # Without a value that is large enough the request stands as it is, to be refused when it is judged.
     enough = next((value for value in policy.valid_values if value.nano >= request.nano), None)
     return _compared(request, policy.valid_values) if enough is None else _copied(enough)
+
+
+def unasked(capacity: DeviceCapacity) -> Quantity:
+    """Return the amount that a request is taken to ask for which names none: the policy's default, or all there is."""
+    policy = capacity.request_policy
+    return capacity.value if policy is None or policy.default is None else policy.default
 
 
 def _copied(amount: Quantity) -> _Amount:

@@ -9,7 +9,7 @@ Source: docs/dra-semantics 4.4; ResourceSlice v1, `devices[].capacity[].requestP
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dra_operator.allocator.capacity import CapacityError, Consumed, consume, is_in_milli
+from dra_operator.allocator.capacity import CapacityError, Consumed, consume, is_in_milli, unasked
 from dra_operator.api.quantity import Family, Quantity, family, is_ordinary
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import CapacityRequestPolicy, DeviceCapacity
@@ -88,10 +88,10 @@ def consume_by(rules: Iterable[CapacityRule], requests: Mapping[str, Quantity]) 
 def _rule(name: str, capacity: DeviceCapacity, *, fractional: bool) -> CapacityRule | None:
     policy, value = capacity.request_policy, capacity.value.nano
     try:
-        unasked = consume({}, {name: capacity}, fractional=fractional)
+        fits = consume({}, {name: capacity}, fractional=fractional) is not None
     except CapacityError:
         return None
-    quantity = None if unasked is None else unasked.quantities()[name]
+    quantity = unasked(capacity) if fits else None
     if policy is None:
         return CapacityRule(name, value, quantity, None, 0, Family.DECIMAL, (), value)
     span = policy.valid_range

@@ -1,8 +1,8 @@
 """Quantities: exact decimal amounts with the text they were written in.
 
 Everything is held as a whole number of nano-units, the finest a quantity can have, so that adding and
-comparing are those of Python's ints: exact and of any size. The text is kept because results copy amounts as
-they were written.
+comparing are those of Python's ints: exact and of any size. The text is kept because the family it is written in
+is that of the text in which Kubernetes writes the amount again.
 Source: k8s.io/apimachinery/pkg/api/resource, `ParseQuantity` and `CanonicalizeBytes`.
 """
 
@@ -164,11 +164,6 @@ def _family_of(text: str) -> Family:
 def is_ordinary(quantity: Quantity) -> bool:
     """True for whole thousandths, not below zero, and so few that an int64 holds them and as many again."""
     return 0 <= quantity.nano <= _MOST_ORDINARY and quantity.nano % _MILLI == 0
-
-
-def canonical(quantity: Quantity) -> str:
-    """Return how the API server writes a quantity: no fraction, the largest suffix that keeps it whole."""
-    return format_amount(quantity.nano, family(quantity))
 
 
 def format_amount(nano: int, family: Family) -> str:

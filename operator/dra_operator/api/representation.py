@@ -1,13 +1,14 @@
 """Representations: how Go holds a quantity, which is not only how much it is.
 
 Kubernetes' allocator takes an amount for the default of its policy when both are held alike, not when they are equal:
-8000M is held otherwise than 8G. Where a policy would refuse the amount, that decides.
+8000M is held otherwise than 8G. Where a policy would refuse the amount, that decides. And where the text is held, too,
+it is what will be written again: 1E3 stays 1E3, 2048Mi becomes 2Gi.
 Source: k8s.io/apimachinery/pkg/api/resource, `Quantity` and `ParseQuantity`.
 """
 
 from functools import lru_cache
 
-from dra_operator.api.quantity import Family, split_quantity
+from dra_operator.api.quantity import Family, Quantity, family, format_amount, parse_quantity, split_quantity
 from dra_operator.api.sealed import sealed
 
 # An amount with more decimal digits may not fit into an int64. Go counts three for each factor of 1024.
@@ -50,3 +51,15 @@ def representation(text: str) -> Representation | None:
         return None
     as_written = scale % 3 == 0 and not written.endswith("000") and not written.startswith("0")
     return Representation(digits, scale, parts.family, text if as_written else "")
+
+
+@lru_cache(maxsize=4096)
+def passed_through(text: str) -> Quantity:
+    """Return a quantity with the text that it has once Kubernetes has read and written it.
+
+    Raises ValueError if the text is not a quantity.
+    """
+    quantity, held = parse_quantity(text), representation(text)
+    if held is not None and held.text:
+        return quantity
+    return Quantity(quantity.nano, format_amount(quantity.nano, family(quantity)))
