@@ -82,12 +82,27 @@ def test_nodes_that_were_looked_at_are_not_looked_at_again(
 ) -> None:
     """What they have left is known until something is taken or comes back there, for all amounts."""
     used.decide(used.claim(amount("r", 4)))
-    first = [*weighed]
     weighed.clear()
     used.decide(used.claim(amount("r", 5)))
 
-    assert len(first) > 10
     assert weighed == ["n19"]
+
+
+def test_nodes_filled_since_others_asked_for_as_much_are_left_out_after_two_searches(
+    scene: Any, amount: Any, searched: list[str]
+) -> None:
+    """They have not said no to this amount, but others have weighed them since."""
+    for number in range(20):
+        scene.nodes(f"n{number:02d}")
+        scene.slice(f"n{number:02d}", shared("d", 10), nodeName=f"n{number:02d}")
+    scene.decide(scene.claim(amount("r", 4)))
+    for number in range(19):
+        scene.use(f"holder-{number}", amount("r", 7))
+    scene.decide(scene.claim(amount("r", 5)))
+    searched.clear()
+    scene.decide(scene.claim(amount("r", 4)))
+
+    assert searched == ["n00", "n01", "n19"]
 
 
 def test_a_claim_that_fits_nowhere_costs_little_however_many_nodes_there_are(scene: Any, amount: Any) -> None:

@@ -39,11 +39,20 @@ class ScalesMaker:
     candidates: Candidates
     doubts: Doubts
 
+    def of_new(self, plans: Sequence[ClaimPlan]) -> "Scales | None":
+        """Return the scales for some claims, or None if others have asked for all the amounts that they bring."""
+        for plan in plans:
+            for request in plan.requests:
+                for item in request.alternatives:
+                    if item.key.requests and not item.key.answers:
+                        return self.of(plans)
+        return None
+
     def of(self, plans: Sequence[ClaimPlan]) -> "Scales | None":
-        """Return the scales for some claims, or None if all is known of the amounts they bring, or one is odd."""
+        """Return the scales for some claims, or None if they bring no amounts, or odd ones."""
         wishes: list[_Wish] = []
         keys: list[CandidateKey] = []
-        number, new = 0, False
+        number = 0
         for plan in plans:
             for request in plan.requests:
                 brought: list[_Wish] = []
@@ -54,12 +63,11 @@ class ScalesMaker:
                     keys.append(key)
                     if key.requests:
                         brought.append((number, key, key.content.amounts))
-                        new = new or not key.answers
                 # Where it may have a device of which it asks for no amount, nobody weighs.
                 if len(brought) == len(request.alternatives):
                     wishes += brought
                     number += 1
-        if not new or not wishes:
+        if not wishes:
             return None
         for _, key, _ in wishes:
             # From here on the key knows the drivers that it refuses.

@@ -7,7 +7,7 @@ Four things keep nodes from being searched, each of them cheaper than what follo
 - where nobody has asked the same before, shortcuts tell by what others asked which nodes need no look: `common` those
   that have nothing for a part of it, `openings` those that are kept for others, `scales` those with too little left;
 - at each node, shortcuts look at what it has: `common` by that part, `scales` by amounts, and where some searches were
-  in vain the `sieve` by devices.
+  in vain the `sieve` by devices, and `scales` whoever asked before.
 
 An error that upstream calls fatal ends the walk where a search meets it, also if another node would fit.
 Source: docs/engine section 5.
@@ -32,6 +32,8 @@ from dra_operator.allocator.sieve import Sieve
 from dra_operator.inventory import NodeView
 from dra_operator.ledger import Availability
 
+_FAILURES_BEFORE_SCALES = 2
+"""Where others have asked for the same, the nodes that had too little then said no; those filled since did not."""
 _FAILURES_BEFORE_SIEVE = 4
 _ALL_NODES = -1
 
@@ -112,8 +114,13 @@ class Walk:
                     if found is not None:
                         return found, node
                     failures += 1
-                    if failures == _FAILURES_BEFORE_SIEVE and can_be_left_out(plans, ways):
-                        shortcuts = (*first, Sieve(self.candidates, plans[0].requests[0].alternatives))
+                    if failures == _FAILURES_BEFORE_SCALES and not first and can_be_left_out(plans, ways):
+                        scales = self._scales.of(plans)
+                        if scales is not None and view.error is None and scales.finds_lack(view, budget):
+                            shortcuts = (scales,)
+                            wanted &= ~scales.closed(wanted)
+                    elif failures == _FAILURES_BEFORE_SIEVE and can_be_left_out(plans, ways):
+                        shortcuts = (*shortcuts, Sieve(self.candidates, plans[0].requests[0].alternatives))
                 # Nodes that see the same say the same, unless what a node's kubelet can do matters.
                 wanted &= ~(1 << position if view.skips_operations else view.nodes)
                 for shortcut in first:
@@ -126,5 +133,5 @@ class Walk:
 
     def _for_new(self, plans: Sequence[ClaimPlan], searches: InNode) -> Sequence[Shortcut]:
         """Return the shortcuts for some claims that nobody has asked about before."""
-        found = (self._commons.of(plans, searches.ways), self._openings.of(plans), self._scales.of(plans))
+        found = (self._commons.of(plans, searches.ways), self._openings.of(plans), self._scales.of_new(plans))
         return [shortcut for shortcut in found if shortcut is not None]
