@@ -21,8 +21,9 @@ How an interpreter was built matters: one compiled with profiles of its own use,
 mostly the faster. The last line names the one that ran ours.
 
 The answers are compared claim by claim: node, devices and the whole result except for the ids of shares. "By ours only"
-are claims on which the other ran out of its 10 s, "undecided" those on which ours gave up. The exit code is 1 if any
-answer is different. Peak memory is that of the process, with the file it reads.
+are claims on which the other ran out of its 10 s, "undecided" those on which ours gave up. Where one side gave up and
+the other took devices, their clusters are different from there on: "first 16 equal" says how many claims were compared
+until then. The exit code is 1 if any answer is different. Peak memory is that of the process, with the file it reads.
 """
 
 import argparse
@@ -99,7 +100,8 @@ class Row:
     """A workload, measured; `other` is None if only ours was.
 
     `different` says where the answers are, `given_up` on how many claims the other gave up, `undecided` on how many
-    ours did.
+    ours did. `parted` claims were compared until one gave up where the other took devices; None if that was not so,
+    or at the last claim.
     """
 
     name: str
@@ -109,6 +111,7 @@ class Row:
     different: Sequence[str]
     given_up: int
     undecided: int
+    parted: int | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -239,13 +242,17 @@ def _compared(name: str, nodes: int, ours: Side, other: Side) -> Row:
     """Compare the answers of the two sides, claim by claim."""
     different: list[str] = []
     given_up = undecided = 0
-    for mine, theirs in zip(ours.rounds[0].answers, other.rounds[0].answers, strict=True):
+    pairs = list(zip(ours.rounds[0].answers, other.rounds[0].answers, strict=True))
+    for number, (mine, theirs) in enumerate(pairs, 1):
         if mine.get("errorKind") == "aborted":
             undecided += 1
         elif theirs.get("errorKind") == "aborted":
             given_up += 1
         elif not is_equal(_outcome(mine), _outcome(theirs)):
             different.append(f"{name}, {mine['claim']}: ours {_outcome(mine)}, the other {_outcome(theirs)}")
+        gave_up = "aborted" in (mine.get("errorKind"), theirs.get("errorKind"))
+        if gave_up and (mine["result"] or theirs["result"]) and number < len(pairs):
+            return Row(name, nodes, ours, other, different, given_up, undecided, parted=number - 1)
     return Row(name, nodes, ours, other, different, given_up, undecided)
 
 
@@ -274,6 +281,8 @@ def cells(row: Row) -> list[str]:
         answers = f"{row.given_up} by ours only"
     if row.undecided:
         answers = f"{row.undecided} undecided"
+    if row.parted is not None:
+        answers = f"first {row.parted} equal"
     if row.different:
         answers = f"{len(row.different)} DIFFER"
     return [

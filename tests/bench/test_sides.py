@@ -93,3 +93,29 @@ def test_an_interpreter_of_another_version_is_refused(bench, tmp_path):
     with pytest.raises(argparse.ArgumentTypeError, match="no interpreter"):
         bench._interpreter(str(tmp_path / "absent"))
     assert bench._interpreter(sys.executable) == sys.executable
+
+
+def _answers(bench, *nodes):
+    """Return a side that has answered with these nodes; None stands for an attempt that was given up."""
+    given_up = {"node": None, "result": None, "error": "aborted", "errorKind": "aborted"}
+    answers = [
+        {"claim": str(number), **({"node": node, "result": {"on": node}} if node else given_up)}
+        for number, node in enumerate(nodes)
+    ]
+    return SimpleNamespace(rounds=[bench.Round(1, 1, 1, 1, 1, answers)])
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "parted", "different"),
+    [
+        ("abc", "abd", None, 1),
+        (("a", "b", "c"), ("a", None, "d"), 1, 0),
+        (("a", None, "c"), ("a", None, "d"), None, 1),
+        (("a", "b"), ("a", None), None, 0),
+    ],
+)
+def test_answers_are_compared_until_only_one_side_gives_up(bench, ours, theirs, parted, different):
+    """What that side would have taken is free for the claims that follow, so that they have another cluster."""
+    row = bench._compared("name", 10, _answers(bench, *ours), _answers(bench, *theirs))
+
+    assert (row.parted, len(row.different)) == (parted, different)
