@@ -8,6 +8,7 @@ the same walk that decides, so an explanation cannot disagree with a decision.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from dra_operator.allocator.absent import near_class
 from dra_operator.allocator.budget import Budget
@@ -147,14 +148,13 @@ class Explainer:
 
     def _find_invalid(self, plan: ClaimPlan) -> Explanation | None:
         """Return the first selector that does not compile: nothing that devices do makes it any better."""
-        for request in plan.requests:
-            for item in request.alternatives:
-                for source, expressions in _selectors(plan, item):
-                    for number, expression in enumerate(expressions):
-                        answers = self.tallies.candidates.selectors.get(expression)
-                        if answers.error is not None:
-                            text = invalid(answers, source, number)
-                            return Explanation(Reason.SELECTOR_INVALID, text, source.request)
+        items = [item for request in plan.requests for item in request.alternatives]
+        for source, expressions in chain.from_iterable(_selectors(plan, item) for item in items):
+            for number, expression in enumerate(expressions):
+                answers = self.tallies.candidates.selectors.get(expression)
+                if answers.error is not None:
+                    text = invalid(answers, source, number)
+                    return Explanation(Reason.SELECTOR_INVALID, text, source.request)
         return None
 
     def _no_nodes(self) -> str:

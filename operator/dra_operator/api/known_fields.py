@@ -163,12 +163,15 @@ class _Walk:
         if self.version not in FLAT_VERSIONS:
             return
         if kind is ResourceSlice:
-            for index, device in enumerate(_items(body, "spec", "devices")):
-                for name in device if isinstance(device, Mapping) else ():
-                    if name not in ("name", "basic"):
-                        meant = _closest(str(name), ("name", "basic")) or f"basic.{name}"
-                        yield UnknownField(f"spec.devices[{index}].{name}", meant)
-        if kind in (ResourceClaim, ResourceClaimTemplate):
+            devices = enumerate(_items(body, "spec", "devices"))
+            flat = (
+                (index, name) for index, device in devices if isinstance(device, Mapping) for name in device
+            )
+            for index, name in flat:
+                if name not in ("name", "basic"):
+                    meant = _closest(str(name), ("name", "basic")) or f"basic.{name}"
+                    yield UnknownField(f"spec.devices[{index}].{name}", meant)
+        elif kind in (ResourceClaim, ResourceClaimTemplate):
             spec = ("spec",) if kind is ResourceClaim else ("spec", "spec")
             for index, request in enumerate(_items(body, *spec, "devices", "requests")):
                 if isinstance(request, Mapping) and "exactly" in request:

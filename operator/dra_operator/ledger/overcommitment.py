@@ -286,10 +286,7 @@ def _counters(  # noqa: PLR0917 - where to look
         )
         amounts = Counter[frozenset[ClaimKey]]()
         for device in sorted(used):
-            taken = sum(
-                amount for draw in layout.draws[device] for at, amount in draw.amounts if at == position
-            )
-            if taken > 0:
+            if (taken := _drawn(layout, device, position)) > 0:
                 amounts[frozenset(ledger.holders(key, [device]))] += taken
         total = layout.totals[position]
         yield Overcommitment(
@@ -303,6 +300,11 @@ def _counters(  # noqa: PLR0917 - where to look
             slice_name=publisher.name,
             node=publisher.nodes.node_name or "",
         )
+
+
+def _drawn(layout: CounterLayout, device: str, position: int) -> int:
+    """Return what a device draws of a counter."""
+    return sum(amount for draw in layout.draws[device] for at, amount in draw.amounts if at == position)
 
 
 def _capacities_of(
@@ -325,12 +327,7 @@ def _capacities(key: PoolKey, content: Slice, device: str, ledger: Ledger) -> It
         published = None if column is None else column.values[index]
         if published is None or used <= published.value.nano:
             continue
-        amounts = dict.fromkeys(sorted(set(shares.claims)), 0)
-        for claim in amounts:
-            for result in ledger.results(claim):
-                if ((result.driver, result.pool), result.device) == (key, device) and not result.admin_access:
-                    amount = result.consumed_capacity.get(name)
-                    amounts[claim] += 0 if amount is None or not result.share_id else amount.nano
+        amounts = {claim: _consumed(ledger, claim, key, device, name) for claim in sorted(set(shares.claims))}
         yield Overcommitment(
             pool=key,
             resource=Resource.CAPACITY,
@@ -342,3 +339,14 @@ def _capacities(key: PoolKey, content: Slice, device: str, ledger: Ledger) -> It
             slice_name=content.name,
             node=content.effective_nodes(index).node_name or "",
         )
+
+
+def _consumed(ledger: Ledger, claim: ClaimKey, key: PoolKey, device: str, name: str) -> int:
+    """Return what the shares that a claim has of a device consume of a capacity, in nano-units."""
+    amounts = [
+        result.consumed_capacity.get(name)
+        for result in ledger.results(claim)
+        if ((result.driver, result.pool), result.device) == (key, device)
+        if result.share_id and not result.admin_access
+    ]
+    return sum(amount.nano for amount in amounts if amount is not None)

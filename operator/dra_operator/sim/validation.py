@@ -5,7 +5,7 @@ Source: pkg/apis/resource/validation and apimachinery's ValidateObjectMeta of Ku
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dra_operator.api.patterns import DOMAIN, SEGMENT
@@ -186,11 +186,14 @@ def _claim_spec(spec: Body, path: str) -> Iterator[FieldError]:
     known = set(_request_names(requests))
     for part in ("constraints", "config"):
         for index, item in enumerate(devices.get(part) or ()):
-            for position, name in enumerate(item.get("requests") or ()):
-                if name not in known:
-                    yield errors.invalid_value(
-                        f"{path}.devices.{part}[{index}].requests[{position}]", name, _UNKNOWN_REQUEST
-                    )
+            at = f"{path}.devices.{part}[{index}].requests"
+            yield from _unknown(item.get("requests") or (), known, at)
+
+
+def _unknown(names: Iterable[str], known: Collection[str], path: str) -> Iterator[FieldError]:
+    for position, name in enumerate(names):
+        if name not in known:
+            yield errors.invalid_value(f"{path}[{position}]", name, _UNKNOWN_REQUEST)
 
 
 _UNKNOWN_REQUEST = (
