@@ -10,7 +10,7 @@ go through a finished tree to write it into each node.
 import ast
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 LOAD: Final = ast.Load()
 STORE: Final = ast.Store()
@@ -26,126 +26,44 @@ COMPARISONS: Final = {"_<_": ast.Lt(), "_<=_": ast.LtE(), "_>_": ast.Gt(), "_>=_
 """The operators of Python that stand for those of CEL, by their names there."""
 _ADD: Final = ast.Add()
 _LITERALS: Final = frozenset((bool, int, str, bytes, type(None)))
+_Node = TypeVar("_Node", bound=ast.AST)
 # Python 3.12 has to be told that there are none; 3.11 does not know of them, and from 3.13 on that is the default.
 _NO_TYPE_PARAMETERS: Final[Mapping[str, Any]] = {"type_params": []} if sys.version_info >= (3, 12) else {}
 
 
-class _Placed:
-    __slots__ = ()
-    lineno = 1
-    col_offset = 0
+def _placed(kind: type[_Node]) -> type[_Node]:
+    """Return the nodes of a kind, all in the one place."""
+    return type(kind.__name__, (kind,), {"__slots__": (), "lineno": 1, "col_offset": 0})
 
 
-class Name(_Placed, ast.Name):
-    """A variable."""
-
-
-class Constant(_Placed, ast.Constant):
-    """A literal."""
-
-
-class Attribute(_Placed, ast.Attribute):
-    """`value.attr`."""
-
-
-class Subscript(_Placed, ast.Subscript):
-    """`value[slice]`."""
-
-
-class Call(_Placed, ast.Call):
-    """`func(args)`."""
-
-
-class Compare(_Placed, ast.Compare):
-    """`left < right`."""
-
-
-class BoolOp(_Placed, ast.BoolOp):
-    """`a and b`, `a or b`."""
-
-
-class UnaryOp(_Placed, ast.UnaryOp):
-    """`not a`."""
-
-
-class IfExp(_Placed, ast.IfExp):
-    """`a if test else b`."""
-
-
-class NamedExpr(_Placed, ast.NamedExpr):
-    """`(name := value)`."""
-
-
-class Tuple(_Placed, ast.Tuple):
-    """`(a, b)`."""
-
-
-class List(_Placed, ast.List):
-    """`[a, b]`."""
-
-
-class Lambda(_Placed, ast.Lambda):
-    """`lambda: a`."""
-
-
-class GeneratorExp(_Placed, ast.GeneratorExp):
-    """`(a for b in c)`."""
-
-
-class Argument(_Placed, ast.arg):
-    """The name of an argument."""
-
-
-class Assign(_Placed, ast.Assign):
-    """`a = b`."""
-
-
-class AugAssign(_Placed, ast.AugAssign):
-    """`a += b`."""
-
-
-class Expr(_Placed, ast.Expr):
-    """An expression as a statement."""
-
-
-class If(_Placed, ast.If):
-    """`if test:`."""
-
-
-class For(_Placed, ast.For):
-    """`for a in b:`."""
-
-
-class Try(_Placed, ast.Try):
-    """`try:`."""
-
-
-class Handler(_Placed, ast.ExceptHandler):
-    """`except a as b:`."""
-
-
-class Raise(_Placed, ast.Raise):
-    """`raise a from b`."""
-
-
-class Return(_Placed, ast.Return):
-    """`return a`."""
-
-
-class Break(_Placed, ast.Break):
-    """`break`."""
-
-
-class Pass(_Placed, ast.Pass):
-    """`pass`."""
-
-
-class Nonlocal(_Placed, ast.Nonlocal):
-    """`nonlocal a`."""
-
-
-class Function(_Placed, ast.FunctionDef):
-    """`def a():`."""
+Name: Final = _placed(ast.Name)
+Constant: Final = _placed(ast.Constant)
+Attribute: Final = _placed(ast.Attribute)
+Subscript: Final = _placed(ast.Subscript)
+Call: Final = _placed(ast.Call)
+Compare: Final = _placed(ast.Compare)
+BoolOp: Final = _placed(ast.BoolOp)
+UnaryOp: Final = _placed(ast.UnaryOp)
+IfExp: Final = _placed(ast.IfExp)
+NamedExpr: Final = _placed(ast.NamedExpr)
+Tuple: Final = _placed(ast.Tuple)
+List: Final = _placed(ast.List)
+Lambda: Final = _placed(ast.Lambda)
+GeneratorExp: Final = _placed(ast.GeneratorExp)
+Argument: Final = _placed(ast.arg)
+Assign: Final = _placed(ast.Assign)
+AugAssign: Final = _placed(ast.AugAssign)
+Expr: Final = _placed(ast.Expr)
+If: Final = _placed(ast.If)
+For: Final = _placed(ast.For)
+Try: Final = _placed(ast.Try)
+Handler: Final = _placed(ast.ExceptHandler)
+Raise: Final = _placed(ast.Raise)
+Return: Final = _placed(ast.Return)
+Break: Final = _placed(ast.Break)
+Pass: Final = _placed(ast.Pass)
+Nonlocal: Final = _placed(ast.Nonlocal)
+Function: Final = _placed(ast.FunctionDef)
 
 
 # --- expressions ----------------------------------------------------------------------------------------------------
