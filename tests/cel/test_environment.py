@@ -16,7 +16,7 @@ def signatures(environment: Environment) -> dict[str, list[str]]:
     declared = {}
     for name in functions():
         lines = []
-        for overload in environment.overloads(name) or ():
+        for overload in environment.functions.get(name, ()):
             texts = [str(kind) for kind in overload.arguments]
             target = f"{texts.pop(0)}." if overload.member else ""
             lines.append(f"{overload.id}: {target}{name}({', '.join(texts)}) -> {overload.result}")

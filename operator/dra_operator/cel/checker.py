@@ -9,8 +9,8 @@ comes first in the text is the one reported.
 Source: cel-go `checker/checker.go`, `checker/env.go`, `common/errors.go`.
 """
 
-from operator import is_
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, TypeAlias
 
 from dra_operator.cel.declarations import Overload
 from dra_operator.cel.environment import DEVICE, Environment
@@ -58,6 +58,8 @@ _LITERALS: Final[dict[type, Type]] = {
     bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL,
 }  # fmt: skip
 
+_Resolved: TypeAlias = dict[tuple[object, ...], tuple[tuple[str, ...], Type]]
+"""The overloads and the result of a call, by its function and the types of its arguments."""
 _MOST_ERRORS: Final = 100
 """How many errors are kept, in the order of their discovery."""
 _MOST_REMEMBERED: Final = 4096
@@ -87,10 +89,10 @@ def check(expr: Expr, environment: Environment) -> Checked:
     resolved = checker.check(expr)
     if checker.errors:
         raise min(checker.errors, key=place)
-    types = checker.types
-    for identity, kind in types.items():
-        if kind.generic:
-            types[identity] = settled(checker.mapping, kind)
+    types = {
+        identity: settled(checker.mapping, kind) if kind.generic else kind
+        for identity, kind in checker.types.items()
+    }
     return Checked(resolved, types, checker.overloads)
 
 
@@ -102,18 +104,13 @@ def _undeclared(name: str, position: int) -> CelError:
     return compile_error(f"undeclared reference to '{name}' (in container '')", position)
 
 
-def _call(call: Call, function: str, args: tuple[Expr, ...], target: Expr | None) -> Call:
-    """Return a call with its parts resolved."""
-    if args is call.args and target is call.target and function == call.function:
-        return call
-    return Call(call.id, call.position, function, args, target)
+@cache
+def _remembered(_environment: Environment) -> _Resolved:
+    """Return what calls came to in an environment, as far as it is remembered."""
+    return {}
 
 
-def _remember(
-    resolved: dict[tuple[object, ...], tuple[tuple[str, ...], Type]],
-    known: tuple[object, ...],
-    found: tuple[tuple[str, ...], Type],
-) -> None:
+def _remember(resolved: _Resolved, known: tuple[object, ...], found: tuple[tuple[str, ...], Type]) -> None:
     if len(resolved) >= _MOST_REMEMBERED:
         resolved.clear()
     resolved[known] = found
@@ -130,12 +127,23 @@ def qualified_name(expr: Expr) -> str | None:
 
 
 class _Checker:
-    __slots__ = ("environment", "errors", "functions", "mapping", "overloads", "scopes", "types", "variables")
+    __slots__ = (
+        "environment",
+        "errors",
+        "functions",
+        "mapping",
+        "overloads",
+        "resolved",
+        "scopes",
+        "types",
+        "variables",
+    )
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self.errors: list[CelError] = []
         self.functions = environment.functions
+        self.resolved = _remembered(environment)
         self.types: dict[int, Type] = {}
         self.overloads: dict[int, tuple[str, ...]] = {}
         self.mapping: Mapping = {}
@@ -178,10 +186,7 @@ class _Checker:
         if kind is None:
             return None
         self.types[expr.id] = kind
-        resolved = f".{name}" if hidden else name
-        if isinstance(expr, Ident) and expr.name == resolved:
-            return expr
-        return Ident(expr.id, expr.position, resolved)
+        return Ident(expr.id, expr.position, f".{name}" if hidden else name)
 
     def _global(self, name: str) -> Type | None:
         if name == "device":
@@ -204,8 +209,6 @@ class _Checker:
         operand = self.check(expr.operand)
         kind = self._field_type(expr, operand, expr.field, optional=False)
         self.types[expr.id] = BOOL if expr.test_only else substituted(self.mapping, kind)
-        if operand is expr.operand:
-            return expr
         return Select(expr.id, expr.position, operand, expr.field, expr.test_only)
 
     def _resolve_qualified(self, expr: Select) -> Expr | None:
@@ -253,22 +256,17 @@ class _Checker:
     def check_call(self, expr: Call) -> Expr:
         if expr.function == "_?._":
             return self._check_optional_select(expr)
-        args = self._all(expr.args)
+        args = tuple(map(self.check, expr.args))
         if expr.target is None:
             name = expr.function.removeprefix(".")
-            return self._resolve_call(_call(expr, name, args, None), name)
+            return self._resolve_call(Call(expr.id, expr.position, name, args))
         prefix = qualified_name(expr.target)
         if prefix is not None:
             name = f"{prefix}.{expr.function}".removeprefix(".")
-            if name in self.functions.lines:
-                return self._resolve_call(_call(expr, name, args, None), name)
+            if name in self.functions:
+                return self._resolve_call(Call(expr.id, expr.position, name, args))
         target = self.check(expr.target)
-        return self._resolve_call(_call(expr, expr.function, args, target), expr.function)
-
-    def _all(self, exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Check expressions; return what they are resolved to, or what was given if nothing changed."""
-        checked = tuple([_CHECKS[type(expr)](self, expr) for expr in exprs])
-        return exprs if all(map(is_, checked, exprs)) else checked
+        return self._resolve_call(Call(expr.id, expr.position, expr.function, args, target))
 
     def _check_optional_select(self, expr: Call) -> Expr:
         operand, name = expr.args
@@ -280,10 +278,11 @@ class _Checker:
         self.overloads[expr.id] = ("select_optional_field",)
         return replaced(expr, args=(operand, name))
 
-    def _resolve_call(self, call: Call, name: str) -> Call:
-        declared = self.functions.overloads(name)
+    def _resolve_call(self, call: Call) -> Call:
+        name = call.function
+        declared = self.functions.get(name)
         if declared is None:
-            self.types[call.id] = self._report(_undeclared(call.function, call.position))
+            self.types[call.id] = self._report(_undeclared(name, call.position))
             return call
         members = call.args if call.target is None else (call.target, *call.args)
         arguments = [self.types[member.id] for member in members]
@@ -297,14 +296,14 @@ class _Checker:
             return call
         # Types without parameters are bound to nothing, so what comes of them is the same in every expression.
         known = (name, call.target is None, *arguments)
-        resolved = self.functions.resolved.get(known)
+        resolved = self.resolved.get(known)
         if resolved is None:
             resolved = self._resolved(declared, arguments, call)
             if resolved is None:
                 self.types[call.id] = self._report(self._no_match(name, arguments, call))
                 return call
             if not (resolved[1].generic or any(kind.generic for kind in arguments)):
-                _remember(self.functions.resolved, known, resolved)
+                _remember(self.resolved, known, resolved)
         self.overloads[call.id], self.types[call.id] = resolved
         return call
 
@@ -353,7 +352,7 @@ class _Checker:
     # --- aggregates ---------------------------------------------------------------------------------------------
 
     def check_list(self, expr: ListExpr) -> Expr:
-        elements = self._all(expr.elements)
+        elements = tuple(map(self.check, expr.elements))
         joined: Type | None = None
         for index, element in enumerate(elements):
             kind = self.types[element.id]
@@ -361,8 +360,6 @@ class _Checker:
                 kind = self._inside_optional(kind, element)
             joined = self._joined(joined, kind)
         self.types[expr.id] = list_of(self._new_variable() if joined is None else joined)
-        if elements is expr.elements:
-            return expr
         return ListExpr(expr.id, expr.position, elements, expr.optional)
 
     def _inside_optional(self, kind: Type, expr: Expr) -> Type:

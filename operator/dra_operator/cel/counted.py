@@ -228,11 +228,6 @@ class _Writer(Folds):
     def _logic(self, step: Logic) -> str:
         left, right = step.terms
         absorbing = step.absorbing
-        if not self._can_fail(left) and self._type(left) == BOOL:
-            result = self._set(value_of(self.value(left)))
-            with self._if(differs(result, absorbing)):
-                self._let(result, self.condition(right))
-            return result
         error = self._set(trees.Constant(None))
         result = self._name("v")
         with self._try() as attempt:

@@ -8,7 +8,6 @@ Source: cel-go `common/decls/decls.go`, `Bindings`.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Final
 
 from dra_operator.cel.declarations import Overload
@@ -75,7 +74,7 @@ def function(name: str, overloads: tuple[str, ...], arguments: int, environment:
     singleton = SINGLETONS.get(name)
     if singleton is not None:
         return Function(name, singleton, eager=True)
-    declared = environment.overloads(name) or ()
+    declared = environment.functions.get(name, ())
     if len(overloads) == 1:
         chosen = next(overload for overload in declared if overload.id == overloads[0])
         call, direct = _dispatched(name, (chosen,))
@@ -107,7 +106,6 @@ def with_known_pattern(function: Function) -> Function:
     return replace(function, call=call, eager=False)
 
 
-@cache
 def _dispatched(
     name: str, candidates: tuple[Overload, ...]
 ) -> tuple[Callable[..., Any], Callable[..., Any] | None]:

@@ -5,12 +5,13 @@ can be downgraded. The operator evaluates what is stored, always with the newest
 Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, k8s.io/apiserver `pkg/cel/environment/base.go`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias
 
 from dra_operator.cel import declarations
-from dra_operator.cel.declarations import Overload
+from dra_operator.cel.declarations import Overload, read_overload
 from dra_operator.cel.types import ANY, BOOL, DYN, QUANTITY, STRING, Kind, Type, map_of
 
 Version: TypeAlias = Literal["1.36", "1.37"]
@@ -47,17 +48,13 @@ class Environment:
         return self.kubernetes == "1.37"
 
     @property
-    def functions(self) -> "Functions":
-        """The functions there are."""
+    def functions(self) -> Mapping[str, tuple[Overload, ...]]:
+        """The overloads of each function there is."""
         return _functions(self)
-
-    def overloads(self, function: str) -> tuple[Overload, ...] | None:
-        """Return the overloads of a function, or None if there is no such function."""
-        return _functions(self).overloads(function)
 
     def function_names(self) -> tuple[str, ...]:
         """Return the names of all functions that can be written."""
-        return tuple(name for name in _functions(self).lines if name[0].isalpha() and "@" not in name)
+        return tuple(name for name in _functions(self) if name[0].isalpha() and "@" not in name)
 
 
 @cache
@@ -72,36 +69,17 @@ def _device_fields(environment: Environment) -> dict[str, Type]:
     return fields
 
 
-class Functions:
-    """The functions of an environment, each read when it is first asked for."""
-
-    __slots__ = ("_read", "lines", "resolved")
-
-    def __init__(self, lines: dict[str, tuple[str, ...]]) -> None:
-        self.lines = lines
-        self._read: dict[str, tuple[Overload, ...]] = {}
-        self.resolved: dict[tuple[object, ...], tuple[tuple[str, ...], Type]] = {}
-        """What calls came to, as the checker remembers it."""
-
-    def overloads(self, function: str) -> tuple[Overload, ...] | None:
-        """Return the overloads of a function, or None if there is no such function."""
-        read = self._read.get(function)
-        if read is None and function in self.lines:
-            read = self._read[function] = tuple(map(declarations.read_overload, self.lines[function]))
-        return read
-
-
 @cache
-def _functions(environment: Environment) -> Functions:
-    lines = dict(declarations.lines())
+def _functions(environment: Environment) -> Mapping[str, tuple[Overload, ...]]:
+    functions = {**declarations.functions()}
     if environment.expressions == "new" and not environment.list_type_attributes:
-        del lines["includes"]
+        del functions["includes"]
     if environment.kubernetes == "1.36":
-        if "includes" in lines:
-            lines["includes"] = (_INCLUDES_136,)
-        same, *others = lines["duration"]
-        lines["duration"] = (same, _DURATION_136, *others)
-    return Functions(lines)
+        if "includes" in functions:
+            functions["includes"] = (read_overload(_INCLUDES_136),)
+        same, *others = functions["duration"]
+        functions["duration"] = (same, read_overload(_DURATION_136), *others)
+    return functions
 
 
 STORED_137 = Environment()

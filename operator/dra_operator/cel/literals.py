@@ -34,8 +34,6 @@ def unsigned(text: str, position: int) -> Uint:
 
 
 def _number(text: str) -> int:
-    if text.isdigit() and len(text) <= 18:
-        return int(text)
     text = _without_ignored(text)
     return int(text, 16) if "0x" in text else int(text) if len(text) <= 30 else _long_decimal(text)
 

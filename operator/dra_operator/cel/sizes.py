@@ -31,17 +31,7 @@ class Range(NamedTuple):
 
     def plus(self, other: "Range") -> "Range":
         """Return the sum."""
-        low, high = self
-        more, most = other
-        if not most and not more:
-            return self
-        if not high and not low:
-            return other
-        low += more
-        high += most
-        return (
-            Range(low, high) if high < UNBOUNDED > low else Range(min(low, UNBOUNDED), min(high, UNBOUNDED))
-        )
+        return Range(min(self.low + other.low, UNBOUNDED), min(self.high + other.high, UNBOUNDED))
 
     def times(self, other: "Range") -> "Range":
         """Return the product."""
@@ -53,8 +43,6 @@ class Range(NamedTuple):
 
     def union(self, other: "Range") -> "Range":
         """Return the range that covers both."""
-        if self == other:
-            return self
         return Range(min(self.low, other.low), max(self.high, other.high))
 
 

@@ -7,7 +7,6 @@ Source: cel-go `common/types/types.go`.
 
 from collections.abc import Iterator
 from enum import Enum, auto
-from functools import lru_cache
 from typing import Final
 
 from dra_operator.cel.errors import compile_error
@@ -133,9 +132,8 @@ def type_of(instance: Type) -> Type:
     return Type(Kind.TYPE, "type", (instance,))
 
 
-@lru_cache(maxsize=1024)
 def parameter(name: str) -> Type:
-    """Return a type parameter; there is one of a name."""
+    """Return a type parameter."""
     return Type(Kind.PARAMETER, name)
 
 

@@ -17,13 +17,10 @@ from dra_operator.cel.library.formatting import FormatError, check_literal
 from dra_operator.cel.library.regex import Patterns
 from dra_operator.cel.nodes import (
     Call,
-    Comprehension,
     Expr,
-    Ident,
     ListExpr,
     Literal,
     MapExpr,
-    Select,
     children,
 )
 from dra_operator.cel.types import Kind, Type, is_equivalent, shown
@@ -33,8 +30,6 @@ _READERS: Final = {
     ("timestamp", str): "string_to_timestamp",
     ("timestamp", int): "int64_to_timestamp",
 }
-_LOOKED_AT: Final = frozenset(("duration", "timestamp", "matches", "format"))
-_PASSED: Final = (Literal, Ident, Select, Comprehension)
 
 
 def validate(checked: Checked) -> None:
@@ -50,8 +45,6 @@ def validate(checked: Checked) -> None:
 def _errors(checked: Checked) -> Iterator[CelError]:
     patterns = Patterns()
     for expr, free in _walk(checked.expr):
-        if isinstance(expr, _PASSED) or (isinstance(expr, Call) and expr.function not in _LOOKED_AT):
-            continue
         match expr:
             case Call(function="duration" | "timestamp", args=(Literal() as literal, *_)):
                 yield from _check_time(expr.function, literal)

@@ -129,8 +129,6 @@ class CelMap:
         """Return the value of `key`, or MISSING. Equal numbers of other types find each other as in cel-go."""
         index = self.index
         kind = type(key)
-        if kind is str:
-            return index.get(key, MISSING)
         if not index:
             return MISSING
         value = index.get(hashed_key(key), MISSING)

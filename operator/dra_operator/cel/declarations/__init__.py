@@ -4,6 +4,7 @@ One module a library, one line an overload: `id: (arguments) -> result`, or `id:
 receiver style. The order of the lines is upstream's, and matters: the checker takes the first that fits.
 """
 
+from collections.abc import Mapping
 from functools import cache
 
 from dra_operator.cel.declarations import (
@@ -38,21 +39,15 @@ class Overload(Record):
 
 
 @cache
-def lines() -> dict[str, tuple[str, ...]]:
-    """Return the declarations of every function of Kubernetes 1.37, by the function's name."""
-    declared: dict[str, tuple[str, ...]] = {}
+def functions() -> Mapping[str, tuple[Overload, ...]]:
+    """Return the overloads of every function of Kubernetes 1.37, by the function's name."""
+    declared: dict[str, tuple[Overload, ...]] = {}
     for module in _MODULES:
-        for name, more in module.FUNCTIONS.items():
-            declared[name] = declared.get(name, ()) + more
+        for name, lines in module.FUNCTIONS.items():
+            declared[name] = (*declared.get(name, ()), *map(read_overload, lines))
     return declared
 
 
-def functions() -> dict[str, tuple[Overload, ...]]:
-    """Return the overloads of every function of Kubernetes 1.37, by the function's name."""
-    return {name: tuple(map(read_overload, declared)) for name, declared in lines().items()}
-
-
-@cache
 def read_overload(line: str) -> Overload:
     """Return the overload that a line of a declaration states."""
     identity, signature = line.split(": ", 1)
