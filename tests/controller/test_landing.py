@@ -198,6 +198,17 @@ def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_time_is_over(bench
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
 
 
+def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_claim_is_made_anew(bench, write):
+    """Its wait is over then, and the next pass, at once, tries the others."""
+    bench.run(Unknown(write), bench.delta(claim("other")))
+    bench.allocator.answers = {"other": FITS}
+    bench.run(bench.delta(claim(uid="new")))
+    assert bench.wake_at == bench.clock.now
+    bench.run()
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
+
+
 def test_a_conflict_is_tried_again_with_the_version_that_won(bench, write):
     """Not before it is here: the same would happen again."""
     bench.run(Conflict(write, None, "changed"))

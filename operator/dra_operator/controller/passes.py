@@ -273,7 +273,7 @@ class Passes:
             if self.progressed_at - flushed >= FLUSH:
                 self._flush(emit)
                 flushed = self.progressed_at
-        return True
+        return not self._todo
 
     def _explain_all(self, stopping: Callable[[], bool], until: float) -> bool:
         """Say why claims wait, in the order in which they were decided; return whether all were told.
@@ -307,7 +307,11 @@ class Passes:
 
     def _decide(self, key: Key, claim: ResourceClaim) -> None:
         # What an answer that never came may have left assumed would count as used by somebody else.
+        used = self.desk.ledger.version
         self.desk.ledger.withdraw(*key)
+        if self.desk.ledger.version != used:
+            # If this claim does not take it again, it may help another one in the next pass.
+            self._todo |= self.desk.book.waiting()
         self._unexplained.pop(key, None)
         decision = self._allocator.allocate((claim,))
         self.desk.metrics.decisions.labels(type(decision).__name__.lower()).inc()
