@@ -23,7 +23,6 @@ from dra_operator.cel.cases import outcome as cel_outcome
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import limits
-from dra_operator.cel.library.quantities import parse_quantity as cel_quantity
 from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cel.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
 from dra_operator.cel.parser import parse
@@ -36,7 +35,6 @@ Wire = dict[str, Any]
 Ask = Callable[[Wire], Wire]
 
 _REPEATS = 8
-_QUANTITY = "kubernetes.Quantity:"
 _ANSWERS = {"compileError", "error", "match", "value"}
 _UNLIMITED = 1_000_000_000
 # What lifts a limit of ours that upstream has not, by the name of the difference; the cost limit itself stays.
@@ -174,8 +172,6 @@ def judge_case(case: Wire, upstream: Wire, ask: Ask) -> Judgement:
         return _judge_panic(case, ours, upstream)
     if _cel_answers_agree(case, ours, upstream):
         return Judgement(Verdict.EQUAL, ours, upstream)
-    if _cel_answers_agree(case, ours, _with_canonical_quantities(upstream)):
-        return Judgement(Verdict.EXPLAINED, ours, upstream, "quantity-text")
     if why := _limit(case, ours, upstream):
         return Judgement(Verdict.EXPLAINED, ours, upstream, why)
     return _unless_varying(
@@ -348,20 +344,6 @@ def _cel_answers_agree(case: Wire, ours: Wire, upstream: Wire) -> bool:
         # The order in which a map is walked decides what that costs.
         row["actualCost"] = answered["actualCost"]
     return not differences(row, ours)
-
-
-def _with_canonical_quantities(value: Any) -> Any:
-    """Return an answer with the quantities in it as we write them; one beyond our limits stays as it is."""
-    if isinstance(value, dict):
-        return {key: _with_canonical_quantities(value[key]) for key in value}
-    if isinstance(value, list):
-        return [_with_canonical_quantities(item) for item in value]
-    if isinstance(value, str) and value.startswith(_QUANTITY):
-        try:
-            return f"{_QUANTITY}{cel_quantity(value.removeprefix(_QUANTITY))}"
-        except CelError:
-            return value
-    return value
 
 
 def _unless_varying(

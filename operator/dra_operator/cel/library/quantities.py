@@ -17,6 +17,7 @@ from dra_operator.api.quantity import (
     format_amount,
     split_quantity,
 )
+from dra_operator.api.representation import representation
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.values import INT_MAX, INT_MIN, Opaque
@@ -46,10 +47,10 @@ class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows
     """A quantity: `nano` is its value in nano-units, `coefficient * 10**exponent` the form that Go holds.
 
     `decimal` is true if that form is a decimal of any size, `computed` if the value came out of `add` or
-    `sub`.
+    `sub`. `text` is what it was read from, if Go keeps that.
     """
 
-    __slots__ = ("coefficient", "computed", "decimal", "exponent", "family", "nano")
+    __slots__ = ("coefficient", "computed", "decimal", "exponent", "family", "nano", "text")
     type_name: ClassVar[str] = "kubernetes.Quantity"
 
     def __init__(
@@ -60,6 +61,7 @@ class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows
         family: Family = Family.DECIMAL,
         decimal: bool = False,
         computed: bool = False,
+        text: str = "",
     ) -> None:
         if exponent > _LARGEST_EXPONENT and coefficient:
             raise cost_exceeded()
@@ -68,6 +70,7 @@ class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows
         self.family = family
         self.decimal = decimal
         self.computed = computed
+        self.text = text
         # Finer than nano is zero alone, and what zero was added to: dividing leaves no rest.
         shift = exponent - _NANO_EXPONENT
         self.nano: int = coefficient * _ten_to(shift) if shift >= 0 else coefficient // _ten_to(-shift)
@@ -88,7 +91,7 @@ class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows
         return f"kubernetes.Quantity:{self}"
 
     def __str__(self) -> str:
-        return _canonical(self)
+        return self.text or _canonical(self)
 
 
 @lru_cache(maxsize=_MOST_PARSED)
@@ -109,7 +112,9 @@ def parse_quantity(text: str) -> Quantity_:
     else:
         exponent += parts.exponent
     if _fits_int64(parts, exponent):
-        return Quantity_(-digits if parts.negative else digits, exponent, family=parts.family)
+        held = representation(text)
+        kept = "" if held is None else held.text
+        return Quantity_(-digits if parts.negative else digits, exponent, family=parts.family, text=kept)
     return _decimal(parts, digits, exponent)
 
 
