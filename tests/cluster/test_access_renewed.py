@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from dra_operator.cluster.access import AccessError, load_access
-from dra_operator.cluster.session import ApiSession, ApiUnreachable
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 
 from .authority import Authority
 
@@ -51,13 +51,21 @@ def test_whoever_needed_no_credentials_needs_none_later(kubeconfig):
 
 @pytest.fixture
 async def secure(tmp_path):
-    """A server whose certificate a new authority has signed, and that authority."""
+    """A server whose certificate a new authority has signed, and that authority.
+
+    Who shows it the certificate of `expired` is refused.
+    """
     authority = Authority(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(authority.path)
+    context.verify_mode = ssl.CERT_OPTIONAL
     context.load_cert_chain(*authority.issue("server"))
 
-    async def answer(_request):
-        return web.json_response({})
+    async def answer(request):
+        shown = request.transport.get_extra_info("peercert") or {}
+        names = [value for part in shown.get("subject", ()) for _, value in part]
+        return web.json_response({}, status=401 if "expired" in names else 200)
 
     application = web.Application()
     application.router.add_get("/", answer)
@@ -86,3 +94,33 @@ async def test_a_new_authority_is_found_soon(tmp_path, kubeconfig, secure):
         now += 1
 
         assert await session.request("GET", "/") == {}
+
+
+async def test_a_certificate_that_has_expired_is_shown_no_more(tmp_path, kubeconfig, secure):
+    """Connections that it was shown on stay open, and the API server knows whoever comes by them by it."""
+    server, authority = secure
+    certificate, key = authority.issue("expired")
+    user = {"client-certificate": str(certificate), "client-key": str(key)}
+    cluster = {"server": server, "certificate-authority": str(authority.path)}
+    async with ApiSession(load_access(kubeconfig(user, cluster))) as session:
+        with pytest.raises(ApiError, match="401"):
+            await session.request("GET", "/")
+        for old, new in zip((certificate, key), authority.issue("renewed"), strict=True):
+            old.write_bytes(new.read_bytes())
+
+        assert await session.request("GET", "/") == {}
+
+
+async def test_an_authority_that_was_replaced_is_trusted_no_more(tmp_path, kubeconfig, secure):
+    """Somebody may have its key."""
+    server, authority = secure
+    file = tmp_path / "ca.crt"
+    file.write_bytes(authority.path.read_bytes())
+    access = load_access(kubeconfig(cluster={"server": server, "certificate-authority": str(file)}))
+    async with ApiSession(access) as session:
+        assert await session.request("GET", "/") == {}
+        file.write_bytes(Authority(tmp_path).path.read_bytes())
+        access.reload()
+
+        with pytest.raises(ApiUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
+            await session.request("GET", "/")

@@ -7,8 +7,9 @@ listens on the way could use them.
 
 Credentials age: the kubelet replaces a service account's token before it expires, an exec plugin's token
 lives for minutes, client certificates are renewed in place. So credentials are read again when they are due,
-whenever the API server answers 401, and soon after its certificate could not be trusted; and the one TLS context,
-which is shared by every connection, takes up new certificates as they come.
+whenever the API server answers 401, and soon after its certificate could not be trusted. New certificates make a new
+TLS context, since a connection is one of its context: the API server knows whoever comes by an old one by the old
+certificate, until that expires, and from then on says 401. Source: client-go closes them, `util/connrotation`.
 """
 
 import contextlib
@@ -103,8 +104,9 @@ class Access:
         self.proxy = self._credentials.proxy
         self.withheld = self._credentials.withheld
         self.ssl: ssl.SSLContext | None = None
-        if self.server.lower().startswith("https:"):
-            self.ssl = _context(self._credentials)
+        """The TLS context that connections are made with now; None where the server is asked without."""
+        self._is_https = self.server.lower().startswith("https:")
+        if self._is_https:
             self._take_up(self._credentials)
 
     def headers(self) -> dict[str, str]:
@@ -167,7 +169,7 @@ class Access:
             # A file that is being written may be empty for a moment. As nobody, each request would be refused with
             # a 403, upon which credentials are not read again.
             raise AccessError("there are none any more")
-        if self.ssl is not None:
+        if self._is_https:
             self._take_up(credentials)
         return credentials
 
@@ -178,20 +180,18 @@ class Access:
         return now + REREAD_SECONDS if credentials.files else float("inf")
 
     def _take_up(self, credentials: Credentials) -> None:
-        """Put renewed certificates into the shared TLS context; connections opened from now on use them."""
-        assert self.ssl is not None
+        """Make a TLS context of certificates that are new."""
         paths = (credentials.authority, credentials.certificate, credentials.key)
         try:
             material = tuple(Path(path).read_bytes() if path else b"" for path in paths)
             if material == self._material:
                 return
-            if credentials.authority:
-                self.ssl.load_verify_locations(cafile=credentials.authority)
+            context = _context(credentials)
             if credentials.certificate:
-                self.ssl.load_cert_chain(credentials.certificate, credentials.key)
+                context.load_cert_chain(credentials.certificate, credentials.key)
         except (OSError, ssl.SSLError) as error:
             raise AccessError(f"certificates for {credentials.server}: {error}") from error
-        self._material = material
+        self.ssl, self._material = context, material
 
 
 def load_access(
@@ -370,10 +370,7 @@ def _bypasses_proxy(server: str) -> bool:
 
 
 def _context(credentials: Credentials) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=credentials.authority)
-    except (OSError, ssl.SSLError) as error:
-        raise AccessError(f"CA for {credentials.server}: {error}") from error
+    context = ssl.create_default_context(cafile=credentials.authority)
     if not credentials.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

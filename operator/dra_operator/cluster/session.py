@@ -138,9 +138,7 @@ class ApiSession:
         self._reload: asyncio.Task[None] | None = None
         self._http = aiohttp.ClientSession(
             # Watches hold a connection each; concurrency is bounded where it is decided, not here.
-            connector=aiohttp.TCPConnector(
-                limit=0, ssl=access.ssl if access.ssl is not None else True, socket_factory=open_socket
-            ),
+            connector=aiohttp.TCPConnector(limit=0, socket_factory=open_socket),
             # Compressing lists costs both sides more time than a cluster's network saves.
             headers={"User-Agent": user_agent, "Accept": "application/json", "Accept-Encoding": "identity"},
         )
@@ -244,6 +242,8 @@ class ApiSession:
                     headers={**headers, **self.access.headers()},
                     timeout=limits,
                     allow_redirects=False,
+                    # Of connections that wait to be used again it gets one that was made with the same context.
+                    ssl=True if self.access.ssl is None else self.access.ssl,
                     server_hostname=self.access.server_name,
                     proxy=self.access.proxy,
                 ) as response:
