@@ -382,8 +382,6 @@ class _Writer(Folds):
             return self._set(call("contained_text", *arguments))
         if function.name in COMPARISONS and kinds[0] == kinds[1] and kinds[0] in (INT, STRING):
             return self._set(compare(arguments[0], COMPARISONS[function.name], arguments[1]))
-        if function.name == "!_" and kinds[0] == BOOL:
-            return self._set(trees.UnaryOp(trees.NOT, arguments[0]))
         self.work += _OPERATOR
         return self._set(call(self._constant(function.callee(kinds)), *arguments))
 

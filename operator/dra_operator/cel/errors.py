@@ -5,7 +5,8 @@ one class, and its text is the one Kubernetes' own evaluator gives, so that what
 there helps here.
 """
 
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["compile", "runtime"]
 
@@ -47,6 +48,19 @@ def compile_error(message: str, position: int | None = None) -> CelError:
 def runtime_error(message: str) -> CelError:
     """Return an error of one evaluation."""
     return CelError("runtime", message)
+
+
+def succeeds(call: Callable[..., object]) -> Callable[..., bool]:
+    """Return the function that says whether `call` has an answer, where `call` raises CelError if not."""
+
+    def check(*arguments: Any) -> bool:
+        try:
+            call(*arguments)
+        except CelError:
+            return False
+        return True
+
+    return check
 
 
 def kept(error: CelError) -> CelError:

@@ -113,12 +113,9 @@ class CelMap:
 
     def put(self, key: Any, value: Any) -> None:
         """Add or replace an entry, while the map is being made; raises CelError if Go could not hash the key."""
-        kind = type(key)
-        if kind is str or kind is int:
-            self.index[key] = value
-            return
         hashed = hashed_key(key)
-        self.originals[hashed] = key
+        if hashed is not key:
+            self.originals[hashed] = key
         self.index[hashed] = value
 
     def drop(self, key: Any) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel.values import TypeValue, Uint
+from dra_operator.cel.values import Uint
 
 MAX, MIN, UMAX = 2**63 - 1, -(2**63), 2**64 - 1
 
@@ -26,8 +26,6 @@ MAX, MIN, UMAX = 2**63 - 1, -(2**63), 2**64 - 1
         ("int64_to_string", -456, "-456"),
         ("uint64_to_string", Uint(9), "9"),
         ("double_to_string", 1e6, "1e+06"),
-        ("to_dyn", "x", "x"),
-        ("type", Uint(1), TypeValue("uint")),
     ],
 )
 def test_a_conversion_keeps_the_value(call, overload, argument, expected):

@@ -12,6 +12,7 @@ from dra_operator.api.semver import parse_semver
 from dra_operator.cel.environment import STORED_137
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import OVERLOADS, named_formats, network, quantities, times, urls
+from dra_operator.cel.operators import SINGLETONS
 from dra_operator.cel.values import NONE, CelMap, Duration, Optional_, Timestamp, TypeValue, Uint
 
 MOST_SECONDS = 0.25  # 0.1 on a quiet machine
@@ -93,6 +94,16 @@ def test_every_function_is_declared(functions, declared):
 
     assert set(OVERLOADS) <= known
     assert {overload.id for overload in declared} == set(OVERLOADS)
+
+
+def test_every_function_is_called():
+    """What the planner or one binding for all overloads takes care of has no function in the library."""
+    elsewhere = SINGLETONS.keys() | {"or", "orValue"}
+    called = {
+        each.id for name, group in STORED_137.functions.items() if name not in elsewhere for each in group
+    }
+
+    assert set(OVERLOADS) <= called
 
 
 def test_every_function_answers_soon_or_raises_a_cel_error(declared):

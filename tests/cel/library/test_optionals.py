@@ -23,13 +23,11 @@ def test_other_values_stay(call, value):
     assert call("optional_ofNonZeroValue", value).value is value
 
 
-def test_a_value_is_taken_out_or_replaced(call, error):
-    """`value`, `orValue` and `or` look whether there is one."""
+def test_a_value_is_taken_out(call, error):
+    """`value` and `hasValue` look whether there is one."""
     some = Optional_(1)
 
     assert call("optional_value", some) == 1
-    assert call("optional_orValue_value", NONE, 2) == 2
-    assert call("optional_or_optional", NONE, some) is some
     assert call("optional_hasValue", some)
     assert not call("optional_hasValue", NONE)
     assert error("optional_value", NONE) == "optional.none() dereference"

@@ -18,7 +18,6 @@ from dra_operator.cel.library import (
     regex,
     semvers,
     sets,
-    sizes,
     strings,
     times,
     urls,
@@ -35,9 +34,8 @@ OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     **regex.OVERLOADS,
     **semvers.OVERLOADS,
     **sets.OVERLOADS,
-    **sizes.OVERLOADS,
     **strings.OVERLOADS,
     **times.OVERLOADS,
     **urls.OVERLOADS,
 }
-"""Every function of the library, by the id of its overload. Operators and macros are not among them."""
+"""Every function of the library, by the id of its overload. Operators (and `size`) and macros are not among them."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.golang import format_double, parse_double, parse_integer
-from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, TypeValue, Uint, type_name
+from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
 
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
@@ -95,11 +95,6 @@ def uint_to_int(value: Uint) -> int:
     return int(value)
 
 
-def type_of(value: Any) -> TypeValue:
-    """Return the type of `value`."""
-    return TypeValue(type_name(value))
-
-
 def _same(value: Any) -> Any:
     return value
 
@@ -135,6 +130,4 @@ OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     "double_to_string": format_double,
     "int64_to_string": _whole_to_string,
     "uint64_to_string": _whole_to_string,
-    "to_dyn": _same,
-    "type": type_of,
 }

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, ClassVar, Final
 
 from dra_operator.api.quoted import quote
-from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.errors import CelError, runtime_error, succeeds
 from dra_operator.cel.values import Opaque
 
 _BITS: Final = {4: 32, 6: 128}
@@ -239,17 +239,6 @@ def version_of(text: str) -> int:
 # --- functions
 
 
-def _succeeds(parse: Callable[[str], Any]) -> Callable[[str], bool]:
-    def check(text: str) -> bool:
-        try:
-            parse(text)
-        except CelError:
-            return False
-        return True
-
-    return check
-
-
 def is_canonical(text: str) -> bool:
     """Return whether an address is written in its canonical form. Raises CelError if it is no address."""
     return str(parse_ip(text)) == text
@@ -326,7 +315,7 @@ def _argument(parse: Callable[[str], Any], text: str) -> Any:
 
 OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     "string_to_ip": parse_ip,
-    "is_ip": _succeeds(parse_ip),
+    "is_ip": succeeds(parse_ip),
     "ip_is_canonical": is_canonical,
     "ip_family": lambda ip: ip.version,
     "ip_is_unspecified": is_unspecified,
@@ -336,7 +325,7 @@ OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     "ip_is_global_unicast": is_global_unicast,
     "ip_to_string": str,
     "string_to_cidr": parse_cidr,
-    "is_cidr": _succeeds(parse_cidr),
+    "is_cidr": succeeds(parse_cidr),
     "cidr_ip": lambda cidr: cidr.address,
     "cidr_masked": masked,
     "cidr_prefix_length": lambda cidr: cidr.length,

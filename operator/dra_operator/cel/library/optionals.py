@@ -41,16 +41,6 @@ def value_of(optional: Optional_) -> Any:
     return optional.value
 
 
-def or_optional(optional: Optional_, other: Optional_) -> Optional_:
-    """Return the first if it has a value, else the other."""
-    return other if optional.value is MISSING else optional
-
-
-def or_value(optional: Optional_, other: Any) -> Any:
-    """Return the value, or `other` if there is none."""
-    return other if optional.value is MISSING else optional.value
-
-
 def unwrap(items: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the values of those optionals of a list that have one."""
     for item in items:
@@ -75,8 +65,6 @@ OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     "optional_ofNonZeroValue": of_non_zero,
     "optional_hasValue": has_value,
     "optional_value": value_of,
-    "optional_or_optional": or_optional,
-    "optional_orValue_value": or_value,
     "optional_unwrap": unwrap,
     "optional_unwrapOpt": unwrap,
     "list_first": first,

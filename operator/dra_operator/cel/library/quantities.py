@@ -18,7 +18,7 @@ from dra_operator.api.quantity import (
     split_quantity,
 )
 from dra_operator.api.representation import representation
-from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.errors import runtime_error, succeeds
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.values import INT_MAX, INT_MIN, Opaque
 
@@ -161,15 +161,6 @@ def _decimal(parts: WrittenQuantity, digits: int, exponent: int) -> Quantity_:
     return Quantity_(-digits if parts.negative else digits, exponent, family=family, decimal=True)
 
 
-def is_quantity(text: str) -> bool:
-    """Return whether `text` is a quantity."""
-    try:
-        parse_quantity(text)
-    except CelError:
-        return False
-    return True
-
-
 def is_integer(quantity: Quantity_) -> bool:
     """Return whether Go can give the amount as a 64-bit integer without a further look at its digits."""
     return (
@@ -303,7 +294,7 @@ def _without_zeros(number: int) -> tuple[int, int]:
 
 OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     "string_to_quantity": parse_quantity,
-    "is_quantity_string": is_quantity,
+    "is_quantity_string": succeeds(parse_quantity),
     "quantity_sign": sign,
     "quantity_compare_to": compare,
     "quantity_is_greater_than": is_greater_than,

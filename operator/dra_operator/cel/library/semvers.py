@@ -6,7 +6,7 @@ from typing import Any, Final
 from dra_operator.api.semver import Semver
 from dra_operator.api.semver import parse_semver as parse_version
 from dra_operator.api.semver import parse_semver_normalizing as parse_version_normalizing
-from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.errors import runtime_error, succeeds
 from dra_operator.cel.values import INT_MAX
 
 
@@ -16,15 +16,6 @@ def parse_semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001,
         return parse_version_normalizing(text) if normalize else parse_version(text)
     except ValueError as error:
         raise runtime_error(str(error)) from None
-
-
-def is_semver(text: str, normalize: bool = False) -> bool:  # noqa: FBT001, FBT002
-    """Return whether `text` is a version."""
-    try:
-        parse_semver(text, normalize)
-    except CelError:
-        return False
-    return True
 
 
 def compare(left: Semver, right: Semver) -> int:
@@ -50,8 +41,8 @@ def _signed(number: int) -> int:
 OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     "string_to_semver": parse_semver,
     "string_bool_to_semver": parse_semver,
-    "is_semver_string": is_semver,
-    "is_semver_string_bool": is_semver,
+    "is_semver_string": succeeds(parse_semver),
+    "is_semver_string_bool": succeeds(parse_semver),
     "semver_compare_to": compare,
     "semver_is_greater_than": is_greater_than,
     "semver_is_less_than": is_less_than,
