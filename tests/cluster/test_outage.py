@@ -362,6 +362,21 @@ async def test_events_wait_where_that_others_are_answered_does_not_help_them(scr
     running.cancel()
 
 
+async def test_an_event_that_alone_is_never_answered_is_given_up(script, session):
+    """A firewall may cut the connection for what is in one; those behind it are sent all the same."""
+    script.default = lambda request: cut(request) if "attack" in str(script.asked[-1].body) else MADE(request)
+    recorder = EventRecorder(session, backoff=Backoff(base=0.02, cap=0.02), random=lambda: 1.0)
+    running = asyncio.create_task(recorder.run())
+    for message in ("attack", "why"):
+        recorder.record(About(), "Warning", "NoDevice", message)
+    async with asyncio.timeout(10):
+        while recorder.counts.total() < 2:
+            await session.request("GET", "/readyz")
+    running.cancel()
+
+    assert recorder.counts == {"dropped": 1, "created": 1}
+
+
 @pytest.mark.parametrize(
     ("first", "refused"),
     [(cut, 0), (status(503), 0), (status(429), 1)],

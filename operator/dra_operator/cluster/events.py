@@ -275,6 +275,8 @@ class EventRecorder:
             await sent(entry)
         except ApiUnreachable as error:
             self._away = True
+            # While nobody is answered it waits. But something between may answer all but this one, for what is in it.
+            entry.attempts += self._in_vain
             await self._retry(entry, str(error), None)
         except ApiError as error:
             if error.is_missing_right and self._away and entry.attempts < ATTEMPTS - 1:
