@@ -1,13 +1,14 @@
 """The session: manners of the API, and what becomes of every fault of a network."""
 
 import asyncio
+import re
 import socket
-import threading
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
 
-from dra_operator.cluster.access import Access, AccessError
+from dra_operator.cluster.access import Access
 from dra_operator.cluster.session import (
     MERGE_PATCH,
     ApiError,
@@ -160,7 +161,13 @@ async def test_each_request_is_told_with_its_status(script):
     script.then(ok({}), status(429), status(401), ok({}), lines(then="cut"))
     script.default = cut
     access = Access(lambda: credentials(script.url))
-    async with ApiSession(access, answered=lambda *request: told.append(request[:3])) as session:
+    seconds = []
+
+    def answered(verb, resource, code, took):
+        told.append((verb, resource, code))
+        seconds.append(took)
+
+    async with ApiSession(access, answered=answered) as session:
         await session.request("PATCH", f"{CLAIM}/status", body={})
         with pytest.raises(ApiError):
             await session.request("POST", "/api/v1/namespaces/ns/events", body={})
@@ -178,6 +185,7 @@ async def test_each_request_is_told_with_its_status(script):
         ("watch", "pods", "200"),
         ("patch", "resourceclaims", "none"),
     ]
+    assert 0 < min(seconds) <= max(seconds) < 5
 
 
 async def test_a_request_without_an_answer_in_time_is_told(script):
@@ -203,6 +211,25 @@ async def test_refusal_that_is_no_status_is_quoted(script, session):
 
 
 @pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({}, "403 Forbidden: "),
+        ({"message": None}, "403 Forbidden: "),
+        ({"reason": 7, "message": {"code": 1}}, "403 7: {'code': 1}"),
+    ],
+    ids=["nothing", "null", "no texts"],
+)
+async def test_a_refusal_may_say_anything(script, session, body, said):
+    """What a proxy puts into its JSON is nobody's defect, nor a right that is missing."""
+    script.then(lambda _: web.json_response(body, status=403))
+
+    with pytest.raises(ApiError, match=re.escape(said)) as refused:
+        await session.request("GET", CLAIM)
+
+    assert not refused.value.is_missing_right
+
+
+@pytest.mark.parametrize(
     ("headers", "details", "seconds"),
     [
         ({"Retry-After": "7"}, None, 7.0),
@@ -222,149 +249,6 @@ async def test_retry_after_is_read(script, session, headers, details, seconds):
         await session.request("GET", CLAIM)
 
     assert refused.value.retry_after == seconds
-
-
-async def test_credentials_are_read_again_after_401(script):
-    """A 401 makes the session read the credentials again and send the request once more."""
-    tokens = iter(["Bearer old", "Bearer new"])
-    script.then(status(401), ok({"done": True}))
-    access = Access(lambda: credentials(script.url, authorization=next(tokens)))
-
-    async with ApiSession(access) as session:
-        assert await session.request("GET", CLAIM) == {"done": True}
-
-    assert [asked.headers["Authorization"] for asked in script.asked] == ["Bearer old", "Bearer new"]
-
-
-async def test_second_401_is_an_error(script, session):
-    """A request is repeated once and not for ever."""
-    script.default = status(401, "who are you", "Unauthorized")
-
-    with pytest.raises(ApiError, match="401 Unauthorized: who are you"):
-        await session.request("GET", CLAIM)
-
-    assert len(script.asked) == 2
-
-
-async def test_parallel_401s_read_credentials_once(script):
-    """However many requests meet an expired token together, an exec plugin runs once."""
-    readings = []
-    script.default = lambda request: status(200 if request.headers["Authorization"] == "Bearer 2" else 401)(
-        request
-    )
-
-    def read():
-        readings.append(None)
-        return credentials(script.url, authorization=f"Bearer {len(readings)}")
-
-    async with ApiSession(Access(read)) as session:
-        await asyncio.gather(*(session.request("GET", CLAIM) for _ in range(5)))
-
-    assert len(readings) == 2
-
-
-async def test_due_credentials_are_read_before_the_request(script):
-    """A token that is about to expire is never sent."""
-    tokens = iter(["Bearer old", "Bearer new"])
-    now = [1000.0]
-    access = Access(
-        lambda: credentials(script.url, authorization=next(tokens), expires=1100.0), lambda: now[0]
-    )
-    script.then(ok({}))
-
-    async with ApiSession(access) as session:
-        now[0] = 1050.0
-        await session.request("GET", CLAIM)
-
-    assert script.asked[0].headers["Authorization"] == "Bearer new"
-
-
-class Plugin:
-    """Credentials that are read at once the first time, later only when `free` is set; `now` is the time."""
-
-    def __init__(self, url):
-        self.free = threading.Event()
-        self.readings = 0
-        self.fails = False
-        self.now = 1000.0
-        self.access = Access(lambda: self._read(url), lambda: self.now)
-
-    def _read(self, url):
-        self.readings += 1
-        if self.readings > 1:
-            self.free.wait(5)
-        if self.fails:
-            raise AccessError("ended")
-        return credentials(url, authorization=f"Bearer {self.readings}", expires=1100.0)
-
-
-@pytest.fixture
-def plugin(script):
-    """A plugin that hangs when it is asked again."""
-    return Plugin(script.url)
-
-
-async def test_timeout_counts_the_reading_of_credentials(plugin):
-    """Whoever asks for an answer within a second has no use for one after a plugin's time."""
-    async with ApiSession(plugin.access) as session:
-        plugin.now = 1050.0
-        with pytest.raises(ApiUnreachable, match="no answer in time"):
-            await session.request("GET", "/api", timeout=0.05)
-        plugin.free.set()
-        await session._reload
-
-
-async def test_hanging_plugin_does_not_stop_requests(script, plugin):
-    """While credentials cannot be read, for whatever reason, requests go on with the old ones."""
-    script.default = ok({})
-    async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
-        for plugin.now in (1050.0, 1070.0, 1090.0):
-            await session.request("GET", CLAIM)
-        plugin.free.set()
-        await session._reload
-        await session.request("GET", CLAIM)
-
-    assert [asked.headers["Authorization"] for asked in script.asked] == ["Bearer 1"] * 3 + ["Bearer 2"]
-    assert plugin.readings == 2
-
-
-async def test_a_plugin_that_was_ended_is_started_again(script, plugin):
-    """Ten seconds after it was, and not with each request meanwhile."""
-    script.default = ok({})
-    async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
-        plugin.fails = True
-        plugin.now = 1050.0
-        await session.request("GET", CLAIM)
-        plugin.now = 1090.0
-        plugin.free.set()
-        await asyncio.wait({session._reload})
-        for plugin.now in (1090.0, 1099.0):
-            await session.request("GET", CLAIM)
-        assert plugin.readings == 2
-        plugin.fails = False
-        plugin.now = 1100.0
-        await session.request("GET", CLAIM)
-
-    assert script.asked[-1].headers["Authorization"] == "Bearer 3"
-
-
-async def test_unreadable_credentials_do_not_stop_requests(script):
-    """If reading credentials fails, the old ones are sent."""
-    script.default = ok({})
-    answers = iter([credentials(script.url, authorization="Bearer old", expires=1100.0)])
-
-    def read():
-        if answer := next(answers, None):
-            return answer
-        raise AccessError("the file is gone")
-
-    now = [1000.0]
-    access = Access(read, lambda: now[0])
-    async with ApiSession(access) as session:
-        now[0] = 1050.0
-        await session.request("GET", CLAIM)
-
-    assert script.asked[0].headers["Authorization"] == "Bearer old"
 
 
 async def test_refused_connection_is_unreachable():
@@ -400,6 +284,16 @@ async def test_unreadable_answer_is_unreachable(script, session, text):
 
     with pytest.raises(ApiUnreachable):
         await session.request("PATCH", CLAIM, body={})
+
+
+async def test_a_proxy_is_asked(script):
+    """Where one is named it gets the requests, for whichever server they are."""
+    script.then(ok({"kind": "ResourceClaim"}))
+    behind = replace(credentials("http://api.example"), proxy=script.url)
+    async with ApiSession(Access(lambda: behind)) as session:
+        assert await session.request("GET", CLAIM) == {"kind": "ResourceClaim"}
+
+    assert script.asked[0].headers["Host"] == "api.example"
 
 
 async def test_redirect_is_not_followed(script, session):
@@ -473,6 +367,7 @@ async def test_parameters_arrive_as_they_are(script, session):
         ("PATCH", CLAIM, {}, ("patch", "resourceclaims")),
         ("PATCH", f"{CLAIM}/status", {}, ("patch", "resourceclaims/status")),
         ("PUT", CLAIM, {}, ("update", "resourceclaims")),
+        ("PATCH", "/api/v1/nodes/n/status", {}, ("patch", "nodes/status")),
         ("GET", "/apis/resource.k8s.io/v1", {}, ("get", "/apis/resource.k8s.io/v1")),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,

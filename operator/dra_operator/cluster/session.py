@@ -277,16 +277,15 @@ class ApiSession:
             if self._renewals != renewals or (self._reload is not None and not self._reload.done()):
                 return
             self._reload = asyncio.create_task(asyncio.to_thread(self.access.reload))
+            # Whoever waits may have no time left before it is done.
+            self._reload.add_done_callback(_report)
             await asyncio.wait({self._reload}, timeout=self._renewal_timeout)
             self._renewals += 1
             if not self._reload.done():
                 log.warning("credentials take long to read, the old ones stay in use")
-                self._reload.add_done_callback(_report_late)
-            elif error := self._reload.exception():
-                log.warning("credentials cannot be read again, the old ones stay in use", why=str(error))
 
 
-def _report_late(reload: asyncio.Task[None]) -> None:
+def _report(reload: asyncio.Task[None]) -> None:
     if not reload.cancelled() and (error := reload.exception()):
         log.warning("credentials cannot be read again, the old ones stay in use", why=str(error))
 
@@ -355,8 +354,8 @@ def _refusal(verb: str, resource: str, response: aiohttp.ClientResponse, content
     details = details if isinstance(details, dict) else {}
     return ApiError(
         response.status,
-        status.get("reason") or response.reason or "",
-        status.get("message") or "",
+        str(status.get("reason") or response.reason or ""),
+        str(status.get("message") or ""),
         retry_after=_retry_after(response, details),
         verb=verb,
         resource=resource,

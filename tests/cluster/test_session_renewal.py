@@ -1,0 +1,171 @@
+"""The session and credentials that are read again: when, by whom, and what becomes of requests meanwhile."""
+
+import asyncio
+import threading
+
+import pytest
+from structlog.testing import capture_logs
+
+from dra_operator.cluster.access import Access, AccessError
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+
+from .script import credentials, ok, status
+
+CLAIM = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c"
+
+
+async def test_credentials_are_read_again_after_401(script):
+    """A 401 makes the session read the credentials again and send the request once more."""
+    tokens = iter(["Bearer old", "Bearer new"])
+    script.then(status(401), ok({"done": True}))
+    access = Access(lambda: credentials(script.url, authorization=next(tokens)))
+
+    async with ApiSession(access) as session:
+        assert await session.request("GET", CLAIM) == {"done": True}
+
+    assert [asked.headers["Authorization"] for asked in script.asked] == ["Bearer old", "Bearer new"]
+
+
+async def test_second_401_is_an_error(script, session):
+    """A request is repeated once and not for ever."""
+    script.default = status(401, "who are you", "Unauthorized")
+
+    with pytest.raises(ApiError, match="401 Unauthorized: who are you"):
+        await session.request("GET", CLAIM)
+
+    assert len(script.asked) == 2
+
+
+async def test_parallel_401s_read_credentials_once(script):
+    """However many requests meet an expired token together, an exec plugin runs once."""
+    readings = []
+    script.default = lambda request: status(200 if request.headers["Authorization"] == "Bearer 2" else 401)(
+        request
+    )
+
+    def read():
+        readings.append(None)
+        return credentials(script.url, authorization=f"Bearer {len(readings)}")
+
+    async with ApiSession(Access(read)) as session:
+        await asyncio.gather(*(session.request("GET", CLAIM) for _ in range(5)))
+
+    assert len(readings) == 2
+
+
+async def test_due_credentials_are_read_before_the_request(script):
+    """A token that is about to expire is never sent."""
+    tokens = iter(["Bearer old", "Bearer new"])
+    now = [1000.0]
+    access = Access(
+        lambda: credentials(script.url, authorization=next(tokens), expires=1100.0), lambda: now[0]
+    )
+    script.then(ok({}))
+
+    async with ApiSession(access) as session:
+        now[0] = 1050.0
+        await session.request("GET", CLAIM)
+
+    assert script.asked[0].headers["Authorization"] == "Bearer new"
+
+
+class Plugin:
+    """Credentials that are read at once the first time, later only when `free` is set; `now` is the time."""
+
+    def __init__(self, url):
+        self.free = threading.Event()
+        self.readings = 0
+        self.fails = False
+        self.now = 1000.0
+        self.access = Access(lambda: self._read(url), lambda: self.now)
+
+    def _read(self, url):
+        self.readings += 1
+        if self.readings > 1:
+            self.free.wait(5)
+        if self.fails:
+            raise AccessError("ended")
+        return credentials(url, authorization=f"Bearer {self.readings}", expires=1100.0)
+
+
+CANNOT_BE_READ = ("credentials cannot be read again, the old ones stay in use", "ended")
+TAKE_LONG = ("credentials take long to read, the old ones stay in use", None)
+
+
+async def told(plugin, session):
+    """Let the plugin end, and return what the log says then."""
+    with capture_logs() as logs:
+        plugin.free.set()
+        await asyncio.wait({session._reload})
+        await asyncio.sleep(0)
+    return [(line["event"], line.get("why")) for line in logs]
+
+
+@pytest.fixture
+def plugin(script):
+    """A plugin that hangs when it is asked again."""
+    return Plugin(script.url)
+
+
+async def test_timeout_counts_the_reading_of_credentials(plugin):
+    """Whoever asks for an answer within a second has no use for one after a plugin's time; how that ends is told."""
+    plugin.fails = True
+    async with ApiSession(plugin.access) as session:
+        plugin.now = 1050.0
+        with pytest.raises(ApiUnreachable, match="no answer in time"):
+            await session.request("GET", "/api", timeout=0.05)
+        assert await told(plugin, session) == [CANNOT_BE_READ]
+
+
+async def test_hanging_plugin_does_not_stop_requests(script, plugin):
+    """While credentials cannot be read, for whatever reason, requests go on with the old ones."""
+    script.default = ok({})
+    async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
+        for plugin.now in (1050.0, 1070.0, 1090.0):
+            await session.request("GET", CLAIM)
+        plugin.free.set()
+        await session._reload
+        await session.request("GET", CLAIM)
+
+    assert [asked.headers["Authorization"] for asked in script.asked] == ["Bearer 1"] * 3 + ["Bearer 2"]
+    assert plugin.readings == 2
+
+
+async def test_a_plugin_that_was_ended_is_started_again(script, plugin):
+    """Ten seconds after it was, and not with each request meanwhile."""
+    script.default = ok({})
+    async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
+        plugin.fails = True
+        plugin.now = 1050.0
+        with capture_logs() as logs:
+            await session.request("GET", CLAIM)
+        assert [(line["event"], line.get("why")) for line in logs] == [TAKE_LONG]
+        plugin.now = 1090.0
+        assert await told(plugin, session) == [CANNOT_BE_READ]
+        for plugin.now in (1090.0, 1099.0):
+            await session.request("GET", CLAIM)
+        assert plugin.readings == 2
+        plugin.fails = False
+        plugin.now = 1100.0
+        await session.request("GET", CLAIM)
+
+    assert script.asked[-1].headers["Authorization"] == "Bearer 3"
+
+
+async def test_unreadable_credentials_do_not_stop_requests(script):
+    """If reading credentials fails, the old ones are sent."""
+    script.default = ok({})
+    answers = iter([credentials(script.url, authorization="Bearer old", expires=1100.0)])
+
+    def read():
+        if answer := next(answers, None):
+            return answer
+        raise AccessError("the file is gone")
+
+    now = [1000.0]
+    access = Access(read, lambda: now[0])
+    async with ApiSession(access) as session:
+        now[0] = 1050.0
+        await session.request("GET", CLAIM)
+
+    assert script.asked[0].headers["Authorization"] == "Bearer old"
