@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from dra_operator.cluster.backoff import Backoff, doubled
 
-BACKOFF = Backoff(base=1.0, cap=8.0)
+BACKOFF = Backoff(base=0.5, cap=4.0)
 
 
 @pytest.mark.parametrize(
-    ("failures", "seconds"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 8.0), (10**6, 8.0)]
+    ("failures", "seconds"), [(1, 0.5), (2, 1.0), (3, 2.0), (4, 4.0), (5, 4.0), (10**6, 4.0)]
 )
 def test_pauses_double_up_to_the_cap(failures, seconds):
     """Each failure doubles the pause until the cap, however many there are."""
@@ -23,11 +23,12 @@ def test_pauses_are_spread_over_their_upper_half(failures, chance):
     longest = BACKOFF.delay(failures, lambda: 1.0)
 
     assert longest / 2 <= BACKOFF.delay(failures, lambda: chance) <= longest
+    assert BACKOFF.delay(failures, lambda: 0.0) == longest / 2
 
 
 @pytest.mark.parametrize(
     ("asked", "seconds"),
-    [(None, 1.0), (0.5, 1.0), (17.0, 17.0), (86400.0, 60.0)],
+    [(None, 0.5), (0.3, 0.5), (17.0, 17.0), (86400.0, 60.0)],
     ids=["no", "less", "more", "a day"],
 )
 def test_server_is_obeyed_within_reason(asked, seconds):
@@ -37,4 +38,4 @@ def test_server_is_obeyed_within_reason(asked, seconds):
 
 def test_doubling_ends_at_the_longest_however_often():
     """Also where the power itself would be no number any more."""
-    assert [doubled(1.0, 30.0, times) for times in (0, 1, 4, 5, 2000)] == [1, 2, 16, 30, 30]
+    assert [doubled(3.0, 30.0, times) for times in (0, 1, 3, 4, 2000)] == [3, 6, 24, 30, 30]

@@ -79,3 +79,16 @@ def test_another_right_of_the_same_kind_is_told_as_well(rights):
     rights.look(Node=denied("watch"))
 
     assert [verb for _, verb, _ in rights.logged] == ["list", "watch"]
+
+
+def test_a_right_that_was_granted_is_told_no_more(rights):
+    """Neither by the Event that was to be repeated; and if it is missing again, that is told anew."""
+    rights.look(Node=denied())
+    rights.look(LASTING_SECONDS, Node=denied())
+    rights.look(Node=None)
+    rights.look(REFRESH, Node=None)
+    assert (len(rights.logged), len(rights.messages)) == (1, 1)
+
+    rights.look(Node=denied())
+    rights.look(LASTING_SECONDS, Node=denied())
+    assert (len(rights.logged), len(rights.messages)) == (2, 2)

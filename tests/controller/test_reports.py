@@ -72,3 +72,12 @@ def test_what_an_earlier_operator_told_is_no_news(reports):
 
     assert reports.state("key", notice(), "NoDevices", 1) is None
     assert reports.due(100) == [notice()]
+
+
+def test_the_fact_that_was_told_first_is_due_first(reports):
+    """Where nothing holds, nobody has to be woken."""
+    assert reports.next_due() is None
+    reports.state("one", notice(), "NoDevices", 10)
+    reports.state("two", notice(), "NoDevices", 20)
+
+    assert reports.next_due() == 110

@@ -56,7 +56,7 @@ def session():
 @pytest.fixture
 def now():
     """A clock that a test sets."""
-    return [0.0]
+    return [7000.0]
 
 
 @pytest.fixture

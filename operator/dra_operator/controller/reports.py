@@ -44,9 +44,6 @@ class Reports:
         self._refresh = refresh
         self._facts: dict[Hashable, _Fact] = {}
 
-    def __len__(self) -> int:
-        return len(self._facts)
-
     def state(self, key: Hashable, notice: Notice, sameness: Hashable, now: float) -> Notice | None:
         """State a fact; return the notice if it is news: a new subject, or one whose `sameness` has changed.
 
