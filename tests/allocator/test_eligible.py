@@ -116,6 +116,49 @@ def test_counters_that_have_changed_are_asked_again(halves: Any, ask: Callable[.
     assert halves.picks(pair) == ["r=00-whole", "r=03-whole"]
 
 
+@pytest.fixture
+def time_shared(counted_only: Any) -> Any:
+    """One node with a processor that is there as `half` and as `whole`; four may have a share of either."""
+    counters = {"half": "1", "whole": "2"}
+    devices = [
+        {
+            "name": name,
+            "attributes": {"name": {"string": name}},
+            "allowMultipleAllocations": True,
+            "capacity": {"time": {"value": "4"}},
+            "consumesCounters": [{"counterSet": "set", "counters": {"cores": {"value": cores}}}],
+        }
+        for name, cores in counters.items()
+    ]
+    sets = [{"name": "set", "counters": {"cores": {"value": "2"}}}]
+    counted_only.slice("sets", count=2, nodeName="n", sharedCounters=sets)
+    counted_only.slice("devices", *devices, count=2, nodeName="n")
+    return counted_only
+
+
+def test_the_first_share_of_a_device_pays_its_counters(time_shared: Any, ask: Callable[..., Any]) -> None:
+    """While somebody has a share, more of that device can be had, and none of one whose counters are used up."""
+
+    def quarter_of(name: str) -> Any:
+        selector = f'device.attributes["gpu.example.com"].name == "{name}"'
+        return ask("r", 1, selector, capacity={"requests": {"time": "1"}})
+
+    claims = {name: time_shared.claim(quarter_of(name)) for name in ("half", "whole")}
+    time_shared.use("first", quarter_of("whole"))
+
+    assert time_shared.picks(claims["whole"]) == ["r=whole"]
+    assert time_shared.picks(claims["half"]) is None
+
+    time_shared.use("second", quarter_of("whole"))
+    time_shared.ledger.withdraw("team", "first")
+
+    assert time_shared.picks(claims["half"]) is None
+
+    time_shared.ledger.withdraw("team", "second")
+
+    assert time_shared.picks(claims["half"]) == ["r=half"]
+
+
 def test_where_one_of_all_devices_is_in_use_no_counters_are_asked(
     halves: Any, ask: Callable[..., Any]
 ) -> None:

@@ -37,12 +37,13 @@ class Eligibility:
         object.__setattr__(self, "groups", grouping)
 
     def candidates_of(
-        self, asked: Alternative, pool: PoolView, budget: Budget, within: int = -1
+        self, asked: Alternative, pool: PoolView, budget: Budget, within: int = -1, *, alone: bool = False
     ) -> int | Unsure:
         """Return the devices that can be had as far as key and use go, or that only the plain search can tell.
 
         It has to where one that it would look at ends the attempt with an error, and where devices draw on counters in
-        a way that depends on more than what is left. Only devices `within` a set count. Raises AbortedError.
+        a way that depends on more than what is left: on what else is taken, unless the device is taken `alone`. Only
+        devices `within` a set count. Raises AbortedError.
         """
         usable = -1 if asked.admin_access else pool.free
         if within != -1:
@@ -58,7 +59,9 @@ class Eligibility:
         wanted = answers.mask & usable
         if wanted & pool.counted:
             layout = pool.counters
-            if layout is None or not layout.is_plain or wanted & pool.counted & pool.shareable:
+            if layout is None or not layout.is_plain:
+                return UNSURE
+            if not alone and wanted & pool.counted & pool.shareable:
                 return UNSURE
         return wanted
 
@@ -162,6 +165,9 @@ class Eligibility:
             _keep(pool, key, known | bit, roomy)
             return False
         if bit & pool.counted:
+            # The first share of a device has paid for all.
+            if bit & pool.shareable and content.names[index] in self.availability.ledger.shared(pool.key):
+                return True
             assert pool.counters is not None
             state = self.availability.counters(pool.counters)
             if state.overdrawn:
