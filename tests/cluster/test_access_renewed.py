@@ -27,6 +27,38 @@ def test_a_token_file_that_is_empty_for_a_moment_makes_nobody_of_us(tmp_path, ku
     assert access.headers() == {"Authorization": "Bearer two"}
 
 
+@pytest.mark.parametrize("content", ["one\ntwo", "\0\0\0"], ids=["two lines", "zeros"])
+def test_a_token_that_cannot_be_sent_is_not_taken_up(tmp_path, kubeconfig, content):
+    """No request could be made with it; nor is anything begun with it."""
+    file = tmp_path / "token"
+    file.write_text("one\n")
+    path = kubeconfig(user={"tokenFile": str(file)})
+    access = load_access(path)
+    file.write_text(content)
+    with pytest.raises(AccessError, match="another character that HTTP forbids"):
+        access.reload()
+    assert access.headers() == {"Authorization": "Bearer one"}
+
+    with pytest.raises(AccessError, match="another character that HTTP forbids"):
+        load_access(path)
+
+
+@pytest.mark.parametrize("name", ["token", "namespace"])
+def test_a_service_account_may_be_unreadable(tmp_path, name):
+    """That is said like any other trouble with it, and is no defect."""
+    for file, content in (
+        ("token", b"one"),
+        ("namespace", b"ns"),
+        ("ca.crt", Authority(tmp_path).path.read_bytes()),
+    ):
+        (tmp_path / file).write_bytes(content)
+    (tmp_path / name).write_bytes(b"\xff\xfe")
+    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+    with pytest.raises(AccessError, match=r"service account in .*: .*decode"):
+        load_access(environ=environment, service_account=tmp_path)
+
+
 def test_a_token_that_is_emptied_is_sought_again_soon(tmp_path, kubeconfig):
     """Ten seconds later, not with the next minute."""
     now = 1000.0

@@ -224,14 +224,15 @@ def _from_pod(environ: Mapping[str, str], service_account: Path) -> Credentials:
         try_refresh_token=False,
         environ=environ,
     )
+    file = service_account / "namespace"
     try:
         loader.load_and_set(configuration)
-    except (ConfigException, OSError) as error:
+        namespace = file.read_text().strip() if file.is_file() else "default"
+    except (ConfigException, OSError, UnicodeDecodeError) as error:
         raise AccessError(f"service account in {service_account}: {error}") from error
-    namespace = service_account / "namespace"
     return _credentials(
         configuration,
-        namespace=namespace.read_text().strip() if namespace.is_file() else "default",
+        namespace=namespace,
         expires=None,
         files=True,
         explicit_proxy=False,
@@ -352,10 +353,15 @@ def _identifies(credentials: Credentials) -> bool:
 
 
 def _authorization(header: str | None) -> str | None:
-    """Return the header's value; a token read from a file may end with a newline, which HTTP forbids."""
+    """Return the header's value; a token read from a file may end with a newline, which HTTP forbids.
+
+    Raises AccessError for a token that cannot be sent: a machine that lost its power may leave a file of zeros behind.
+    """
     if not header:
         return None
     scheme, _, token = header.strip().partition(" ")
+    if not token.strip().isprintable():
+        raise AccessError("the token has a line break in it, or another character that HTTP forbids")
     return f"{scheme.capitalize()} {token.strip()}" if token else None
 
 
