@@ -18,6 +18,14 @@ def shell(script, *args):
     return {"exec": json.loads("{" + API + "}") | called}
 
 
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch):
+    """A test has no terminal; return the file descriptors that are one."""
+    found = set()
+    monkeypatch.setattr("os.isatty", found.__contains__)
+    return found
+
+
 @pytest.fixture
 def impatient(monkeypatch):
     """Plugins have half a second."""
@@ -74,9 +82,10 @@ def test_the_log_says_why_a_plugin_gave_nothing(kubeconfig, caplog, user, why):
     assert why in caplog.text
 
 
-def test_whoever_sits_at_a_terminal_has_all_the_time_there_is(monkeypatch):
-    """A plugin may wait for somebody who logs in."""
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+@pytest.mark.parametrize("stream", [0, 1, 2], ids=["stdin", "stdout", "stderr"])
+def test_whoever_sits_at_a_terminal_has_all_the_time_there_is(terminal, stream):
+    """A plugin may wait for somebody who logs in, wherever the output goes."""
+    terminal.add(stream)
     called = shell("kubelogin")["exec"]
     plugin.bound(called)
 

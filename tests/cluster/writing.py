@@ -60,7 +60,7 @@ class Desk:
             CLAIMS,
             self.outcomes.append,
             sleep=self.sleep,
-            clock=lambda: sum(self.waits),
+            clock=lambda: 7000.0 + sum(self.waits),
             random=lambda: 1.0,
             backoff=Backoff(base=1.0, cap=10.0),
             **settings,

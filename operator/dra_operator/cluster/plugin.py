@@ -19,8 +19,9 @@ SECONDS = 60.0
 
 
 def bound(plugin: dict[str, Any]) -> None:
-    """Have the `exec` of a user in a kubeconfig end in time, unless somebody sees what it says and can answer."""
-    if sys.stdout.isatty():
+    """Have the `exec` of a user in a kubeconfig end in time, unless somebody sits at a terminal, who may log in."""
+    # Whoever has the output of a command in a file may well have a browser.
+    if any(map(os.isatty, (0, 1, 2))):
         return
     # Only what is in Python itself is needed, and nothing that the plugin's environment may say about Python.
     plugin["args"] = ["-I", "-S", __file__, str(SECONDS), plugin["command"], *(plugin.get("args") or ())]
