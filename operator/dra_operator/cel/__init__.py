@@ -17,8 +17,8 @@ An expression goes through the stages in this order, each a module with the help
 
 `program` takes it through them, and `paths` tells what an expression reads. What differs from a text that has been
 through them in nothing but values is filled into its function (`templates`). `values`, `operators` and `library` are
-what all evaluation is made of, `record` is the base of small classes, `errors` has the one exception; `device` is what
-it is about; `diagnostics`, `wording` and `slips` are for people; `cases` and `encoding` are for recorded answers.
+what all evaluation is made of, `errors` has the one exception; `device` is what it is about; `diagnostics`, `wording`
+and `slips` are for people; `cases` and `encoding` are for recorded answers.
 """
 
 from dra_operator.cel.device import PreparedDevice, prepare_device

@@ -8,6 +8,7 @@ cel-go, because costs and the order of evaluation depend on both.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from dra_operator.cel import literals
@@ -27,7 +28,6 @@ from dra_operator.cel.nodes import (
     Struct,
     next_id,
 )
-from dra_operator.cel.record import replaced
 
 Reduction: TypeAlias = Callable[[list[Any]], Any]
 """Makes one thing of the parts of a rule."""
@@ -108,16 +108,16 @@ def _unsigned(expr: Expr, *, value: bool) -> Expr:
     """Return `expr` with its leftmost number freed of its sign: of the mark alone, or of the minus as well."""
     match expr:
         case Literal(signed=True):
-            return replaced(expr, signed=False, value=_negated(expr) if value else expr.value)
+            return replace(expr, signed=False, value=_negated(expr) if value else expr.value)
         case Select():
             operand = _unsigned(expr.operand, value=value)
-            return expr if operand is expr.operand else replaced(expr, operand=operand)
+            return expr if operand is expr.operand else replace(expr, operand=operand)
         case Call(target=target) if target is not None:
             changed = _unsigned(target, value=value)
-            return expr if changed is target else replaced(expr, target=changed)
+            return expr if changed is target else replace(expr, target=changed)
         case Call(function="_[_]" | "_[?_]" | "_?._", args=(first, second)):
             changed = _unsigned(first, value=value)
-            return expr if changed is first else replaced(expr, args=(changed, second))
+            return expr if changed is first else replace(expr, args=(changed, second))
         case _:
             return expr
 

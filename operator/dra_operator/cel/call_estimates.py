@@ -9,6 +9,7 @@ Source: k8s.io/apiserver `pkg/cel/library/cost.go` (`EstimateCallCost`), cel-go 
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from dra_operator.api.sealed import sealed
 from dra_operator.cel.call_costs import (
     CHARACTER,
     COMPARING,
@@ -19,7 +20,6 @@ from dra_operator.cel.call_costs import (
 )
 from dra_operator.cel.library.lists import COMPARABLE
 from dra_operator.cel.nodes import Literal
-from dra_operator.cel.record import Record
 from dra_operator.cel.sizes import (
     UNBOUNDED,
     Measured,
@@ -32,7 +32,8 @@ from dra_operator.cel.sizes import (
 from dra_operator.cel.types import Kind
 
 
-class Estimate(Record):
+@sealed
+class Estimate:
     """What a call can cost, without its arguments, and how large its result can be, if that is known."""
 
     cost: Range

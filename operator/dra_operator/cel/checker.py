@@ -9,9 +9,11 @@ comes first in the text is the one reported.
 Source: cel-go `checker/checker.go`, `checker/env.go`, `common/errors.go`.
 """
 
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+from dra_operator.api.sealed import sealed
 from dra_operator.cel.declarations import Overload
 from dra_operator.cel.environment import DEVICE, Environment
 from dra_operator.cel.errors import CelError, compile_error, place
@@ -29,7 +31,6 @@ from dra_operator.cel.nodes import (
     Select,
     Struct,
 )
-from dra_operator.cel.record import Record, replaced
 from dra_operator.cel.types import (
     BOOL,
     BYTES,
@@ -66,7 +67,8 @@ _MOST_REMEMBERED: Final = 4096
 """How many calls are remembered, by function and types of arguments."""
 
 
-class Checked(Record):
+@sealed
+class Checked:
     """A checked expression: the resolved tree, the type of each node and the overloads of each call, by node id."""
 
     expr: Expr
@@ -276,7 +278,7 @@ class _Checker:
         self.types[expr.id] = substituted(self.mapping, kind)
         self.types[name.id] = STRING
         self.overloads[expr.id] = ("select_optional_field",)
-        return replaced(expr, args=(operand, name))
+        return replace(expr, args=(operand, name))
 
     def _resolve_call(self, call: Call) -> Call:
         name = call.function
@@ -380,11 +382,11 @@ class _Checker:
             if entry.optional:
                 kind = self._inside_optional(kind, value)
             value_type = self._joined(value_type, kind)
-            entries.append(replaced(entry, key=key, value=value))
+            entries.append(replace(entry, key=key, value=value))
         if key_type is None or value_type is None:
             key_type, value_type = self._new_variable(), self._new_variable()
         self.types[expr.id] = map_of(key_type, value_type)
-        return replaced(expr, entries=tuple(entries))
+        return replace(expr, entries=tuple(entries))
 
     def check_struct(self, expr: Struct) -> Expr:
         name = expr.type_name.removeprefix(".")
@@ -397,7 +399,7 @@ class _Checker:
         if message is None and inner.kind is not Kind.STRUCT:
             inner = self._report(compile_error(f"'{name}' is not a message type", expr.position))
         self.types[expr.id] = inner
-        return replaced(
+        return replace(
             expr, type_name=name, fields=tuple(self._check_field(name, part) for part in expr.fields)
         )
 
@@ -410,7 +412,7 @@ class _Checker:
         if not self._assign(wanted, kind):
             message = f"expected type of field '{part.name}' is '{shown(wanted)}' but provided type is '{shown(kind)}'"
             self._report(compile_error(message, part.position))
-        return replaced(part, value=value)
+        return replace(part, value=value)
 
     # --- folds --------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ Source: cel-go `checker/cost.go`.
 
 from typing import Any, Final
 
+from dra_operator.api.sealed import sealed
 from dra_operator.cel.call_costs import CHARACTER, LIST_COST, MAP_COST, MESSAGE_COST
 from dra_operator.cel.call_estimates import Estimate, estimate_call
 from dra_operator.cel.checker import Checked
@@ -22,7 +23,6 @@ from dra_operator.cel.nodes import (
     Select,
     Struct,
 )
-from dra_operator.cel.record import Record
 from dra_operator.cel.sizes import UNBOUNDED, UNKNOWN, Measured, Range, declared_size, exactly, known_size
 from dra_operator.cel.trails import NOWHERE, Trail, trail
 from dra_operator.cel.types import Kind, Type
@@ -42,7 +42,8 @@ def estimate(checked: Checked) -> Range:
     return _Estimator(checked).cost(checked.expr)
 
 
-class _Entries(Record):
+@sealed
+class _Entries:
     """The sizes of the keys and values of a map, or of the elements (as values) of a list."""
 
     kind: Kind
@@ -53,7 +54,8 @@ class _Entries(Record):
         return _Entries(self.kind, self.key.union(other.key), self.value.union(other.value))
 
 
-class _Local(Record):
+@sealed
+class _Local:
     path: Trail
     size: Range | None
     entries: _Entries | None = None

@@ -8,6 +8,7 @@ Source: cel-go `parser/macro.go`, `ext/comprehensions.go`, `ext/bindings.go`, `e
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dra_operator.cel.errors import compile_error
@@ -25,7 +26,6 @@ from dra_operator.cel.nodes import (
     Struct,
     next_id,
 )
-from dra_operator.cel.record import replaced
 
 ACCUMULATOR = "@result"
 """The accumulator of every fold; it cannot be written, so no variable can collide with it."""
@@ -257,18 +257,18 @@ def copy(expr: Expr) -> Expr:
     """Return the same expression with ids of its own, as an expression that stands in two places needs them."""
     match expr:
         case Select():
-            return replaced(expr, id=next_id(), operand=copy(expr.operand))
+            return replace(expr, id=next_id(), operand=copy(expr.operand))
         case Call():
             target = None if expr.target is None else copy(expr.target)
-            return replaced(expr, id=next_id(), target=target, args=tuple(copy(arg) for arg in expr.args))
+            return replace(expr, id=next_id(), target=target, args=tuple(copy(arg) for arg in expr.args))
         case ListExpr():
-            return replaced(expr, id=next_id(), elements=tuple(copy(element) for element in expr.elements))
+            return replace(expr, id=next_id(), elements=tuple(copy(element) for element in expr.elements))
         case MapExpr():
-            return replaced(expr, id=next_id(), entries=tuple(_copy_entry(entry) for entry in expr.entries))
+            return replace(expr, id=next_id(), entries=tuple(_copy_entry(entry) for entry in expr.entries))
         case Struct():
-            return replaced(expr, id=next_id(), fields=tuple(_copy_field(field) for field in expr.fields))
+            return replace(expr, id=next_id(), fields=tuple(_copy_field(field) for field in expr.fields))
         case Comprehension():
-            return replaced(
+            return replace(
                 expr,
                 id=next_id(),
                 range=copy(expr.range),
@@ -278,15 +278,15 @@ def copy(expr: Expr) -> Expr:
                 result=copy(expr.result),
             )
         case _:
-            return replaced(expr, id=next_id())
+            return replace(expr, id=next_id())
 
 
 def _copy_entry(entry: Entry) -> Entry:
-    return replaced(entry, id=next_id(), key=copy(entry.key), value=copy(entry.value))
+    return replace(entry, id=next_id(), key=copy(entry.key), value=copy(entry.value))
 
 
 def _copy_field(field: Field) -> Field:
-    return replaced(field, id=next_id(), value=copy(field.value))
+    return replace(field, id=next_id(), value=copy(field.value))
 
 
 _TWO_VARIABLES: dict[tuple[str, int, bool], _Expander] = {

@@ -9,13 +9,14 @@ are kept beside the tree, and the `position` of the token it is named after, as 
 from itertools import count
 from typing import Any, TypeAlias
 
-from dra_operator.cel.record import Record
+from dra_operator.api.sealed import sealed
 
 next_id = count(1).__next__
 """Gives each node its id; unique in the process, so trees can be taken apart and put together freely."""
 
 
-class Literal(Record):
+@sealed
+class Literal:
     """A constant: a run-time value.
 
     `signed` marks a number written with its sign, which a second sign may take away.
@@ -27,7 +28,8 @@ class Literal(Record):
     signed: bool = False
 
 
-class Ident(Record):
+@sealed
+class Ident:
     """A name; with a leading dot it means the global one."""
 
     id: int
@@ -35,7 +37,8 @@ class Ident(Record):
     name: str
 
 
-class Select(Record):
+@sealed
+class Select:
     """`operand.field`, or with `test_only` the presence test that `has()` stands for."""
 
     id: int
@@ -45,7 +48,8 @@ class Select(Record):
     test_only: bool = False
 
 
-class Call(Record):
+@sealed
+class Call:
     """A call of a function or operator; `target` is set for the receiver style."""
 
     id: int
@@ -55,7 +59,8 @@ class Call(Record):
     target: "Expr | None" = None
 
 
-class ListExpr(Record):
+@sealed
+class ListExpr:
     """A list literal; `optional` holds the indices of elements written with `?`."""
 
     id: int
@@ -64,7 +69,8 @@ class ListExpr(Record):
     optional: frozenset[int] = frozenset()
 
 
-class Entry(Record):
+@sealed
+class Entry:
     """An entry of a map literal."""
 
     id: int
@@ -74,7 +80,8 @@ class Entry(Record):
     optional: bool = False
 
 
-class MapExpr(Record):
+@sealed
+class MapExpr:
     """A map literal."""
 
     id: int
@@ -82,7 +89,8 @@ class MapExpr(Record):
     entries: tuple[Entry, ...]
 
 
-class Field(Record):
+@sealed
+class Field:
     """A field initializer of a message."""
 
     id: int
@@ -92,7 +100,8 @@ class Field(Record):
     optional: bool = False
 
 
-class Struct(Record):
+@sealed
+class Struct:
     """A message construction."""
 
     id: int
@@ -101,7 +110,8 @@ class Struct(Record):
     fields: tuple[Field, ...]
 
 
-class Comprehension(Record):
+@sealed
+class Comprehension:
     """A fold: `accumulator` starts as `init`; while `condition` holds, each element makes it `step`; then `result`.
 
     `variable2` is empty in the one-variable form. `cel.bind` is a fold over an empty list.

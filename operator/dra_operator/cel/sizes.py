@@ -9,10 +9,11 @@ k8s.io/api/resource/v1.
 """
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Final, NamedTuple
 
+from dra_operator.api.sealed import sealed
 from dra_operator.cel.nodes import Expr
-from dra_operator.cel.record import Record
 from dra_operator.cel.trails import NOWHERE, Trail
 from dra_operator.cel.types import Type
 
@@ -62,7 +63,8 @@ def exactly(size: int) -> Range:
 UNKNOWN: Final = Range(0, UNBOUNDED)
 
 
-class Measured(Record):
+@sealed
+class Measured:
     """An expression, or the elements of one, as estimates see it.
 
     That is its path from `device`, its type, and its size if that is known.
@@ -74,11 +76,12 @@ class Measured(Record):
     size: Range | None = None
 
 
-class _Declared(Record):
+@sealed
+class _Declared:
     maximum: int = 0
     key: "_Declared | None" = None
     element: "_Declared | None" = None
-    fields: "Mapping[str, _Declared]" = {}  # noqa: RUF012 - nobody changes it
+    fields: "Mapping[str, _Declared]" = field(default_factory=dict)
 
 
 _DOMAIN: Final = _Declared(_MAX_DOMAIN)

@@ -7,6 +7,7 @@ receiver style. The order of the lines is upstream's, and matters: the checker t
 from collections.abc import Mapping
 from functools import cache
 
+from dra_operator.api.sealed import sealed
 from dra_operator.cel.declarations import (
     authorization,
     conversions,
@@ -20,7 +21,6 @@ from dra_operator.cel.declarations import (
     standard,
     strings,
 )
-from dra_operator.cel.record import Record
 from dra_operator.cel.types import Type, parameters_in, read_type
 
 _MODULES = (
@@ -28,7 +28,8 @@ _MODULES = (
 )  # fmt: skip
 
 
-class Overload(Record):
+@sealed
+class Overload:
     """One signature of a function. In the receiver style the first argument is the target."""
 
     id: str
