@@ -1,5 +1,7 @@
 """What we decide otherwise than upstream, on purpose: one test a name of docs/differences.md."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,6 +104,27 @@ def test_slice_order(scene: Any, ask: Any) -> None:
     scene.slice("a", "1", count=2)
 
     assert scene.picks(scene.claim(ask())) == ["r=1"]
+
+
+def test_rule_order(scene: Any, ask: Any) -> None:
+    """Taints of rules are merged by the names of the rules, whichever came first: the first one is told."""
+    scene.nodes("n1")
+    scene.slice("s", "a")
+    for name in ("rule-2", "rule-1"):
+        taint = {"key": name, "effect": "NoSchedule"}
+        scene.put("DeviceTaintRule", name, spec={"taint": taint, "deviceSelector": {}})
+
+    assert "1 tainted (rule-1:NoSchedule on 1;" in scene.explain(scene.claim(ask())).message
+
+
+def test_each_difference_that_the_page_lists_has_a_test(repository: Path) -> None:
+    """Each row about the allocator in docs/differences.md has a test here of its name."""
+    section = (repository / "docs/differences.md").read_text().partition("\n## CEL")[0]
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \|", section, re.MULTILINE)
+    tests = {name.removeprefix("test_").replace("_", "-") for name in globals()}
+
+    assert rows
+    assert [name for name in rows if name not in tests] == []
 
 
 def test_admin_access_is_charged_counters(scene: Any, ask: Any) -> None:
