@@ -128,3 +128,14 @@ def test_a_driver_is_refused_where_no_device_of_it_is_seen(
     selection.answer(slice_of([{}], "e"), 1, Budget(Limits(), lambda: 0.0))
 
     assert selection.refused == ({"e"} if refused else set())
+
+
+def test_drivers_that_are_gone_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of a driver is forgotten with that of many others, and found out again."""
+    monkeypatch.setattr("dra_operator.allocator.selectors._MAX_DRIVERS", 3)
+    selection = SelectorCache(STORED_137).together((EXPRESSIONS[0],), ())
+    drivers = [*"abcdefgabcdefg"]
+    found = [selection.answer(slice_of([{}], name), 1, Budget(Limits(), lambda: 0.0)) for name in drivers]
+
+    assert [selected for _, selected, _ in found] == [name == "d" for name in drivers]
+    assert len(selection.drivers) <= 3 >= len(selection.refused)

@@ -44,7 +44,8 @@ def test_who_has_room_is_found_until_it_is_forgotten(
     for position in forgotten:
         leftovers.forget(1 << position)
     amounts = [(name, max(amount, 0), "") for name, amount in asked.items()]
-    found = leftovers.by_driver["gpu"].with_room(amounts) if left else 0
+    gpu = leftovers.by_driver.get("gpu")
+    found = gpu.with_room(amounts) if gpu else 0
 
     known = {position for position in range(len(left)) if position not in forgotten}
     enough = {
@@ -64,6 +65,18 @@ def test_a_node_has_what_the_best_of_its_pools_has() -> None:
     leftovers.enter(view(3, {"memory": 2 * NANO}, {"memory": 9 * NANO}))
 
     assert leftovers.by_driver["gpu"].with_room([("memory", 8 * NANO, "8")]) == 0b1000
+
+
+def test_a_driver_without_a_known_node_is_forgotten() -> None:
+    """Drivers come and go under new names, and each that is kept is gone through for each claim."""
+    leftovers = Leftovers()
+    leftovers.enter(view(0, {"memory": 1}))
+    leftovers.enter(view(1, {"memory": 1}))
+    leftovers.forget(1)
+    assert leftovers.by_driver["gpu"].nodes == 2
+    leftovers.forget(2)
+
+    assert leftovers.by_driver == {}
 
 
 def test_a_pool_without_free_devices_has_nothing() -> None:

@@ -33,6 +33,7 @@ _MAX_ANSWERS = 262_144
 _KEPT_AT_FIRST = 16
 """If no two of so many slices are alike in what selectors read, the next ones are not either."""
 _MAX_TOLD = 1024
+_MAX_DRIVERS = 1024
 _Match: TypeAlias = Callable[[PreparedDevice], bool]
 Answer: TypeAlias = tuple[int, int, int]
 """Of the devices of a slice those known, those selected, and those on which a selector fails."""
@@ -186,6 +187,10 @@ class Selection:
         self.room.leave(self._by_columns)
 
     def _ask_of_driver(self, driver: str) -> _Verdict:
+        if len(self.drivers) >= _MAX_DRIVERS:
+            # Most are gone by now; of the others it is asked again.
+            self.drivers.clear()
+            self.refused.clear()
         device = PreparedDevice(legal_text(driver), False, {}, {}, None)
         found = _Verdict.ADMITTED
         try:

@@ -86,8 +86,10 @@ class Leftovers:
         if not nodes:
             return
         self.known ^= nodes
-        for left in self.by_driver.values():
+        for driver, left in tuple(self.by_driver.items()):
             left.nodes &= ~nodes
+            if not left.nodes:
+                del self.by_driver[driver]
         for position in bits.each(nodes):
             node = 1 << position
             for levels, level in self._places.pop(node):
