@@ -152,6 +152,18 @@ async def test_a_plugin_that_was_ended_is_started_again(script, plugin):
     assert script.asked[-1].headers["Authorization"] == "Bearer 3"
 
 
+async def test_credentials_that_cannot_be_read_are_tried_again_in_a_while(script, plugin):
+    """When they have expired each request gets a 401, and each would start a plugin of which nothing comes."""
+    script.default = status(401)
+    plugin.fails = True
+    plugin.free.set()
+    async with ApiSession(plugin.access) as session:
+        for plugin.now, readings in ((1000.0, 2), (1001.0, 2), (1009.0, 2), (1010.0, 3), (1011.0, 3)):
+            with pytest.raises(ApiError, match="401"):
+                await session.request("GET", CLAIM)
+            assert plugin.readings == readings
+
+
 async def test_unreadable_credentials_do_not_stop_requests(script):
     """If reading credentials fails, the old ones are sent."""
     script.default = ok({})

@@ -95,6 +95,7 @@ class Access:
         self._source = source
         self._wall = wall
         self._lock = threading.Lock()
+        self._failed = False
         self._material: tuple[bytes, ...] = ()
         self._credentials = source()
         self._due_at = self._next_reading(self._credentials)
@@ -118,6 +119,10 @@ class Access:
         """Return whether the credentials should be read again before the next request."""
         return self._wall() >= self._due_at
 
+    def has_failed(self) -> bool:
+        """Return whether the credentials could not be read just now, so that to try again at once is in vain."""
+        return self._failed and not self.due()
+
     def hasten(self) -> None:
         """Have files read again in a moment: the certificate of the server is not to be trusted by those in use."""
         if self._credentials.files:
@@ -134,9 +139,9 @@ class Access:
             try:
                 self._credentials = self._read_again()
             except BaseException:
-                self._due_at = self._wall() + RETRY_SECONDS
+                self._due_at, self._failed = self._wall() + RETRY_SECONDS, True
                 raise
-            self._due_at = self._next_reading(self._credentials)
+            self._due_at, self._failed = self._next_reading(self._credentials), False
 
     def connection_info(self) -> kopf.ConnectionInfo:
         """Return the same access for Kopf's login handler; it expires, so that Kopf asks again. May block."""

@@ -9,6 +9,7 @@ all that it has started itself: it is often a shell, and what hangs is below it.
 Source: https://github.com/kubernetes/kubernetes/issues/108849; k8s.io/kubernetes/pkg/credentialprovider/plugin.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -42,6 +43,9 @@ def main(seconds: str, *command: str) -> int:
         said, complaints = plugin.communicate(timeout=float(seconds))
     except subprocess.TimeoutExpired as late:
         os.killpg(plugin.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # Else it is left to the first process, which in a container is the operator, and looks after nobody.
+            plugin.wait(1)
         sys.stderr.buffer.write(late.stderr or b"")
         sys.stderr.write(f"not done after {float(seconds):g} s")
         return 1

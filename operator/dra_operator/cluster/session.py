@@ -276,6 +276,9 @@ class ApiSession:
         async with self._renewal:
             if self._renewals != renewals or (self._reload is not None and not self._reload.done()):
                 return
+            if self.access.has_failed():
+                # With credentials that have expired each request gets a 401, and would start a plugin.
+                return
             self._reload = asyncio.create_task(asyncio.to_thread(self.access.reload))
             # Whoever waits may have no time left before it is done.
             self._reload.add_done_callback(_report)
