@@ -27,6 +27,7 @@ from workloads.processors import cpus
 from workloads.related import apart, lists, shared_pair, together
 from workloads.scenario import Scenario, Wire
 from workloads.shares import policies
+from workloads.virtual import virtual
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ SHAPES = {
     "lists": Shape(lists, (100, 1000)),
     "sharedpair": Shape(shared_pair, (100, 1000)),
     "policies": Shape(policies, (100, 1000)),
+    "virtual": Shape(virtual, (100, 1000)),
     "cpus": Shape(cpus, (100, 1000)),
     "mixed": Shape(mixed, (10, 100, 1000)),
     "mig": Shape(partitions, (1, 10, 100, 1000)),

@@ -16,7 +16,8 @@
    - `room`: the one limit on all answers that are kept
 3. Which nodes are asked? `walk`; of some it knows by `problems` that they have said no, and each `shortcut` leaves out
    others: `common` those that said no to a part of the claim, `openings` those that are kept for others, `scales` those
-   with too little left, `sieve` those with too few devices. `doubts`: where a request may meet an error
+   with too little left, `either` those where both hold, each for some alternatives, `sieve` those with too few devices.
+   `doubts`: where a request may meet an error
 4. What has a node? `searches` of equal answers, the faster one first; what one leaves open goes to the next:
    - `eligible`: the candidates that can be had now, as bits; `groups` and `derived_groups`: those by attribute
    - `quick`: one claim with one request, by counting

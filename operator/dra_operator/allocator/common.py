@@ -118,11 +118,27 @@ class Commons:
         part, left_out, before = _divided(plans, self.candidates)
         if not part or not left_out:
             return None
+        keys = [item.key for request in left_out[:before] for item in request.alternatives]
+        doubt = self.doubts.of(keys) if keys else None
+        return self._common(part, ways, doubt)
+
+    def of_all(
+        self, plans: Sequence[ClaimPlan], ways: Callable[[Sequence[ClaimPlan]], Sequence[Way]]
+    ) -> Common | None:
+        """Return what some claims have in common with others, or None if that is not all that they ask for."""
+        if all(_is_common(request) for plan in plans for request in plan.requests):
+            return self._common(plans, ways, None)
+        return None
+
+    def _common(
+        self,
+        part: Sequence[ClaimPlan],
+        ways: Callable[[Sequence[ClaimPlan]], Sequence[Way]],
+        doubt: Doubt | None,
+    ) -> Common:
         signatures: tuple[object, ...] = ()
         for plan in part:
             signatures += (plan.signature,)
-        keys = [item.key for request in left_out[:before] for item in request.alternatives]
-        doubt = self.doubts.of(keys) if keys else None
         return Common(part, ways(part), self._problems.get(signatures), doubt)
 
 

@@ -5,7 +5,8 @@ Four things keep nodes from being searched, each of them cheaper than what follo
 - memory: a node that has said no says it again, until something comes back there (`problems`);
 - a node without a free device has none for anybody;
 - where nobody has asked the same before, shortcuts tell by what others asked which nodes need no look: `common` those
-  that have nothing for a part of it, `openings` those that are kept for others, `scales` those with too little left;
+  that have nothing for a part of it, `openings` those that are kept for others, `scales` those with too little left,
+  `either` those of which both is true, each of some alternatives;
 - at each node, shortcuts look at what it has: `common` by that part, `scales` by amounts, and where some searches were
   in vain the `sieve` by devices, and `scales` whoever asked before.
 
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from dra_operator.allocator import either
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.common import Commons
@@ -133,5 +135,10 @@ class Walk:
 
     def _for_new(self, plans: Sequence[ClaimPlan], searches: InNode) -> Sequence[Shortcut]:
         """Return the shortcuts for some claims that nobody has asked about before."""
-        found = (self._commons.of(plans, searches.ways), self._openings.of(plans), self._scales.of_new(plans))
+        found = (
+            self._commons.of(plans, searches.ways),
+            self._openings.of(plans),
+            self._scales.of_new(plans),
+            either.of(plans, self._scales, self._commons, searches.ways),
+        )
         return [shortcut for shortcut in found if shortcut is not None]
