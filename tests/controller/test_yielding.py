@@ -47,6 +47,13 @@ def test_of_claims_that_nobody_uses_none_gives_way(bench):
     assert (giving(effects), notices(effects)) == ([], ["DeviceAllocatedTwice"] * 2)
 
 
+def test_a_claim_gives_way_as_soon_as_the_other_is_used(bench):
+    """Also where neither was used when they were seen to collide, and no device changes hands since."""
+    bench.run(holder(bench, "ours"), holder(bench, "theirs"))
+
+    assert giving(bench.run(holder(bench, "theirs", used=USER))) == ["ours"]
+
+
 def test_every_claim_that_nobody_uses_gives_way_to_one_in_use(bench):
     """However many there are."""
     claims = [holder(bench, name) for name in "cab"]

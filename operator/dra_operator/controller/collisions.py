@@ -82,18 +82,16 @@ class Collisions:
         desk, found, count = self._desk, set[Hashable](), 0
         self._givers = set()
         for collision in desk.ledger.collisions():
+            # Looked at again until it is over: that an assumption is confirmed, that somebody begins to use a claim, or
+            # what becomes of a write changes no version of the ledger.
+            version = -1
             stored = self._stored(collision.claims)
-            if len(stored) < len(collision.claims):
-                # The version of the ledger does not change when an assumption is confirmed.
-                version = -1
             if len(stored) < 2:
                 continue
             count += 1
             giving = yielding(desk, stored)
             for claim in giving:
                 release(desk, claim)
-                # Until it is done, whatever becomes of the write.
-                version = -1
             keys = [claim_key(claim) for claim in giving]
             self._givers.update(keys)
             message = messages.collision(collision.device, [claim_key(claim) for claim in stored], keys)
