@@ -42,15 +42,15 @@ class Either(Shortcut):
 
 
 def of(
-    plans: Sequence[ClaimPlan],
+    plan: ClaimPlan,
     scales: ScalesMaker,
     commons: Commons,
     ways: Callable[[Sequence[ClaimPlan]], Sequence[Way]],
 ) -> Either | None:
     """Return the shortcut for a claim with a new amount in some of its alternatives, or None if it is none of that."""
-    if len(plans) != 1 or len(plans[0].requests) != 1:
+    if len(plan.requests) != 1:
         return None
-    (plan,), (request,) = plans, plans[0].requests
+    (request,) = plan.requests
     with_amounts = tuple([item for item in request.alternatives if item.key.requests])
     if not with_amounts or len(with_amounts) == len(request.alternatives):
         return None

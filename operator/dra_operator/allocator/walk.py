@@ -135,10 +135,9 @@ class Walk:
 
     def _for_new(self, plans: Sequence[ClaimPlan], searches: InNode) -> Sequence[Shortcut]:
         """Return the shortcuts for some claims that nobody has asked about before."""
-        found = (
-            self._commons.of(plans, searches.ways),
-            self._openings.of(plans),
-            self._scales.of_new(plans),
-            either.of(plans, self._scales, self._commons, searches.ways),
-        )
+        commons, scales = self._commons, self._scales
+        found: tuple[Shortcut | None, ...]
+        found = (commons.of(plans, searches.ways), self._openings.of(plans), scales.of_new(plans))
+        if len(plans) == 1 and len(plans[0].requests[0].alternatives) > 1:
+            found = (*found, either.of(plans[0], scales, commons, searches.ways))
         return [shortcut for shortcut in found if shortcut is not None]
