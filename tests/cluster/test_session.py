@@ -252,12 +252,22 @@ async def test_retry_after_is_read(script, session, headers, details, seconds):
 
 
 async def test_refused_connection_is_unreachable():
-    """Nobody listening is a fault of the network, not a defect."""
+    """Nobody listening is a fault of the network, not a defect; where that is and why is all that is said."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     async with ApiSession(Access(lambda: credentials(f"http://127.0.0.1:{port}"))) as session:
-        with pytest.raises(ApiUnreachable, match=r"GET /version: .*Connect"):
+        with pytest.raises(ApiUnreachable) as found:
+            await session.request("GET", "/version")
+
+    assert str(found.value) == f"GET /version: cannot connect to 127.0.0.1:{port}: Connection refused"
+
+
+async def test_a_server_without_tls_is_told_in_the_words_of_who_found_out(script):
+    """It answers, and what is wrong with that is for TLS to say."""
+    server = script.url.replace("http:", "https:")
+    async with ApiSession(Access(lambda: credentials(server))) as session:
+        with pytest.raises(ApiUnreachable, match=r"cannot connect to 127\.0\.0\.1:\d+: \[SSL: "):
             await session.request("GET", "/version")
 
 

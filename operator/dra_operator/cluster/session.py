@@ -9,7 +9,10 @@ that can go wrong on a network becomes `ApiUnreachable`, which says only that th
 
 import asyncio
 import contextlib
+import os
 import re
+import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from types import TracebackType
@@ -306,7 +309,22 @@ def _network_faults(method: str, path: str) -> Iterator[None]:
             f"{method} {path}: the connection was cut in the middle of the answer"
         ) from error
     except (aiohttp.ClientError, OSError) as error:
-        raise ApiUnreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
+        raise ApiUnreachable(f"{method} {path}: {_words(error)}") from error
+
+
+def _words(error: Exception) -> str:
+    """Return what a fault of the network says.
+
+    Where there is no connection aiohttp's own words show an object in memory, and leave out why that is.
+    """
+    if not isinstance(error, aiohttp.ClientConnectorError):
+        return str(error) or type(error).__name__
+    cause = error.os_error
+    if cause.errno and not isinstance(cause, ssl.SSLError | socket.gaierror):
+        why = os.strerror(cause.errno)
+    else:
+        why = cause.strerror or str(cause)
+    return f"cannot connect to {error.host}:{error.port}: {why}"
 
 
 @contextlib.contextmanager
