@@ -11,6 +11,7 @@ from dra_operator.cluster.access import Access
 from dra_operator.cluster.session import ApiSession
 
 from .mirror import Mirror
+from .recording import Recording
 from .script import Script, credentials
 from .writing import Desk
 
@@ -93,3 +94,20 @@ def kubeconfig(tmp_path):
         return str(path)
 
     return write
+
+
+@pytest.fixture
+async def recording(session):
+    """A recorder that runs for as long as the test."""
+    tasks = []
+
+    def start(**settings):
+        made = Recording(session, **settings)
+        tasks.append(asyncio.create_task(made.recorder.run()))
+        return made
+
+    yield start
+    for task in tasks:
+        assert not task.done(), "the recorder never dies"
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -362,6 +362,19 @@ async def test_events_wait_where_that_others_are_answered_does_not_help_them(scr
     running.cancel()
 
 
+async def test_events_that_were_told_when_to_come_again_wait_whoever_else_is_answered(script, session):
+    """A server that says so means it."""
+    script.then(status(503, headers={"Retry-After": "1"}))
+    recorder = EventRecorder(session, backoff=Backoff(base=0.01, cap=0.01), random=lambda: 1.0)
+    running = asyncio.create_task(recorder.run())
+    recorder.record(About(), "Warning", "NoDevice", "why")
+    await come_back(script, session)
+    await asyncio.sleep(0.2)
+
+    assert len(script.asked) == 2
+    running.cancel()
+
+
 async def test_an_event_that_alone_is_never_answered_is_given_up(script, session):
     """A firewall may cut the connection for what is in one; those behind it are sent all the same."""
     script.default = lambda request: cut(request) if "attack" in str(script.asked[-1].body) else MADE(request)

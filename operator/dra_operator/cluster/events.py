@@ -182,7 +182,6 @@ class EventRecorder:
         """Send the Event once more that was denied last, to learn whether Events are permitted now."""
         if self._denied is not None:
             self._send(self._denied, 0.0)
-            self._denied = None
 
     async def run(self) -> None:
         """Send Events until cancelled."""
@@ -243,8 +242,6 @@ class EventRecorder:
         """Give an Event up; the next time it is recorded it is tried again."""
         entry.queued = False
         entry.attempts = 0
-        if not entry.exists:
-            self._let_go(entry)
         self.counts["dropped"] += 1
 
     def _next(self) -> _Entry | None:
@@ -336,7 +333,7 @@ class EventRecorder:
         self._failures += 1
         if self._failures == 1:
             log.warning("events wait for the API server", why=trouble)
-        if entry.attempts >= ATTEMPTS or self.pending >= self._queue:
+        if entry.attempts >= ATTEMPTS:
             self._drop(entry)
         else:
             (self._refreshes if entry.exists else self._news).appendleft(entry)
@@ -353,7 +350,6 @@ class EventRecorder:
     def _refuse(self, entry: _Entry, error: ApiError) -> None:
         self.counts["refused"] += 1
         entry.queued = False
-        entry.attempts = 0
         self._let_go(entry)
         # Whatever else is wrong, the authorizer comes first and said yes.
         known, self.forbidden = self.forbidden, error if error.is_missing_right else None

@@ -1,0 +1,99 @@
+"""Events while the API server is in trouble, and after: each trouble is one of its own."""
+
+from structlog.testing import capture_logs
+
+from dra_operator.cluster.events import ATTEMPTS
+
+from .recording import MADE
+from .script import cut, ok, status
+
+KEPT = ok({"kind": "Event", "count": 2})
+DENIED = status(403, 'events is forbidden: User "u" cannot create resource "events"')
+TOO_OFTEN = [status(500)] * ATTEMPTS
+NEARLY = TOO_OFTEN[1:]
+
+
+async def test_an_event_that_was_given_up_is_tried_as_often_when_it_is_said_again(script, recording):
+    """What was said before is remembered, and that it could not be sent is not."""
+    script.then(MADE, *TOO_OFTEN, *NEARLY, KEPT)
+    recorder = recording()
+    for asked in (1, 1 + ATTEMPTS, 1 + 2 * ATTEMPTS):
+        recorder.say()
+        await recorder.sent(script, asked)
+        recorder.now += 100
+
+    assert recorder.recorder.counts == {"created": 1, "dropped": 1, "refreshed": 1}
+
+
+async def test_attempts_count_until_one_is_good(script, recording):
+    """Each repetition has all of them."""
+    script.then(*NEARLY, MADE, *NEARLY, KEPT)
+    recorder = recording()
+    for asked in (ATTEMPTS, 2 * ATTEMPTS):
+        recorder.say()
+        await recorder.sent(script, asked)
+        recorder.now += 100
+
+    assert recorder.recorder.counts == {"created": 1, "refreshed": 1}
+
+
+async def test_each_trouble_is_told_once_and_begins_with_a_short_pause(script, recording):
+    """However often an Event is tried meanwhile."""
+    script.then(cut, cut, MADE, cut, MADE)
+    recorder = recording()
+    with capture_logs() as logs:
+        for message, asked in (("one", 3), ("two", 5)):
+            recorder.say(message)
+            await recorder.sent(script, asked)
+
+    assert [line["event"] for line in logs] == ["events wait for the API server"] * 2
+    assert recorder.waits == [1.0, 2.0, 1.0]
+
+
+async def test_a_right_that_is_missing_after_an_outage_is_told_when_it_lasts(script, recording):
+    """The pauses begin anew; and what is denied later is denied at once."""
+    script.then(cut)
+    script.default = DENIED
+    recorder = recording()
+    recorder.say("one")
+    await recorder.sent(script, 1 + ATTEMPTS)
+    assert recorder.waits == [1.0, 1.0, 2.0, 4.0, 8.0]
+    assert recorder.recorder.forbidden is not None
+
+    recorder.say("two")
+    await recorder.sent(script, 2 + ATTEMPTS)
+    assert recorder.recorder.counts == {"refused": 2}
+
+
+async def test_an_outage_is_over_with_the_first_event_that_is_taken(script, recording):
+    """A right that is missing then is missing."""
+    script.then(cut, MADE, DENIED)
+    recorder = recording()
+    for message, asked in (("one", 2), ("two", 3)):
+        recorder.say(message)
+        await recorder.sent(script, asked)
+
+    assert recorder.recorder.counts == {"created": 1, "refused": 1}
+
+
+async def test_nothing_is_tried_again_where_nothing_was_denied(script, recording):
+    """It is asked for from time to time, whatever was sent."""
+    recorder = recording()
+    recorder.recorder.try_again()
+
+    await recorder.sent(script, 0)
+
+
+async def test_an_event_is_put_back_however_many_repetitions_wait(script, recording):
+    """Of a thousand claims that wait the Events are repeated together, and one error must cost none of them."""
+    script.then(MADE, MADE, status(500), KEPT, KEPT)
+    recorder = recording(queue=1)
+    for name in ("one", "two"):
+        recorder.say(name)
+        await recorder.sent(script, 1 if name == "one" else 2)
+    recorder.now += 100
+    recorder.say("one")
+    recorder.say("two")
+    await recorder.sent(script, 5)
+
+    assert recorder.recorder.counts == {"created": 2, "refreshed": 2}
