@@ -181,21 +181,15 @@ def _board(
                 return UNSURE
             rules.append(GroupRule(constraint.matching, groups))
         for request in plan.requests:
-            choices: list[Choice] = []
+            demand: Demand = ()
             for item in request.alternatives:
-                mask = masks[item.key.serial, item.admin_access]
-                numbers = (
-                    tuple([first + number for number in item.constraints]) if first else item.constraints
-                )
-                for number in numbers:
-                    if rules[number].groups.odd & mask:
-                        return UNSURE
-                count = item.count or _number_of_all(eligibility, item.key, view, budget)
-                if count is UNSURE:
+                numbers = tuple([first + number for number in item.constraints])
+                choice = _choice(eligibility, item, numbers, rules, masks, view, budget)
+                if choice is UNSURE:
                     return UNSURE
-                choices.append(Choice(mask, count, numbers))
-            demands.append(tuple(choices))
-            most += max([choice.count for choice in choices])
+                demand += (choice,)
+            demands.append(demand)
+            most += max([choice.count for choice in demand])
         if most > MAX_DEVICES:
             return UNSURE
     reached = 0
@@ -218,6 +212,24 @@ def _board(
         counted=counted & reached,
         left=_left(eligibility, view) if counted & reached else (),
     )
+
+
+def _choice(  # noqa: PLR0917 - one caller, and the state of it
+    eligibility: Eligibility,
+    item: Alternative,
+    numbers: tuple[int, ...],
+    rules: Sequence[GroupRule],
+    masks: _Masks,
+    view: NodeView,
+    budget: Budget,
+) -> Choice | Unsure:
+    """Return what an alternative can have, bound by the rules of these numbers."""
+    mask = masks[item.key.serial, item.admin_access]
+    for number in numbers:
+        if rules[number].groups.odd & mask:
+            return UNSURE
+    count = item.count or _number_of_all(eligibility, item.key, view, budget)
+    return UNSURE if count is UNSURE else Choice(mask, count, numbers)
 
 
 def _groups(  # noqa: PLR0917 - one caller, and the state of it

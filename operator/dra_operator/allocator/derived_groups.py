@@ -9,7 +9,6 @@ Source: docs/dra-semantics 8.13, KEP-6080.
 from collections.abc import Mapping
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.constraints import SCALARS
 from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.groups import Combination, Groups, are_too_many, combinations, groups_of
@@ -93,17 +92,13 @@ def _derived(
                 return UNSURE
             for value, those in values.of.items():
                 here = (those & wanted) << first
-                if not here:
-                    continue
-                single = (value,)
-                if value.type in SCALARS:
-                    held[single] = held.get(single, 0) | here
-                elif (combined := combinations(single, lists=lists)) is None:
+                combined = combinations((value,), lists=lists) if here else ()
+                if combined is None:
                     odd |= here
-                else:
-                    for found in combined:
-                        held[found] = held.get(found, 0) | here
-                        places += here.bit_count()
+                    continue
+                for found in combined:
+                    held[found] = held.get(found, 0) | here
+                    places += here.bit_count()
             if are_too_many(len(held), places, every):
                 return UNSURE
     return held, odd

@@ -57,32 +57,18 @@ class Sums:
 
     def _least_filled(self, lots: Mapping[_Lots, int], kinds: Mapping[int, int], name: int) -> int:
         """Return what wants, one of some lots each and so many of them, fill at least of a capacity."""
-        shareable = self.stock.board.shareable
+        rows, shareable = self._rows, self.stock.board.shareable
         orders: dict[int, list[tuple[int, int]]] = {}
         total = 0
         for lot, times in lots.items():
-            best = -1
+            fills = []
             for devices, count, key in lot:
-                order = orders.get(key)
-                if order is None:
-                    rows = self._rows
-                    order = orders[key] = sorted(
+                if key not in orders:
+                    orders[key] = sorted(
                         [(rows[kind][key][name], members) for kind, members in kinds.items()]
                     )
-                filled, missing = 0, count
-                for amount, members in order:
-                    if there := (members & devices).bit_count():
-                        if there >= missing:
-                            filled += amount * missing
-                            missing = 0
-                            break
-                        filled += amount * there
-                        missing -= there
-                # A whole device is filled, and no share fills more than that.
-                filled += min(missing, (devices & ~shareable).bit_count()) * ALL
-                if best < 0 or filled < best:
-                    best = filled
-            total += best * times
+                fills.append(_fill(orders[key], devices, count, (devices & ~shareable).bit_count()))
+            total += min(fills) * times
         return total
 
     def _kind_of(self, position: int, in_flight: InFlight) -> int:
@@ -112,3 +98,16 @@ def part(amount: int, room: int) -> int:
     if amount <= 0:
         return 0
     return ALL if amount > room else amount * ALL // room
+
+
+def _fill(order: Sequence[tuple[int, int]], devices: int, count: int, whole: int) -> int:
+    """Return what so many of some devices fill at least: shares in the order of what each fills, then whole ones."""
+    filled, missing = 0, count
+    for amount, members in order:
+        there = (members & devices).bit_count()
+        if there >= missing:
+            return filled + amount * missing
+        filled += amount * there
+        missing -= there
+    # A whole device is filled, and no share fills more than that.
+    return filled + min(missing, whole) * ALL

@@ -6,6 +6,7 @@ and whose counters fit. A pick narrows all of them at once, and an alternative w
 Source: docs/engine sections 6 and 7.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -120,22 +121,9 @@ class Wants:
                     wants[number] = ()
                     continue
                 want = (Option(option.devices & ~bit, option.missing - 1, source),)  # noqa: PLW2901
-            narrowed: list[Option] = []
-            for item in want:
-                devices, bound = item.devices & ~gone, item.source
-                if full >> bound.key & 1:
-                    devices &= ~bit
-                if admitted:
-                    for rule in bound.rules:
-                        if rule in admitted:
-                            devices &= admitted[rule]
-                if devices == item.devices:
-                    narrowed.append(item)
-                elif devices.bit_count() >= item.missing:
-                    narrowed.append(Option(devices, item.missing, bound))
-            if not narrowed:
+            wants[number] = _narrowed(want, bit, gone, full, admitted)
+            if not wants[number]:
                 return number
-            wants[number] = tuple(narrowed)
         still = now.open
         if still:
             rules = self.board.rules
@@ -230,3 +218,21 @@ def _clusters(board: Board) -> tuple[tuple[int, ...], ...]:
     for number, cluster in enumerate(cluster_of):
         clusters.setdefault(cluster, []).append(number)
     return tuple(map(tuple, clusters.values()))
+
+
+def _narrowed(want: Want, bit: int, gone: int, full: int, admitted: Mapping[int, int]) -> Want:
+    """Return the options that a want has left after a pick: not what is gone, nor for some keys the device itself."""
+    narrowed: list[Option] = []
+    for item in want:
+        devices, bound = item.devices & ~gone, item.source
+        if full >> bound.key & 1:
+            devices &= ~bit
+        if admitted:
+            for rule in bound.rules:
+                if rule in admitted:
+                    devices &= admitted[rule]
+        if devices == item.devices:
+            narrowed.append(item)
+        elif devices.bit_count() >= item.missing:
+            narrowed.append(Option(devices, item.missing, bound))
+    return tuple(narrowed)
