@@ -49,23 +49,23 @@ def test_parameters_are_equivalent_whatever_their_names():
 
 def test_a_parameter_stands_for_one_type():
     """Once a parameter is bound, another type does not fit."""
-    mapping = assign({}, INT, parameter("A"))
+    mapping = assign({}, [INT], [parameter("A")])
 
     assert mapping is not None
     assert substituted(mapping, list_of(parameter("A"))) == list_of(INT)
-    assert assign(mapping, STRING, parameter("A")) is None
+    assert assign(mapping, [STRING], [parameter("A")]) is None
 
 
 def test_a_parameter_cannot_contain_itself():
     """`A = list(A)` has no solution."""
-    assert assign({}, list_of(parameter("A")), parameter("A")) is None
+    assert assign({}, [list_of(parameter("A"))], [parameter("A")]) is None
 
 
 def test_a_failed_assignment_leaves_no_trace():
     """Trying a type that does not fit binds nothing."""
     mapping: dict = {}
 
-    assert assign(mapping, map_of(parameter("K"), INT), map_of(STRING, BOOL)) is None
+    assert assign(mapping, [map_of(parameter("K"), INT)], [map_of(STRING, BOOL)]) is None
     assert mapping == {}
 
 

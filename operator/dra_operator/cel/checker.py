@@ -52,7 +52,7 @@ from dra_operator.cel.types import (
     shown,
     unwrapped_optional,
 )
-from dra_operator.cel.unify import Mapping, assign, assign_all, most_general, settled, substituted
+from dra_operator.cel.unify import Mapping, assign, most_general, settled, substituted
 from dra_operator.cel.values import Uint
 
 _LITERALS: Final[dict[type, Type]] = {
@@ -169,31 +169,23 @@ class _Checker:
     # --- names --------------------------------------------------------------------------------------------------
 
     def check_ident(self, expr: Ident) -> Expr:
-        resolved = self._resolve_simple(expr)
+        local = self._local(expr.name)
+        if local is not None and not expr.name.startswith("."):
+            self.types[expr.id] = local
+            return expr
+        resolved = self._resolve_global(expr.name, expr, hidden=local is not None)
         if resolved is None:
             self.types[expr.id] = self._report(_undeclared(expr.name, expr.position))
             return expr
         return resolved
 
-    def _resolve_simple(self, expr: Ident) -> Expr | None:
-        local = self._local(expr.name)
-        if local is not None and not expr.name.startswith("."):
-            self.types[expr.id] = local
-            return expr
-        return self._resolve_global(expr.name, expr, hidden=local is not None)
-
     def _resolve_global(self, name: str, expr: Expr, *, hidden: bool) -> Ident | None:
         name = name.removeprefix(".")
-        kind = self._global(name)
+        kind = DEVICE if name == "device" else TYPE_NAMES.get(name)
         if kind is None:
             return None
         self.types[expr.id] = kind
         return Ident(expr.id, expr.position, f".{name}" if hidden else name)
-
-    def _global(self, name: str) -> Type | None:
-        if name == "device":
-            return DEVICE
-        return TYPE_NAMES.get(name)
 
     def _local(self, name: str) -> Type | None:
         name = name.removeprefix(".")
@@ -329,7 +321,7 @@ class _Checker:
         """Return the result of an overload for arguments of these types, or None if it does not fit."""
         fresh: Mapping = {name: self._new_variable() for name in overload.parameters}
         wanted = [substituted(fresh, kind) for kind in overload.arguments] if fresh else overload.arguments
-        mapping = assign_all(self.mapping, arguments, wanted)
+        mapping = assign(self.mapping, arguments, wanted)
         if mapping is None:
             return None
         self.mapping = mapping
@@ -470,7 +462,7 @@ class _Checker:
         return DYN
 
     def _assign(self, source: Type, target: Type) -> bool:
-        mapping = assign(self.mapping, source, target)
+        mapping = assign(self.mapping, (source,), (target,))
         if mapping is None:
             return False
         self.mapping = mapping

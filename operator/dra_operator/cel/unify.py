@@ -17,13 +17,7 @@ _NULLABLE = frozenset((Kind.OPAQUE, Kind.STRUCT, Kind.ANY, Kind.DURATION, Kind.T
 _PARAMETERIZED = frozenset((Kind.OPAQUE, Kind.LIST, Kind.MAP))
 
 
-def assign(mapping: Mapping, source: Type, target: Type) -> Mapping | None:
-    """Return `mapping` as it is if `source` is assigned to `target`, or None if it cannot be."""
-    trial = dict(mapping)
-    return trial if _assignable(trial, source, target) else None
-
-
-def assign_all(mapping: Mapping, sources: Sequence[Type], targets: Sequence[Type]) -> Mapping | None:
+def assign(mapping: Mapping, sources: Sequence[Type], targets: Sequence[Type]) -> Mapping | None:
     """Return `mapping` as it is if all `sources` are assigned to `targets`, or None if they cannot be."""
     trial = dict(mapping)
     return trial if _all_assignable(trial, sources, targets) else None

@@ -330,8 +330,8 @@ def surely_equal(left: Any, right: Any) -> bool:
 
 _NUMBERS: Final = frozenset((int, Uint, float))
 _MAPS: Final = frozenset((CelMap, StringMap, DefaultMap))
-_AS_PYTHON: Final = frozenset((bool, int, Uint, str, bytes))
-"""Types whose values Python compares as CEL does, as long as both are of the same one (NaN is not even itself)."""
+AS_PYTHON: Final = frozenset((bool, int, Uint, str, bytes, Duration))
+"""Types whose values Python compares, and hashes, as CEL does, as long as both are of one (NaN is not even itself)."""
 
 
 Known: TypeAlias = dict[tuple[int, int], bool]
@@ -342,7 +342,7 @@ def _lists_equal(left: tuple[Any, ...], right: tuple[Any, ...], known: Known) ->
     if len(left) != len(right):
         return False
     kinds = {*map(type, left), *map(type, right)}
-    if len(kinds) == 1 and kinds <= _AS_PYTHON:
+    if len(kinds) == 1 and kinds <= AS_PYTHON:
         return left == right
     return all(_not_unequal(one, other, known) for one, other in zip(left, right, strict=True))
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.limits import check_comparisons, check_elements
 from dra_operator.cel.values import (
+    AS_PYTHON,
     INT_MAX,
     INT_MIN,
     UINT_MAX,
@@ -25,14 +26,12 @@ _UINT: Final = (0, UINT_MAX)
 _LONGEST_RANGE: Final = 1_000_000
 _DEEPEST: Final = 200
 _ORDERED: Final = frozenset((bool, int, Uint, float, str, bytes, Duration, Timestamp))
-_PYTHON_EQUAL: Final = frozenset((bool, int, Uint, str, bytes, Duration))
-"""Types whose equal values are equal, and hash equally, in Python: the short way, where all elements are of one."""
 
 
 def only_type(*lists: tuple[Any, ...]) -> type | None:
     """Return the type of all elements if Python compares values of it as CEL does, else None."""
     kinds = {type(item) for items in lists for item in items}
-    return next(iter(kinds)) if len(kinds) == 1 and kinds <= _PYTHON_EQUAL else None
+    return next(iter(kinds)) if len(kinds) == 1 and kinds <= AS_PYTHON else None
 
 
 def is_sorted(items: tuple[Any, ...]) -> bool:
