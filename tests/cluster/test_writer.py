@@ -8,10 +8,11 @@ from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Unknown, Unsent, Written
 
-from .script import CLAIMS, ok, status
+from .script import CLAIMS, cut, ok, status
 from .writing import (
     ALLOCATION,
     DONE,
+    UNCHANGED,
     allocate,
     annotate,
     claim,
@@ -123,6 +124,36 @@ class TestOrder:
 
         assert (writer.in_flight, writer.queued) == (1, 1)
         await writer.drain(0)
+
+    @pytest.mark.parametrize(
+        "fault", [cut, status(401), status(429), status(503)], ids=["cut", "401", "429", "503"]
+    )
+    async def test_no_slot_is_given_back_for_a_claim_that_nobody_can_read(self, script, desk, fault):
+        """Else each write is begun while the server is away, and nobody knows of any whether it is done."""
+        script.then(cut, fault, fault, ok(claim(5, finalizers=[FINALIZER], name="one")))
+        script.default = DONE
+        writing = desk(concurrency=1)
+        for name in ("one", "two"):
+            writing.writer.submit(allocate(name=name))
+        await writing.results(2)
+
+        assert [asked.path.split("/")[7] for asked in script.asked] == ["one"] * 5 + ["two"]
+
+    async def test_a_claim_whose_patches_alone_are_not_answered_gives_its_slot_back(self, script, desk):
+        """The server has just been there to read it; a webhook may be asked for this one, and not answer."""
+
+        def answer(request):
+            if "/slow" not in request.path:
+                return DONE(request)
+            return (cut if request.method == "PATCH" else UNCHANGED)(request)
+
+        script.default = answer
+        writing = desk(concurrency=1)
+        for name in ("slow", "good"):
+            writing.writer.submit(allocate(name=name))
+        (outcome,) = await writing.results()
+
+        assert outcome.write.name == "good"
 
     async def test_slots_are_not_lost_in_pauses(self, script, desk):
         """After many writes that paused, as many slots are free as in the beginning."""
