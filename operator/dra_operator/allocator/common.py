@@ -115,9 +115,13 @@ class Commons:
 
         Each request of it was asked about before, and brings no amount: those are rarely the same in two claims.
         """
-        part, left_out, before = _divided(plans, self.candidates)
-        if not part or not left_out:
+        if len(plans) == 1 and len(plans[0].requests) == 1:
+            # Others ask for all of it, or for none.
             return None
+        kept, left_out, before = _divided(plans, self.candidates)
+        if not kept or not left_out:
+            return None
+        part = [with_requests(plan, common, plan.constraints) for plan, common in kept]
         keys = [item.key for request in left_out[:before] for item in request.alternatives]
         doubt = self.doubts.of(keys) if keys else None
         return self._common(part, ways, doubt)
@@ -144,9 +148,9 @@ class Commons:
 
 def _divided(
     plans: Sequence[ClaimPlan], candidates: Candidates
-) -> tuple[Sequence[ClaimPlan], Sequence[RequestPlan], int]:
+) -> tuple[Sequence[tuple[ClaimPlan, tuple[RequestPlan, ...]]], Sequence[RequestPlan], int]:
     """Return the common part of some claims, the requests that are left out, and how many of these are before it."""
-    part: list[ClaimPlan] = []
+    part: list[tuple[ClaimPlan, tuple[RequestPlan, ...]]] = []
     left_out: list[RequestPlan] = []
     before = 0
     for plan in plans:
@@ -161,7 +165,7 @@ def _divided(
             if ends := not _can_be_before(request, candidates):
                 break
         if common:
-            part.append(with_requests(plan, common, plan.constraints))
+            part.append((plan, common))
         if ends:
             break
     return part, left_out, before

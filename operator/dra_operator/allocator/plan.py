@@ -79,7 +79,8 @@ class ClaimPlan:
     looked at too, and `needs_free` that no node without a free device can serve it, or end it with an error.
     `countable` says that no constraint applies to a request for all devices, and that the numbers stay within what a
     claim can have whichever alternatives are chosen; `derives` that a constraint asks for a derived attribute; `quick`
-    that the quick search can be asked.
+    that the quick search can be asked. `bare` says that it is one request without amounts and tolerations: what it asks
+    for has no part that others ask for, and none that is hardly ever asked for twice.
     """
 
     claim: ResourceClaim
@@ -91,6 +92,7 @@ class ClaimPlan:
     countable: bool
     derives: bool
     quick: bool
+    bare: bool
 
     @property
     def key(self) -> tuple[str, str]:
@@ -115,6 +117,7 @@ def _claim_plan(
 ) -> ClaimPlan:
     evaluates_used = needs_free = derives = False
     countable = True
+    bare = len(requests) == 1
     most = 0
     asked: tuple[object, ...] = ()
     for request in requests:
@@ -132,6 +135,8 @@ def _claim_plan(
                 evaluates_used = True
             if derived:
                 derives = True
+            if item.tolerations or item.key.requests:
+                bare = False
             texts = tuple(sorted(derived.items())) if derived else ()
             asked += ((item.key.serial, count, item.admin_access, texts, item.constraints),)
         # What follows its alternatives tells where a request ends.
@@ -154,6 +159,7 @@ def _claim_plan(
         and not derives
         and len(requests) == 1
         and (not evaluates_used or len(requests[0].alternatives) == 1),
+        bare,
     )
 
 
@@ -335,4 +341,5 @@ def _plan_for(claim: ResourceClaim, plan: ClaimPlan) -> ClaimPlan:
         plan.countable,
         plan.derives,
         plan.quick,
+        plan.bare,
     )

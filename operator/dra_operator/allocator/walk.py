@@ -95,7 +95,9 @@ class Walk:
             wanted &= availability.nonempty
         ways = searches.ways(plans)
         first: Sequence[Shortcut] = ()
-        if problem.maybe == _ALL_NODES and wanted and can_be_left_out(plans, ways):
+        # These have no shortcuts, and would look for them again as long as they fit on the first node.
+        bare = len(plans) == 1 and plans[0].bare
+        if not bare and problem.maybe == _ALL_NODES and wanted and can_be_left_out(plans, ways):
             first = self._for_new(plans, searches)
         shortcuts, asked, failures = first, wanted, 0
         try:
@@ -116,11 +118,10 @@ class Walk:
                     if found is not None:
                         return found, node
                     failures += 1
-                    if failures == _FAILURES_BEFORE_SCALES and not first and can_be_left_out(plans, ways):
-                        scales = self._scales.of(plans)
-                        if scales is not None and view.error is None and scales.finds_lack(view, budget):
-                            shortcuts = (scales,)
-                            wanted &= ~scales.closed(wanted)
+                    if failures == _FAILURES_BEFORE_SCALES and not (bare or first):
+                        shortcuts = self._for_filled(plans, ways, view, budget)
+                        for shortcut in shortcuts:
+                            wanted &= ~shortcut.closed(wanted)
                     elif failures == _FAILURES_BEFORE_SIEVE and can_be_left_out(plans, ways):
                         shortcuts = (*shortcuts, Sieve(self.candidates, plans[0].requests[0].alternatives))
                 # Nodes that see the same say the same, unless what a node's kubelet can do matters.
@@ -141,3 +142,12 @@ class Walk:
         if len(plans) == 1 and len(plans[0].requests[0].alternatives) > 1:
             found = (*found, either.of(plans[0], scales, commons, searches.ways))
         return [shortcut for shortcut in found if shortcut is not None]
+
+    def _for_filled(
+        self, plans: Sequence[ClaimPlan], ways: Sequence[Way], view: NodeView, budget: Budget
+    ) -> Sequence[Shortcut]:
+        """Return the scales for some claims that others have asked about, if a node that failed lacks amounts."""
+        if view.error is not None or not can_be_left_out(plans, ways):
+            return ()
+        scales = self._scales.of(plans)
+        return () if scales is None or not scales.finds_lack(view, budget) else (scales,)
