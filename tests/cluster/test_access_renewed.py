@@ -156,3 +156,31 @@ async def test_an_authority_that_was_replaced_is_trusted_no_more(tmp_path, kubec
 
         with pytest.raises(ApiUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
             await session.request("GET", "/")
+
+
+def test_certificates_that_are_the_same_keep_their_connections(tmp_path, kubeconfig):
+    """They are read again each minute."""
+    cluster = {"certificate-authority": str(Authority(tmp_path).path)}
+    access = load_access(kubeconfig(cluster=cluster))
+    context = access.ssl
+    access.reload()
+
+    assert access.ssl is context
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda file: file.unlink(), lambda file: file.write_text("x")], ids=["gone", "broken"]
+)
+@pytest.mark.parametrize("name", ["ca", "client.crt", "client.key"])
+def test_certificates_that_cannot_be_read_leave_the_old_ones(tmp_path, kubeconfig, name, damage):
+    """That is trouble with credentials like any other, and the operator goes on."""
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("client")
+    user = {"client-certificate": str(certificate), "client-key": str(key)}
+    access = load_access(kubeconfig(user, {"certificate-authority": str(authority.path)}))
+    context = access.ssl
+    damage(authority.path if name == "ca" else tmp_path / name)
+
+    with pytest.raises(AccessError):
+        access.reload()
+    assert access.ssl is context

@@ -131,6 +131,23 @@ async def test_hanging_plugin_does_not_stop_requests(script, plugin):
     assert plugin.readings == 2
 
 
+async def test_whoever_comes_while_a_plugin_hangs_does_not_wait_for_it(script, plugin):
+    """One request does, for a while; the Lease must be renewed meanwhile, and the old credentials are still good."""
+    script.default = ok({})
+    async with ApiSession(plugin.access, renewal_timeout=5) as session:
+        plugin.now = 1050.0
+        first = asyncio.create_task(session.request("GET", CLAIM))
+        while plugin.readings < 2:  # noqa: ASYNC110 - a count, not a signal
+            await asyncio.sleep(0.001)
+        plugin.now = 1070.0
+        await session.request("GET", CLAIM, timeout=1)
+        assert not first.done()
+        plugin.free.set()
+        await first
+
+    assert [asked.headers["Authorization"] for asked in script.asked] == ["Bearer 1", "Bearer 2"]
+
+
 async def test_a_plugin_that_was_ended_is_started_again(script, plugin):
     """Ten seconds after it was, and not with each request meanwhile."""
     script.default = ok({})
@@ -153,12 +170,20 @@ async def test_a_plugin_that_was_ended_is_started_again(script, plugin):
 
 
 async def test_credentials_that_cannot_be_read_are_tried_again_in_a_while(script, plugin):
-    """When they have expired each request gets a 401, and each would start a plugin of which nothing comes."""
+    """When they have expired each request gets a 401, and would start a plugin, as is right after one that succeeds."""
     script.default = status(401)
     plugin.fails = True
     plugin.free.set()
     async with ApiSession(plugin.access) as session:
-        for plugin.now, readings in ((1000.0, 2), (1001.0, 2), (1009.0, 2), (1010.0, 3), (1011.0, 3)):
+        for plugin.now, readings in (
+            (1000.0, 2),
+            (1001.0, 2),
+            (1009.0, 2),
+            (1010.0, 3),
+            (1020.0, 5),
+            (1021.0, 6),
+        ):
+            plugin.fails = plugin.now < 1020
             with pytest.raises(ApiError, match="401"):
                 await session.request("GET", CLAIM)
             assert plugin.readings == readings

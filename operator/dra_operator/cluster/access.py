@@ -194,7 +194,7 @@ class Access:
             context = _context(credentials)
             if credentials.certificate:
                 context.load_cert_chain(credentials.certificate, credentials.key)
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:
             raise AccessError(f"certificates for {credentials.server}: {error}") from error
         self.ssl, self._material = context, material
 
