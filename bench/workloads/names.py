@@ -27,7 +27,7 @@ from workloads.processors import cpus
 from workloads.related import apart, lists, shared_pair, together
 from workloads.scenario import Scenario, Wire
 from workloads.shares import policies
-from workloads.virtual import virtual
+from workloads.virtual import paid, virtual
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ SHAPES = {
     "sharedpair": Shape(shared_pair, (100, 1000)),
     "policies": Shape(policies, (100, 1000)),
     "virtual": Shape(virtual, (100, 1000)),
+    "paid": Shape(paid, (100, 1000)),
     "cpus": Shape(cpus, (100, 1000)),
     "mixed": Shape(mixed, (10, 100, 1000)),
     "mig": Shape(partitions, (1, 10, 100, 1000)),

@@ -1,11 +1,12 @@
-"""Virtual GPUs beside whole ones: a part, of an amount of each claim's own, or else a whole device."""
+"""Virtual GPUs: shares of amounts of each claim's own, of virtual devices beside whole ones, or of partitions."""
 
 from random import Random
 
 from workloads.gpus import add_gpu_cluster, any_model
-from workloads.scenario import MOST_CLAIMS, Scenario, Wire, is_model, wanted
+from workloads.scenario import GPU, MOST_CLAIMS, Scenario, Wire, is_model, request, wanted
 
 _VGPU = "vgpu.example.com"
+_MEMORY = {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}
 
 
 def virtual(scenario: Scenario, size: int) -> None:
@@ -22,6 +23,44 @@ def virtual(scenario: Scenario, size: int) -> None:
         listed.insert(random.randrange(3), wanted("gpu", 1, is_model(any_model(random))))
         alternatives = [{"name": f"choice-{place}", **item} for place, item in enumerate(listed)]
         scenario.ask([{"name": "gpu", "firstAvailable": alternatives}])
+
+
+def paid(scenario: Scenario, size: int) -> None:
+    """Ask for shares of partitions: the first share of one draws on counters of the GPU, and pays for the others."""
+    random = scenario.random
+    scenario.add_class("gpu", f'device.driver == "{GPU}"')
+    for node in scenario.add_nodes(size):
+        _add_shared_partitions(scenario, node)
+    for _ in range(min(MOST_CLAIMS, size * 4)):
+        amount = {"requests": {"memory": f"{random.randrange(1, 16)}Gi"}}
+        gpus = request("gpus", "gpu", random.choice([1, 1, 2]), capacity=amount)
+        apart = [{"distinctAttribute": f"{GPU}/size"}]
+        scenario.ask([gpus], apart if random.random() < 0.3 else None)
+
+
+def _add_shared_partitions(scenario: Scenario, node: str) -> None:
+    """Add four GPUs with four partitions each to a node; of seven tenths of them a partition is in use."""
+    random = scenario.random
+    sets = [{"name": f"gpu-{number}", "counters": {"engines": {"value": "8"}}} for number in range(4)]
+    partitions = [
+        {
+            "name": f"gpu-{number}-{size}",
+            "allowMultipleAllocations": True,
+            "attributes": {"size": {"int": size}},
+            "capacity": {"memory": {"value": "20Gi", "requestPolicy": _MEMORY}},
+            "consumesCounters": [
+                {"counterSet": f"gpu-{number}", "counters": {"engines": {"value": str(size)}}}
+            ],
+        }
+        for number in range(4)
+        for size in (2, 3, 4, 5)
+    ]
+    scenario.add_slice(f"{node}-sets", GPU, node, slices=2, nodeName=node, sharedCounters=sets)
+    scenario.add_slice(f"{node}-parts", GPU, node, slices=2, nodeName=node, devices=partitions)
+    for number in range(4):
+        if random.random() < 0.7:
+            used = {"memory": f"{random.randrange(10, 21)}Gi"}
+            scenario.share(node, GPU, node, f"gpu-{number}-{random.choice([2, 3, 4, 5])}", used)
 
 
 def _add_virtual_gpus(scenario: Scenario, node: str) -> None:

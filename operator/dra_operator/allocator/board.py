@@ -32,7 +32,10 @@ InFlight = dict[int, dict[str, int]]
 
 @sealed
 class Board:
-    """`demands[i]` is what `requests[i]` asks for. Sets of positions: `available`, `shareable`, `counted`."""
+    """`demands[i]` is what `requests[i]` asks for. Sets of positions: `available`, `shareable`, `counted`.
+
+    Those are `counted` that draw on counters when they are taken: not where somebody has a share that has paid.
+    """
 
     eligibility: Eligibility
     view: NodeView
@@ -198,7 +201,7 @@ def _board(
     shareable = counted = 0
     for start, pool in view.row:
         shareable |= pool.shareable << start
-        counted |= pool.counted << start
+        counted |= (pool.counted & ~eligibility.paid(pool, reached >> start)) << start
     if not eligibility.candidates.features.consumable_capacity:
         shareable = 0
     return Board(

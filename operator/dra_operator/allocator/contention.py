@@ -203,9 +203,11 @@ def _sums(board: Board) -> Iterator[_Sum]:
         counts = [[choice.count for choice in demand] for demand in board.demands]
         yield _Sum(reached.bit_count(), sum(map(min, counts)), sum(map(max, counts)))
     stock = Stock(board)
-    for place in sorted({place for draw in stock.draws.values() for place in draw}):
+    # Where shares pay counters, what requests take of them depends on who has the same device.
+    draws = {} if board.shareable & board.counted else stock.draws
+    for place in sorted({place for draw in draws.values() for place in draw}):
         number, counter = place
-        drawn = {position: draw.get(place, 0) for position, draw in stock.draws.items()}
+        drawn = {position: draw.get(place, 0) for position, draw in draws.items()}
         taken = [[_of(choice, drawn) for choice in demand] for demand in board.demands]
         yield _added(board.left[number][counter], taken, f"counter {stock.title_of(place)}")
     if not reached & ~board.shareable:

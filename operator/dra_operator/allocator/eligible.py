@@ -37,13 +37,13 @@ class Eligibility:
         object.__setattr__(self, "groups", grouping)
 
     def candidates_of(
-        self, asked: Alternative, pool: PoolView, budget: Budget, within: int = -1, *, alone: bool = False
+        self, asked: Alternative, pool: PoolView, budget: Budget, within: int = -1
     ) -> int | Unsure:
         """Return the devices that can be had as far as key and use go, or that only the plain search can tell.
 
         It has to where one that it would look at ends the attempt with an error, and where devices draw on counters in
-        a way that depends on more than what is left: on what else is taken, unless the device is taken `alone`. Only
-        devices `within` a set count. Raises AbortedError.
+        a way that depends on more than what is left and who has paid. Only devices `within` a set count. Raises
+        AbortedError.
         """
         usable = -1 if asked.admin_access else pool.free
         if within != -1:
@@ -60,8 +60,6 @@ class Eligibility:
         if wanted & pool.counted:
             layout = pool.counters
             if layout is None or not layout.is_plain:
-                return UNSURE
-            if not alone and wanted & pool.counted & pool.shareable:
                 return UNSURE
         return wanted
 
@@ -100,25 +98,35 @@ class Eligibility:
             wanted ^= asked ^ self._roomy(key, pool, asked)
         return wanted
 
+    def paid(self, pool: PoolView, devices: int) -> int:
+        """Return those of some devices of which somebody has a share: the first one has paid their counters."""
+        found = 0
+        if devices & pool.counted & pool.shareable and (shared := self.availability.ledger.shared(pool.key)):
+            for offset, content in pool.placed:
+                for index in bits.each(devices >> offset & content.counted & content.shareable):
+                    if content.names[index] in shared:
+                        found |= 1 << offset + index
+        return found
+
     def _payable(self, pool: PoolView, asked: int) -> int:
-        """Return those of some devices whose counters fit; of each it is known until what is left changes."""
+        """Return those of some devices whose counters fit, or are paid; of each it is known until that may change."""
         layout = pool.counters
         assert layout is not None
         state = self.availability.counters(layout)
-        if state.overdrawn:
-            return 0
         version, known, payable = pool.payable
         if version is not state.version:
             known = payable = 0
         if unknown := asked & ~known:
-            left = state.left
-            for offset, content in pool.placed:
-                for index in bits.each(unknown >> offset & content.counted):
-                    for place, amount in layout.draw(content, index).amounts:
-                        if left[place] < amount:
-                            break
-                    else:
-                        payable |= 1 << offset + index
+            payable |= self.paid(pool, unknown)
+            if not state.overdrawn:
+                left = state.left
+                for offset, content in pool.placed:
+                    for index in bits.each((unknown & ~payable) >> offset & content.counted):
+                        for place, amount in layout.draw(content, index).amounts:
+                            if left[place] < amount:
+                                break
+                        else:
+                            payable |= 1 << offset + index
             pool.payable = (state.version, known | unknown, payable)
         return payable & asked
 
@@ -165,7 +173,6 @@ class Eligibility:
             _keep(pool, key, known | bit, roomy)
             return False
         if bit & pool.counted:
-            # The first share of a device has paid for all.
             if bit & pool.shareable and content.names[index] in self.availability.ledger.shared(pool.key):
                 return True
             assert pool.counters is not None

@@ -19,9 +19,9 @@ What it finds is what the plain search finds. Without errors that one returns th
 - Alternatives are asked in order and the first with an answer wins, as nothing follows that could fail.
 
 Where the plain search could meet an error this one says that it is unsure: a free device that ends the attempt, node
-operations, compatibility groups. Several devices that draw on counters, by shares or as a whole, and several that have
-to differ in more than one attribute, or to match in one and differ in another, are left as well; so are lists where
-their feature is switched off.
+operations, compatibility groups. Several devices that draw on counters, and several that have to differ in more than
+one attribute, or to match in one and differ in another, are left as well; so are lists where their feature is switched
+off.
 Source: docs/engine sections 6, 8 and 9.
 """
 
@@ -75,7 +75,7 @@ class QuickSearch:
         for start, pool in view.row:
             if pool.driver in key.refused:
                 continue
-            wanted = eligibility.candidates_of(alternative, pool, budget, alone=count == 1)
+            wanted = eligibility.candidates_of(alternative, pool, budget)
             if wanted is UNSURE:
                 return UNSURE
             if not wanted:

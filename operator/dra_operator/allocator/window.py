@@ -8,13 +8,13 @@ in flight. Undo is returning, so nothing can be left behind.
 - The next device of a request lies above the last, as the plain search forms combinations.
 - matchAttribute: a pick leaves only its own group admitted; distinctAttribute: all but its own group. Of a device in
   several groups it is all of these; devices that match have one in common that is still open.
-- A counter user is refused where its counters do not fit what is left.
+- A counter user is refused where its counters do not fit what is left; the first share pays for those that follow.
 - Alternatives and claims nest in request order, so a later failure moves an earlier request on.
 
 What it leaves out cannot hold a solution: after each pick it looks whether every request has enough candidates left,
 and before the first one at what constraints leave (`bounds`). What it has not decided after some tries goes to a search
-that looks at more, at a price (`hardest`). On a large board it first asks whether matchings say no, and tries for
-longer.
+that looks at more, at a price (`hardest`), or where shares pay counters to the plain one. On a large board it first
+asks whether matchings say no, and tries for longer.
 
 Errors and signals cannot occur on a board: where they could, there is none (`board`).
 Source: docs/engine sections 6 to 9.
@@ -30,7 +30,7 @@ from dra_operator.allocator.board import Board, InFlight, Left, set_up_first, se
 from dra_operator.allocator.bounds import Choice
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
-from dra_operator.allocator.found import UNSURE, Answer, Found
+from dra_operator.allocator.found import UNSURE, Answer, Found, Unsure
 from dra_operator.allocator.hardest import HardestFirst, Picked
 from dra_operator.allocator.plan import MAX_DEVICES, ClaimPlan
 from dra_operator.inventory import NodeView, PoolView
@@ -65,8 +65,8 @@ class WindowSearch:
         board = set_up_to_search(self.eligibility, plans, view, budget)
         if board is UNSURE or board is None:
             return board
-        path = _Window(board, budget).solve()
-        return None if path is None else _found(plans, board, path)
+        solved = _Window(board, budget).solve()
+        return solved if solved is None or solved is UNSURE else _found(plans, board, solved)
 
 
 def is_countable(plans: Sequence[ClaimPlan]) -> bool:
@@ -132,8 +132,8 @@ class _Window:
     _start: tuple[int, ...] = ()
     _tries: int = 0
 
-    def solve(self) -> _Path | None:
-        """Return the first solution, or None."""
+    def solve(self) -> _Path | Unsure | None:
+        """Return the first solution, None if there is none, or that it is unsure."""
         board = self.board
         allowed = tuple(rule.groups.open for rule in board.rules)
         if not bounds.have_enough(board.demands, board.available, allowed):
@@ -152,6 +152,8 @@ class _Window:
         except _HopelessError:
             return None
         except _HardError:
+            if board.shareable & board.counted:
+                return UNSURE
             return _path(HardestFirst(board, self.budget, 0 if self._is_large else self._tries).solve())
 
     @property
@@ -217,7 +219,7 @@ class _Window:
                 fits, next_in_flight = share is not None, share or {}
             else:
                 next_available ^= bit
-            if board.counted & bit:
+            if board.counted & bit and position not in in_flight:
                 charged = board.charge(position, left)
                 fits, next_left = charged is not None, charged or ()
             if fits and bounds.have_enough(later, next_available, next_allowed):

@@ -236,6 +236,9 @@ class Availability:
             view.reshared |= bit
             for key, (asked, roomy) in view.roomy.items():
                 view.roomy[key] = (asked & ~bit, roomy & ~bit)
+            if bit & view.counted & view.shareable:
+                version, known, payable = view.payable
+                view.payable = (version, known & ~bit, payable & ~bit)
             if devices[device]:
                 helped |= view.nodes
         self.nonempty |= opened
