@@ -255,7 +255,9 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
     except Exception as error:
         raise AccessError(f"kubeconfig {paths}: {error}") from error
     if merged.config is None:
-        raise AccessError(f"no kubeconfig at {paths} and no service account of a pod; set --kubeconfig")
+        raise AccessError(
+            f"no kubeconfig at {paths}; set --kubeconfig to one, or leave it out in a pod with a service account"
+        )
     _check_context(paths, context or merged.config.value.get("current-context"), contexts)
     configuration = Configuration()
     try:
