@@ -81,7 +81,7 @@ lock: ## write requirements/*.txt anew from pyproject.toml, versions kept where 
 
 .PHONY: clean
 clean: ## remove .venv, caches and builds; what is under ~/.cache stays
-	rm -rf $(VENV) .lock-venv dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf $(VENV) .lock-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	find operator tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 # Not verbs: the files that say what .venv holds.
