@@ -104,6 +104,19 @@ async def test_quick_repetitions_are_counted_and_not_sent(script, recording):
     assert (await recorder.sent(script, 2))[1].body["count"] == 52
 
 
+async def test_what_is_said_again_after_something_else_is_sent_at_once(script, recording):
+    """Else what is no longer so would be the last word, for as long as nothing changes."""
+    script.then(MADE, MADE, ok({}))
+    recorder = recording()
+    for message in ("free", "tainted", "free"):
+        recorder.now += 1.0
+        recorder.say(message)
+        sent = await recorder.sent(script, int(recorder.now))
+
+    assert (sent[2].method, sent[2].body["lastTimestamp"]) == ("PATCH", "2026-01-01T12:00:03Z")
+    assert sent[0].body["metadata"]["name"] in sent[2].path
+
+
 @pytest.mark.parametrize(
     "other",
     [

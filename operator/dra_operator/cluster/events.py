@@ -44,7 +44,10 @@ QUEUE: Final = 8192
 REMEMBERED: Final = 16384
 """Each costs about a kilobyte. One that was forgotten is found again by its name."""
 REPEAT_SECONDS: Final = 60.0
-"""A repetition that comes sooner after the one before is counted, and sent with a later one."""
+"""A repetition that comes sooner after the one before is counted, and sent with a later one.
+
+Unless something else was said of the object in between: of two Events the older one would look like the newer.
+"""
 PATIENCE_SECONDS: Final = 5.0
 """An Event stands back for the writer at most so long: a writer that is stuck must not silence everything."""
 ATTEMPTS: Final = 5
@@ -144,8 +147,8 @@ class EventRecorder:
         self._queue = queue
         self._remembered = remembered
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._names: dict[About, set[str]] = {}
-        """The names of the Events that are remembered, by their object."""
+        self._names: dict[About, dict[str, None]] = {}
+        """The names of the Events that are remembered, by their object; the one that was recorded last comes last."""
         self._news: deque[_Entry] = deque()
         self._refreshes: deque[_Entry] = deque()
         self._wake = asyncio.Event()
@@ -168,10 +171,14 @@ class EventRecorder:
         The first time makes an Event, each further time counts on it.
         """
         entry, known = self._entry(regarding, type, reason, message)
+        names = self._names[entry.about]
+        is_news = next(reversed(names)) != entry.name
         if known:
             entry.count += 1
             entry.last = self._now()
-        self._send(entry, REPEAT_SECONDS)
+            del names[entry.name]
+            names[entry.name] = None
+        self._send(entry, 0.0 if is_news else REPEAT_SECONDS)
 
     def forget(self, kind: str, namespace: str, name: str) -> None:
         """Remember no more what was said of an object, which is gone; what is still to be sent is sent."""
@@ -209,7 +216,7 @@ class EventRecorder:
         now = self._now()
         entry = _Entry(regarding, type_, reason, message, name, 1, now, now)
         self._entries[name] = entry
-        self._names.setdefault(entry.about, set()).add(name)
+        self._names.setdefault(entry.about, {})[name] = None
         if len(self._entries) > self._remembered:
             self._let_go(next(iter(self._entries.values())))
         return entry, False
@@ -220,7 +227,7 @@ class EventRecorder:
             return
         del self._entries[entry.name]
         names = self._names[entry.about]
-        names.discard(entry.name)
+        names.pop(entry.name, None)
         if not names:
             del self._names[entry.about]
 
