@@ -201,7 +201,9 @@ def _board(
     shareable = counted = 0
     for start, pool in view.row:
         shareable |= pool.shareable << start
-        counted |= (pool.counted & ~eligibility.paid(pool, reached >> start)) << start
+        counted |= pool.counted << start
+        if pool.counted & pool.shareable:
+            counted &= ~(eligibility.paid(pool, reached >> start) << start)
     if not eligibility.candidates.features.consumable_capacity:
         shareable = 0
     return Board(

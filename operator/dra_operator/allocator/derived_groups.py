@@ -9,6 +9,7 @@ Source: docs/dra-semantics 8.13, KEP-6080.
 from collections.abc import Mapping
 
 from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.constraints import SCALARS
 from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.groups import Combination, Groups, are_too_many, combinations, groups_of
@@ -92,7 +93,13 @@ def _derived(
                 return UNSURE
             for value, those in values.of.items():
                 here = (those & wanted) << first
-                combined = combinations((value,), lists=lists) if here else ()
+                if not here:
+                    continue
+                single = (value,)
+                if value.type in SCALARS:
+                    held[single] = held.get(single, 0) | here
+                    continue
+                combined = combinations(single, lists=lists)
                 if combined is None:
                     odd |= here
                     continue

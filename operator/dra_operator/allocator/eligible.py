@@ -101,7 +101,7 @@ class Eligibility:
     def paid(self, pool: PoolView, devices: int) -> int:
         """Return those of some devices of which somebody has a share: the first one has paid their counters."""
         found = 0
-        if devices & pool.counted & pool.shareable and (shared := self.availability.ledger.shared(pool.key)):
+        if shared := self.availability.ledger.shared(pool.key):
             for offset, content in pool.placed:
                 for index in bits.each(devices >> offset & content.counted & content.shareable):
                     if content.names[index] in shared:
@@ -117,7 +117,8 @@ class Eligibility:
         if version is not state.version:
             known = payable = 0
         if unknown := asked & ~known:
-            payable |= self.paid(pool, unknown)
+            if unknown & pool.shareable:
+                payable |= self.paid(pool, unknown)
             if not state.overdrawn:
                 left = state.left
                 for offset, content in pool.placed:
