@@ -359,8 +359,8 @@ BROKEN = {
 TEXTS = {
     "compile": 'selector #0 does not compile at column 21: no such function "matchs"; did you mean "matches"?',
     "runtime": (
-        "selector #0 fails on device gpu.example.com/n1/d0: no such key: modle; this device has model, memory; "
-        "guard what not every device has by has(), or by .? and orValue()"
+        "selector #0 fails on device gpu.example.com/n1/d0: no such key: modle; "
+        "this device has model, memory (capacity); guard what not every device has by has(), or by .? and orValue()"
     ),
 }
 
@@ -392,7 +392,7 @@ def test_a_broken_selector_is_told_alike_whatever_the_devices_do(
         (
             'device.attributes["gpu.example.com"].modle',
             (
-                "fails on device gpu.example.com/n1/d1: no such key: modle; this device has model, memory; "
+                "fails on device gpu.example.com/n1/d1: no such key: modle; this device has model, memory (capacity); "
                 "guard what not every device has by has(), or by .? and orValue()"
             ),
         ),

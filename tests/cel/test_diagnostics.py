@@ -78,7 +78,7 @@ def test_the_attribute_that_was_meant_is_named(device):
     """A missing key is answered with the names there are, the closest one first."""
     text = "device.attributes['dra.example.com'].modle == 'h100'"
 
-    names = "model, node, index, memory, links, healthy, version"
+    names = "model, node, index, memory (capacity), links, healthy, version"
     assert describe(text, error_of(text, device), device) == (
         f"no such key: modle; this device has {names}; {ADVICE}"
     )
@@ -144,7 +144,7 @@ def test_without_a_close_name_those_there_are_named(device):
     text = "device.attributes['dra.example.com'].zzz == 'h100'"
 
     assert describe(text, error_of(text, device), device).startswith(
-        "no such key: zzz; this device has healthy, index, links, memory, model, node, version;"
+        "no such key: zzz; this device has healthy, index, links, memory (capacity), model, node, version;"
     )
 
 

@@ -152,8 +152,10 @@ def _key_advice(message: str, device: PreparedDevice | None) -> str:
         return f"this device has {', '.join(meant)}"
     known = sorted({full.partition("/")[2] for full in full_names})
     known.sort(key=lambda known_name: -SequenceMatcher(None, name, known_name).ratio())
+    attributes = {full.partition("/")[2] for full in device.attributes}
+    shown = [one if one in attributes else f"{one} (capacity)" for one in known[:_MOST_NAMES]]
     more = ", ..." if len(known) > _MOST_NAMES else ""
-    return f"this device has {', '.join(known[:_MOST_NAMES])}{more}; {ADVICE}"
+    return f"this device has {', '.join(shown)}{more}; {ADVICE}"
 
 
 def _kind_below(expression: str, message: str) -> str:
