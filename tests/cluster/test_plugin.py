@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 
 import pytest
@@ -53,6 +54,31 @@ def test_whoever_keeps_the_output_of_a_plugin_open_is_not_waited_for(kubeconfig,
         load_access(kubeconfig(user=shell(f"exec {sys.executable} -c '{leaves}'")))
 
     assert "process returned 1. not done after 0.5 s" in caplog.text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there somebody else can be the first process")
+def test_a_plugin_that_hangs_leaves_nothing_to_the_first_process():
+    """In a container that is the operator, and what is left to it stays until nothing can be started any more."""
+    is_first = (
+        "import ctypes, os, subprocess, sys\nctypes.CDLL(None).prctl(36, 1)\nsubprocess.run(sys.argv[1:])\n"
+    )
+    looks = "try: print(os.waitpid(-1, os.WNOHANG))\nexcept ChildProcessError: print('nothing')"
+    hangs = ["sh", "-c", "(sleep 20 &); (sleep 20; echo) & wait"]
+    called = [sys.executable, "-c", is_first + looks, sys.executable, plugin.__file__, "0.5", *hangs]
+
+    ended = subprocess.run(called, capture_output=True, text=True, timeout=15, check=True)
+
+    assert (ended.stdout, ended.stderr) == ("nothing\n", "not done after 0.5 s")
+
+
+def test_of_what_a_plugin_complains_the_end_is_handed_on(kubeconfig, caplog):
+    """It becomes one line of the log, every ten seconds as long as the plugin fails."""
+    complains = f"import sys; sys.stderr.write({'é' * 3!r} * 100000 + 'at last'); sys.exit(1)"
+    with pytest.raises(AccessError, match="gave no credentials"):
+        load_access(kubeconfig(user=shell(f'exec {sys.executable} -c "$0"', complains)))
+
+    assert len(caplog.text) < 5000
+    assert "ééat last" in caplog.text
 
 
 def test_a_plugin_runs_as_the_kubeconfig_says(kubeconfig, tmp_path):

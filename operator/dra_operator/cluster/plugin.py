@@ -14,9 +14,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from typing import Any
 
 SECONDS = 60.0
+COMPLAINTS_BYTES = 4096
+"""How much of what a plugin complains of is handed on, its end: it becomes one line of the log."""
+PR_SET_CHILD_SUBREAPER = 36
+"""Source: linux/prctl.h."""
 
 
 def bound(plugin: dict[str, Any]) -> None:
@@ -31,6 +36,7 @@ def bound(plugin: dict[str, Any]) -> None:
 
 def main(seconds: str, *command: str) -> int:
     """Run a command, hand on what it says and return its exit code, or 1 if it cannot be started or takes too long."""
+    _adopt()
     try:
         # What it leaves behind must not hold our own stdout open, whose end the loader waits for.
         plugin = subprocess.Popen(  # noqa: S603 - whoever wrote the kubeconfig wants it
@@ -43,15 +49,40 @@ def main(seconds: str, *command: str) -> int:
         said, complaints = plugin.communicate(timeout=float(seconds))
     except subprocess.TimeoutExpired as late:
         os.killpg(plugin.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            # Else it is left to the first process, which in a container is the operator, and looks after nobody.
-            plugin.wait(1)
-        sys.stderr.buffer.write(late.stderr or b"")
+        _bury()
+        _complain(late.stderr or b"")
         sys.stderr.write(f"not done after {float(seconds):g} s")
         return 1
     sys.stdout.buffer.write(said)
-    sys.stderr.buffer.write(complaints)
+    _complain(complaints)
     return plugin.returncode
+
+
+def _complain(complaints: bytes) -> None:
+    # What is no UTF-8 is not read at all, and a character may have been cut.
+    sys.stderr.write(complaints[-COMPLAINTS_BYTES:].decode(errors="replace"))
+
+
+def _adopt() -> None:
+    """Have those left to this process that lose their parent below it.
+
+    Else they are left to the first one, which in a container is the operator, and looks after nobody: each plugin that
+    hangs would leave some of the processes there that a container may have, until nothing can be started any more.
+    """
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        # Only Linux has this, and not every Python can call it.
+        import ctypes  # noqa: PLC0415 - only where there is something to call
+
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _bury() -> None:
+    """Wait for those that were killed, a second at most: some may be in a session of their own, and live on."""
+    until = time.monotonic() + 1
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < until:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.01)
 
 
 if __name__ == "__main__":
