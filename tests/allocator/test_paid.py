@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Allocated, Searching, Unsatisfied
+from dra_operator.api.read import read_object
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 
 GPU = "gpu.example.com"
@@ -82,6 +83,24 @@ def test_a_device_that_is_shared_no_longer_is_paid_again(scene: Any, ask: Any, r
 
     picked = scene.picks(scene.claim(*[share(ask, name) for name in requests]))
     assert picked == [f"{name}=b" for name in requests]
+
+
+@pytest.mark.parametrize("requests", ["p", "pq"])
+def test_without_the_feature_no_share_pays(scene_with: Any, ask: Any, requests: str) -> None:
+    """State that is given raw may have shares all the same: the device is to be had as a whole, and draws again."""
+    scene = scene_with(consumable_capacity=False)
+    scene.nodes("n")
+    publish(scene, {"set": 2}, part("a", 2, 3))
+    shared = {"driver": GPU, "pool": "n", "device": "a", "shareID": "s"}
+    status = {"allocation": {"devices": {"results": [{"request": "r", **shared}]}}}
+    scene.slice("more", {"name": "b"}, pool="more", nodeName="n")
+    scene.ledger.put(
+        read_object({"metadata": {"name": "old"}, "spec": {}, "status": status}, "ResourceClaim")
+    )
+    claim = scene.claim(*[ask(name) for name in requests])
+
+    assert scene.picks(claim) == (["p=b"] if requests == "p" else None)
+    assert "set/cores 0 left < 2" in scene.explain(scene.claim(ask("p", 2))).message
 
 
 def test_what_a_share_pays_is_seen_where_no_counter_changes(scene: Any, ask: Any) -> None:

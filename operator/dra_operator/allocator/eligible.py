@@ -9,6 +9,7 @@ Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.
 """
 
 from bisect import bisect_right
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
@@ -101,12 +102,18 @@ class Eligibility:
     def paid(self, pool: PoolView, devices: int) -> int:
         """Return those of some devices of which somebody has a share: the first one has paid their counters."""
         found = 0
-        if shared := self.availability.ledger.shared(pool.key):
+        if shared := self._paying(pool):
             for offset, content in pool.placed:
                 for index in bits.each(devices >> offset & content.counted & content.shareable):
                     if content.names[index] in shared:
                         found |= 1 << offset + index
         return found
+
+    def _paying(self, pool: PoolView) -> Collection[str]:
+        """Return the devices whose shares pay; none where the feature is off, whatever is said to be shared."""
+        return (
+            self.availability.ledger.shared(pool.key) if self.candidates.features.consumable_capacity else ()
+        )
 
     def _payable(self, pool: PoolView, asked: int) -> int:
         """Return those of some devices whose counters fit, or are paid; of each it is known until that may change."""
@@ -174,7 +181,7 @@ class Eligibility:
             _keep(pool, key, known | bit, roomy)
             return False
         if bit & pool.counted:
-            if bit & pool.shareable and content.names[index] in self.availability.ledger.shared(pool.key):
+            if bit & pool.shareable and content.names[index] in self._paying(pool):
                 return True
             assert pool.counters is not None
             state = self.availability.counters(pool.counters)

@@ -138,7 +138,8 @@ class Obstacles:
         layout, content = state.layout, place.content
         placed = state.placed()
         users: dict[tuple[Reason, int], _Users] = {}
-        for index in bits.each(devices & content.counted & ~(content.shareable & place.sharing)):
+        paid = content.shareable & place.sharing if self.candidates.features.consumable_capacity else 0
+        for index in bits.each(devices & content.counted & ~paid):
             draw = layout.draw(content, index)
             apart = next(
                 (
