@@ -1,6 +1,8 @@
 """The session and credentials that are read again: when, by whom, and what becomes of requests meanwhile."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -206,3 +208,37 @@ async def test_unreadable_credentials_do_not_stop_requests(script):
         await session.request("GET", CLAIM)
 
     assert script.asked[0].headers["Authorization"] == "Bearer old"
+
+
+STOPS = """
+import asyncio, itertools, time
+from dra_operator.cluster.access import Access, Credentials
+from dra_operator.cluster.session import ApiSession, ApiUnreachable
+
+times, clock = iter([0, 60]), itertools.count(0, 1000)
+
+def read():
+    time.sleep(next(times))
+    return Credentials("http://127.0.0.1:9", "ns", None, None, None, None, True, None, None, 1000.0, False)
+
+async def main():
+    async with ApiSession(Access(read, clock.__next__), renewal_timeout=0.1) as session:
+        try:
+            await session.request("GET", "/version")
+        except ApiUnreachable:
+            pass
+    print("stops with tasks:", len(asyncio.all_tasks()))
+
+asyncio.run(main())
+"""
+
+
+def test_the_end_of_the_process_waits_for_no_reading():
+    """A plugin may hang for longer than the kubelet waits after SIGTERM."""
+    ended = subprocess.run(
+        [sys.executable, "-c", STOPS], capture_output=True, text=True, timeout=20, check=True
+    )
+
+    assert "credentials take long to read" in ended.stdout
+    assert ended.stdout.endswith("stops with tasks: 1\n")
+    assert "Traceback" not in ended.stderr

@@ -23,7 +23,7 @@ import orjson
 import structlog
 
 from dra_operator._version import __version__
-from dra_operator.cluster.access import Access
+from dra_operator.cluster.access import Access, in_thread
 from dra_operator.cluster.outage import Outage
 from dra_operator.cluster.sockets import open_socket
 
@@ -155,7 +155,11 @@ class ApiSession:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, and wait for credentials no more."""
+        if self._reload is not None:
+            # Kopf waits five seconds for tasks that go on when all is stopped.
+            self._reload.cancel()
+            await asyncio.wait({self._reload})
         await self._http.close()
 
     async def request(
@@ -282,7 +286,7 @@ class ApiSession:
             if self.access.has_failed():
                 # With credentials that have expired each request gets a 401, and would start a plugin.
                 return
-            self._reload = asyncio.create_task(asyncio.to_thread(self.access.reload))
+            self._reload = asyncio.create_task(in_thread(self.access.reload))
             # Whoever waits may have no time left before it is done.
             self._reload.add_done_callback(_report)
             await asyncio.wait({self._reload}, timeout=self._renewal_timeout)
