@@ -117,6 +117,24 @@ async def test_what_is_said_again_after_something_else_is_sent_at_once(script, r
     assert sent[0].body["metadata"]["name"] in sent[2].path
 
 
+async def test_what_is_said_again_while_it_is_sent_is_sent_once_more(script, recording):
+    """What is on its way says nothing of that, and a server may take a minute to answer."""
+    recorder = recording()
+
+    async def slowly(request):
+        for message in ("tainted", "free"):
+            recorder.now += 1.0
+            recorder.say(message)
+        return MADE(request)
+
+    script.then(slowly, MADE, ok({}))
+    recorder.say("free")
+    sent = await recorder.sent(script, 3)
+
+    assert (sent[2].method, sent[2].body["lastTimestamp"]) == ("PATCH", "2026-01-01T12:00:02Z")
+    assert sent[0].body["metadata"]["name"] in sent[2].path
+
+
 @pytest.mark.parametrize(
     "other",
     [

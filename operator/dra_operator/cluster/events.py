@@ -97,6 +97,8 @@ class _Entry:
     queued: bool = False
     sent_at: float = 0.0
     attempts: int = 0
+    again: bool = False
+    """Whether it was said again, after something else, since it was taken from the queue."""
 
     @property
     def namespace(self) -> str:
@@ -178,6 +180,7 @@ class EventRecorder:
             entry.last = self._now()
             del names[entry.name]
             names[entry.name] = None
+            entry.again |= is_news
         self._send(entry, 0.0 if is_news else REPEAT_SECONDS)
 
     def forget(self, kind: str, namespace: str, name: str) -> None:
@@ -197,6 +200,7 @@ class EventRecorder:
             await self._stand_back()
             await self._take_token()
             if entry := self._next():
+                entry.again = False
                 try:
                     await self._deliver(entry)
                 except Exception:
@@ -307,6 +311,8 @@ class EventRecorder:
             if entry.type == "Normal":
                 # What went well is said once; only what is wrong is said again and again.
                 self._let_go(entry)
+            if entry.again:
+                self._send(entry, 0.0)
 
     async def _create(self, entry: _Entry) -> None:
         path = _EVENTS.path(entry.namespace)
