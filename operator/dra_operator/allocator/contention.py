@@ -7,6 +7,7 @@ plain search can tell, nothing is said.
 Source: docs/engine sections 7 and 9.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -114,7 +115,8 @@ class Contention:
             # If no counter were in the way, the number of devices would be.
             return f"on {node}, {names} want the same devices, and the others draw on the same counters"
         if board.shareable == board.available and _want_one_device(board):
-            return f"on {node}, {names} need capacity of the same devices"
+            others = "" if _can_pay_all(board) else ", and the others draw on the same counters"
+            return f"on {node}, {names} need capacity of the same devices{others}"
         return ""
 
     def _tell_constraint(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
@@ -232,6 +234,14 @@ def _draw_on_one_counter(board: Board) -> bool:
         for demand in board.demands
     ]
     return bool(set.intersection(*places))
+
+
+def _can_pay_all(board: Board) -> bool:
+    """True if there is enough left of all counters for a share of every device at once."""
+    taken = Counter[tuple[int, int]]()
+    for draw in Stock(board).draws.values():
+        taken.update(draw)
+    return all(amount <= board.left[number][counter] for (number, counter), amount in taken.items())
 
 
 def _want_one_device(board: Board) -> bool:
