@@ -47,7 +47,7 @@ class Denials:
             self._record(notice)
 
     def _tell(self, name: str, error: ApiError, now: float) -> None:
-        sentence = messages.forbidden(error.verb, error.resource, error.message)
+        sentence = messages.forbidden(error)
         notice = Notice(self._subject, "Warning", messages.EVENT_FORBIDDEN, sentence)
         news = self._reports.state(name, notice, (error.verb, error.resource), now)
         if news is not None:

@@ -156,8 +156,13 @@ class Landing:
     def _not_written(self, key: Key, outcome: WriteOutcome) -> None:
         desk, write = self._desk, outcome.write
         match outcome:
-            case Unaccepted():
-                self._unaccepted(key, write, outcome.message)
+            case Unaccepted(message=why):
+                log.warning(
+                    messages.WRITE_UNACCEPTED, claim=text(key), uid=write.uid, write=write.kind, why=why
+                )
+                # Soon, as that may be over; not for a version: the patch before it made another one, and so does what
+                # is told on the claim.
+                self._in_vain(key, write, f"does not take {_PURPOSES.get(type(write))}: {why}", CONFLICT)
             case Conflict() | Gone():
                 # The newer version, or the deletion, is on its way to us. Until it is here, the same would
                 # happen.
@@ -168,8 +173,9 @@ class Landing:
                 desk.putoffs.for_time(key, write.uid, *UNKNOWN)
             case Unsent():
                 pass
-            case Refused():
-                self._refused(key, write, outcome.message)
+            case Refused(message=why):
+                log.warning(messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=write.kind, why=why)
+                self._in_vain(key, write, f"refuses {_PURPOSES.get(type(write))}: {why}", REFUSAL)
             case Forbidden():
                 self._forbidden(key, write, outcome.error)
 
@@ -177,7 +183,7 @@ class Landing:
         """Say which right is missing, and put the claim off until somebody may have given it to us."""
         desk = self._desk
         self._put_off(key, write, *FORBIDDEN)
-        why = messages.forbidden(error.verb, error.resource, error.message)
+        why = messages.forbidden(error)
         if desk.rights.deny(error.verb, error.resource, key, why):
             log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
         claim = desk.book.get(key)
@@ -192,31 +198,20 @@ class Landing:
         sameness = (error.verb, error.resource)
         desk.say(desk.reports.state((messages.EVENT_FORBIDDEN, key), notice, sameness, desk.clock()))
 
-    def _refused(self, key: Key, write: Write, message: str) -> None:
-        """Put a claim off whose write the API server refuses, also when asked twice."""
+    def _in_vain(self, key: Key, write: Write, does: str, waits: tuple[float, float]) -> None:
+        """Put a claim off whose write the API server does not take, and say so; `does` follows "the API server".
+
+        That is said by an Event, and where the claim waits for the write, by its annotation.
+        """
         desk = self._desk
-        self._put_off(key, write, *REFUSAL)
+        self._put_off(key, write, *waits)
         if isinstance(write, AnnotateWrite):
             desk.telling.refused(key)
-        log.warning(messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=write.kind, why=message)
-        self._tell(key, write, f"the API server refuses {_PURPOSES.get(type(write))}: {message}")
-
-    def _unaccepted(self, key: Key, write: Write, message: str) -> None:
-        """Say why a claim waits whose write failed at each attempt, and try it again soon: that may be over."""
-        desk = self._desk
-        # Not for a version: the patch before it made another one, and so does what is told on the claim.
-        self._put_off(key, write, *CONFLICT)
-        if isinstance(write, AnnotateWrite):
-            desk.telling.refused(key)
-        log.warning(messages.WRITE_UNACCEPTED, claim=text(key), uid=write.uid, write=write.kind, why=message)
-        self._tell(key, write, f"the API server does not take {_PURPOSES.get(type(write))}: {message}")
-
-    def _tell(self, key: Key, write: Write, why: str) -> None:
-        """Have an Event say why a write was in vain, and if the claim waits for it, its annotation."""
-        desk = self._desk
-        claim = desk.book.get(key)
-        if claim is None or isinstance(write, AnnotateWrite):
             return
+        claim = desk.book.get(key)
+        if claim is None:
+            return
+        why = f"the API server {does}"
         if isinstance(write, DeallocateWrite | ReleaseWrite):
             desk.say(Notice(subject_of(claim), "Warning", messages.EVENT_REFUSED, one_line(why)))
             return

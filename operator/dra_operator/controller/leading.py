@@ -144,7 +144,7 @@ class Leading:
     def _trouble(self) -> str:
         """Return in a few words why the Lease cannot be read or written."""
         if self.forbidden is not None:
-            return messages.forbidden(self.forbidden.verb, self.forbidden.resource, self.forbidden.message)
+            return messages.forbidden(self.forbidden)
         lease, error = self._lease, self._lease.error if self._lease is not None else None
         if lease is None or error is None:
             return "no answer yet"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dra_operator.api.quantity import format_beside
 from dra_operator.api.shortened import shortened
 from dra_operator.api.types import AllocationResult
+from dra_operator.cluster.session import ApiError
 from dra_operator.ledger import Overcommitment, Resource
 
 # Log texts: the life of the process.
@@ -157,8 +158,7 @@ RESTORED = "an older version of it is stored than before: etcd was restored; wha
 NOT_CONNECTED = "not connected yet"
 
 
-def forbidden(verb: str, resource: str, message: str) -> str:
+def forbidden(error: ApiError) -> str:
     """Return the sentence for a request that the API server does not permit."""
-    return (
-        f"not permitted to {verb} {resource}: {message}" if message else f"not permitted to {verb} {resource}"
-    )
+    sentence = f"not permitted to {error.verb} {error.resource}"
+    return f"{sentence}: {error.message}" if error.message else sentence

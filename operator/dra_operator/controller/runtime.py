@@ -452,7 +452,7 @@ class Runtime:
         reasons.extend(self._passes.fence.texts())
         reasons.extend(self._passes.desk.rights.texts())
         if self._recorder is not None and (error := self._recorder.forbidden) is not None:
-            reasons.append(messages.forbidden(error.verb, error.resource, error.message))
+            reasons.append(messages.forbidden(error))
         if not reasons and not (self._loop.is_open and self._loop.settled):
             reasons.append("about to begin")
         return reasons
@@ -463,7 +463,7 @@ class Runtime:
         alike: dict[str, tuple[str, list[str]]] = {}
         for name, reflector in self._reflectors.items():
             if (error := reflector.forbidden) is not None:
-                denied.append(messages.forbidden(error.verb, error.resource, error.message))
+                denied.append(messages.forbidden(error))
             elif (found := self._trouble_of(reflector)) is not None:
                 alike.setdefault(found.sort, (found.why, []))[1].append(name)
         return denied + [f"{', '.join(names)}: {why}" for why, names in alike.values()]

@@ -58,7 +58,7 @@ class Standby:
         if not self.forbidden:
             return [self._trouble]
         refusals = (error for error in self.forbidden.values() if error is not None)
-        return [messages.forbidden(error.verb, error.resource, error.message) for error in refusals]
+        return [messages.forbidden(error) for error in refusals]
 
     def end(self) -> None:
         """Know nothing more: it is the operator that decides from now on, and its reflectors know better."""
