@@ -6,11 +6,13 @@ literal are told, alone or joined by `&&`; of anything else, what the device has
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.shortened import shortened
 from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.columns import Column
@@ -273,16 +275,16 @@ def _value(columns: tuple[Column[Any] | None, ...], index: int) -> AttributeValu
     return None
 
 
+def listed_values(values: Iterable[AttributeValue], *, with_types: bool) -> str:
+    """Return some values in order, the first ones if there are many: `string "a" and int 1`, or `1 and a`."""
+    return " and ".join(shortened(sorted(map(typed if with_types else _text, values))))
+
+
 def typed(value: AttributeValue) -> str:
     """Return an attribute with its type: `string "a"`, `int 1`, `list of versions [1.0.0]`."""
     if isinstance(value.value, tuple):
         return f"list of {value.type} {_text(value)}"
     return f'{value.type} "{value.value}"' if value.type == "string" else f"{value.type} {_text(value)}"
-
-
-def untyped(value: AttributeValue) -> str:
-    """Return an attribute without its type: `a`, `1`, `true`, `[1.0.0]`."""
-    return _text(value)
 
 
 def _text(value: AttributeValue | DeviceCapacity | None) -> str:

@@ -134,44 +134,35 @@ class Contention:
 
     def _find_node(self, plan: ClaimPlan, budget: Budget) -> tuple[str, NodeView] | Unsure | None:
         """Return the first node on which each request fits alone, None if there is none, or that it is unsure."""
-        views = self.eligibility.availability.views
         alone = [only(plan, [request]) for request in plan.requests]
-        wanted = views.usable
         searched, unsure = 0, False
-        while wanted:
-            position = bits.lowest(wanted)
-            view = views.of_node(views.order[position])
-            wanted &= ~(view.nodes | 1 << position)
-            if not all(self._has_enough(request, view, budget) for request in plan.requests):
+        for node, view in self._views():
+            # Whatever counters and shares say.
+            if not _has_enough(self.eligibility.candidates_of, plan, view, budget):
                 continue
             searched += 1
             if searched > _MAX_SEARCHED:
                 return UNSURE
             answers = [self._search(each, view, budget) for each in alone]
             if all(answers):
-                return views.order[position], view
+                return node, view
             unsure = unsure or False not in answers
         return UNSURE if unsure else None
 
-    def _has_enough(self, request: RequestPlan, view: NodeView, budget: Budget) -> bool:
-        """False if a node has too few devices for a request, whatever their counters and shares say."""
-        return _is_enough(self.eligibility.candidates_of, request, view, budget)
-
     def _is_apart(self, plan: ClaimPlan, budget: Budget) -> bool:
         """True if no node has devices for each request, whoever uses them: then waiting does not help."""
+        return not any(_has_enough(self.eligibility.admits, plan, view, budget) for _, view in self._views())
+
+    def _views(self) -> Iterator[tuple[str, NodeView]]:
+        """Yield what usable nodes see, each view once, behind the first node by name that has it."""
         views = self.eligibility.availability.views
         wanted = views.usable
         while wanted:
             position = bits.lowest(wanted)
-            view = views.of_node(views.order[position])
+            node = views.order[position]
+            view = views.of_node(node)
+            yield node, view
             wanted &= ~(view.nodes | 1 << position)
-            if all(self._could_have(request, view, budget) for request in plan.requests):
-                return False
-        return True
-
-    def _could_have(self, request: RequestPlan, view: NodeView, budget: Budget) -> bool:
-        """False if a node has too few devices for a request, whoever uses them."""
-        return _is_enough(self.eligibility.admits, request, view, budget)
 
     def _search(self, plan: ClaimPlan, view: NodeView, budget: Budget) -> bool | None:
         """Return whether a plan fits on a node; None if only the plain search can tell."""
@@ -182,10 +173,16 @@ class Contention:
         return None if self._search(plan, view, budget) is False else node
 
 
+def _has_enough(ask: _Ask, plan: ClaimPlan, view: NodeView, budget: Budget) -> bool:
+    """False if the pools of a node have too few of the devices asked about for a request; true where that is unsure."""
+    return (
+        view.error is not None
+        or view.skips_operations
+        or all(_is_enough(ask, request, view, budget) for request in plan.requests)
+    )
+
+
 def _is_enough(ask: _Ask, request: RequestPlan, view: NodeView, budget: Budget) -> bool:
-    """False if the pools of a node have too few of the devices that are asked for; true where that is not sure."""
-    if view.error is not None or view.skips_operations:
-        return True
     for item in request.alternatives:
         number = 0
         for pool in view.pools:

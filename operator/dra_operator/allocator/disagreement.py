@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dra_operator.allocator.absent import selected_devices
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
-from dra_operator.allocator.comparison import typed, untyped
+from dra_operator.allocator.comparison import listed_values
 from dra_operator.allocator.plan import Alternative, ConstraintPlan
 from dra_operator.allocator.published import Published
 from dra_operator.api.attributes import AttributeValue
@@ -52,7 +52,7 @@ def tell_disagreement(
     # Types are told only where they may be what keeps the values apart.
     several = len({value.type for found in values for value in found}) > 1
     texts = [
-        f"{request.name} has {_listed(found, with_types=several)}"
+        f"{request.name} has {listed_values(found, with_types=several)}"
         for request, found in zip(requests, values, strict=True)
     ]
     return f"no value of it is on devices of each: {', '.join(shortened(texts))}"
@@ -101,7 +101,7 @@ def _tell_types(values: set[AttributeValue]) -> str:
     examples = {value.type: value for value in sorted(values, key=str, reverse=True)}
     if len(examples) < 2:
         return ""
-    return f"its values are of different types, as {_listed(set(examples.values()), with_types=True)}"
+    return f"its values are of different types, as {listed_values(set(examples.values()), with_types=True)}"
 
 
 def _values(
@@ -126,8 +126,3 @@ def _members(value: AttributeValue) -> Sequence[AttributeValue]:
         return (value,)
     scalar = value.type.removesuffix("s")
     return [AttributeValue(scalar, member) for member in value.value]  # type: ignore[arg-type]
-
-
-def _listed(values: set[AttributeValue], *, with_types: bool) -> str:
-    texts = sorted(typed(value) if with_types else untyped(value) for value in values)
-    return " and ".join(shortened(texts))

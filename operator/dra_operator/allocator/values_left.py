@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from dra_operator.allocator.board import Board
 from dra_operator.allocator.bounds import Demand, is_bound, least_of
-from dra_operator.allocator.comparison import typed, untyped
+from dra_operator.allocator.comparison import listed_values
 from dra_operator.allocator.groups import Groups
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.api.attributes import AttributeValue
@@ -61,7 +61,7 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
         left = [_values(found, reached, those) for those in enough]
         several = len({value.type for those in left for value in those}) > 1
         texts = [
-            f"for {request.name} with {_listed(those, with_types=several)}"
+            f"for {request.name} with {listed_values(those, with_types=several)}"
             for request, those in zip(requests, left, strict=True)
         ]
         return f"enough left {', '.join(shortened(texts))}"
@@ -77,8 +77,3 @@ def _values(groups: Groups, reached: int, those: Collection[int]) -> list[Attrib
     """Return the values that some of the sets of devices have that are reached."""
     held = zip(groups.values, groups.holders, strict=True)
     return [value for (value,), devices in held if devices & reached in those]
-
-
-def _listed(values: Sequence[AttributeValue], *, with_types: bool) -> str:
-    texts = sorted(typed(value) if with_types else untyped(value) for value in values)
-    return " and ".join(shortened(texts))
