@@ -105,12 +105,7 @@ class AmountsCache:
     def _find_kinds(self, content: Slice) -> Sequence[_Alike]:
         kinds: list[_Alike] = []
         for devices in _alike(content):
-            index = bits.lowest(devices)
-            capacity = {
-                name: value
-                for name, column in content.capacity.items()
-                if (value := column.values[index]) is not None
-            }
+            capacity = content.capacity_of(bits.lowest(devices))
             kinds.append(_Alike(devices, capacity, rules_of(capacity, fractional=self.fractional)))
         if self._number_of_kinds > _MAX_KINDS:
             self._kinds.clear()

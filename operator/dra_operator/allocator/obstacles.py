@@ -104,7 +104,7 @@ class Obstacles:
 
     def _refusal(self, alternative: Alternative, content: Slice, index: int) -> str:
         fractional = self.candidates.features.fractional_capacity_range
-        return refusal(alternative.key.requests, _capacity(content, index), fractional=fractional)
+        return refusal(alternative.key.requests, content.capacity_of(index), fractional=fractional)
 
     def _taints(
         self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
@@ -181,7 +181,7 @@ class Obstacles:
             amounts = place.shared[index]
             consumed = self.candidates.consumed(alternative.key, place.content, index)
             if amounts and isinstance(consumed, Consumed) and not has_room(consumed, amounts, {}):
-                capacity = _capacity(place.content, index)
+                capacity = place.content.capacity_of(index)
                 text = _exhausted(consumed, amounts, alternative.key.requests, capacity)
                 yield Refusal(Reason.CAPACITY_EXHAUSTED, 1 << index, text)
 
@@ -217,12 +217,6 @@ def _compared(counter: tuple[str, str], there: int, how: str, wanted: int) -> st
     """Return what is there of a counter and what a device takes, in nano-units: memory shows by its round numbers."""
     have, takes = format_beside(there, wanted)
     return f"{'/'.join(counter)} {have} {how} < {takes}"
-
-
-def _capacity(content: Slice, index: int) -> dict[str, DeviceCapacity]:
-    """Return the capacities of a device."""
-    published = {name: column.values[index] for name, column in content.capacity.items()}
-    return {name: value for name, value in published.items() if value is not None}
 
 
 def _exhausted(

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeVar
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import parse_semver
-from dra_operator.api.types import CounterSet, Device, DeviceTaint, ResourceSlice
+from dra_operator.api.types import CounterSet, Device, DeviceCapacity, DeviceTaint, ResourceSlice
 from dra_operator.inventory import bits
 from dra_operator.inventory.barriers import Barred, barred
-from dra_operator.inventory.columns import AttributeColumn, CapacityColumn, Columns, Schema
+from dra_operator.inventory.columns import AttributeColumn, CapacityColumn, Column, Columns, Schema
 from dra_operator.inventory.reach import NOWHERE, NodeFields, Reach
 
 _T = TypeVar("_T")
@@ -128,22 +128,16 @@ class Slice:
         """Return a device as texts have it: driver, pool and name."""
         return f"{self.driver}/{self.pool}/{self.names[index]}"
 
+    def capacity_of(self, index: int) -> dict[str, DeviceCapacity]:
+        """Return the capacities of a device by name."""
+        return _of_device(self.capacity, index)
+
     def device(self, index: int) -> Device:
         """Return the part of a device that CEL sees, as an object of the API."""
-        attributes = {
-            name: value
-            for name, column in self.attributes.items()
-            if (value := column.values[index]) is not None
-        }
-        capacity = {
-            name: amount
-            for name, column in self.capacity.items()
-            if (amount := column.values[index]) is not None
-        }
         return Device(
             name=self.names[index],
-            attributes=attributes,
-            capacity=capacity,
+            attributes=_of_device(self.attributes, index),
+            capacity=self.capacity_of(index),
             allow_multiple_allocations=self.traits[index].shareable,
         )
 
@@ -220,6 +214,10 @@ def with_taints(content: Slice, taints: tuple[tuple[DeviceTaint, ...], ...]) -> 
 def same_content(old: Slice, new: Slice) -> bool:
     """True if two slices say the same; columns and records are shared, so this is cheap."""
     return all(getattr(old, name) == getattr(new, name) for name in _CONTENT)
+
+
+def _of_device(columns: Mapping[str, Column[_T]], index: int) -> dict[str, _T]:
+    return {name: value for name, column in columns.items() if (value := column.values[index]) is not None}
 
 
 def _reach(nodes: NodeFields, traits: Sequence[Traits]) -> Reach:
