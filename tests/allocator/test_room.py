@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocated, Allocator, Unsatisfied, candidates, selectors
-from dra_operator.allocator.room import Room
+from dra_operator.allocator.room import Room, drop_older_half
 
 OWN = 'device.attributes["gpu.example.com"].serial {} "{}"'
 STEPS = st.lists(
@@ -174,3 +174,10 @@ def test_a_key_that_is_dropped_leaves_its_room(unlike: Any, own: Callable[..., A
         unlike.decide(own(number))
 
     assert len(keys._room._kept) <= 2
+
+
+def test_of_a_full_table_the_older_half_goes_and_is_returned() -> None:
+    """Whoever keeps something for those that are dropped can let go of it; what came last stays."""
+    table = {"a": 1, "b": 2, "c": 3, "d": 4}
+
+    assert (drop_older_half(table), table) == ([1, 2], {"c": 3, "d": 4})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator.asked import AskedAmount
 from dra_operator.allocator.capacity import CapacityError, Consumed, consume
-from dra_operator.allocator.room import Room
+from dra_operator.allocator.room import Room, drop_older_half
 from dra_operator.allocator.rules import CapacityRule, consume_by, rules_of
 from dra_operator.api.quantity import Quantity, is_ordinary
 from dra_operator.api.sealed import sealed
@@ -74,8 +74,8 @@ class AmountsCache:
         found = self._known.get(asked)
         if found is None:
             if len(self._known) >= _MAX_ASKED:
-                for old in list(self._known)[: _MAX_ASKED // 2]:
-                    self._room.leave(self._known.pop(old).by_make)
+                for old in drop_older_half(self._known):
+                    self._room.leave(old.by_make)
             ordinary = all(map(is_ordinary, requests.values()))
             found = self._known[asked] = KnownAmounts(requests, ordinary)
         return found

@@ -20,7 +20,7 @@ from dra_operator.allocator.capacity import NOTHING, CapacityError, Consumed
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.failures import in_class, in_request, selector_failure
-from dra_operator.allocator.room import Room
+from dra_operator.allocator.room import Room, drop_older_half
 from dra_operator.allocator.selectors import Selection, SelectorCache
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
@@ -108,8 +108,8 @@ class Candidates:
         found = self._keys.get(content)
         if found is None:
             if len(self._keys) >= self.maximum:
-                for old in list(self._keys)[: self.maximum // 2]:
-                    self._room.leave(self._keys.pop(old).answers)
+                for old in drop_older_half(self._keys):
+                    self._room.leave(old.answers)
             expressions = content.class_selectors + content.request_selectors
             found = self._keys[content] = CandidateKey(
                 next(self._serials),

@@ -12,6 +12,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.reads import Reads
 from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.room import drop_older_half
 from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.cel import (
@@ -119,8 +120,7 @@ class DerivedAttributes:
 
     def _compile(self, expression: str) -> _Expression:
         if len(self._expressions) >= _MAX_EXPRESSIONS:
-            oldest = list(self._expressions)[: _MAX_EXPRESSIONS // 2]
-            self._forget([self._expressions.pop(old) for old in oldest])
+            self._forget(drop_older_half(self._expressions))
         try:
             program = compile_derived_attribute(expression, self.selectors.environment)
         except CelError as error:

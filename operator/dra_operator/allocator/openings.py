@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import untolerated
 from dra_operator.allocator.plan import Alternative, ClaimPlan
+from dra_operator.allocator.room import drop_older_half
 from dra_operator.allocator.shortcut import Shortcut
 from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import NodeView
@@ -172,8 +173,7 @@ class Openings:
         opening = self._known.pop(asks, None)
         if opening is None:
             if len(self._known) >= self.maximum:
-                for old in list(self._known)[: self.maximum // 2]:
-                    del self._known[old]
+                drop_older_half(self._known)
             opening = Opening(log.era, log.end)
         self._known[asks] = opening
         if opening.position != log.end or opening.era != log.era:

@@ -14,6 +14,7 @@ from dra_operator.allocator.asked import Asked, AskedAmount, Expressions, Rule, 
 from dra_operator.allocator.candidates import CandidateKey, Candidates, KeyContent
 from dra_operator.allocator.decision import FatalError, claim_key
 from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.room import drop_older_half
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import (
@@ -178,8 +179,7 @@ class Planner:
         if alike is not None:
             return _plan_for(claim, alike)
         if len(self._plans) >= _MAX_ASKED:
-            for old in list(self._plans)[: _MAX_ASKED // 2]:
-                del self._plans[old]
+            drop_older_half(self._plans)
         try:
             plan = self._plans[asked] = self._make(claim, asked)
         except FatalError as error:

@@ -8,6 +8,7 @@ Source: docs/engine sections 1 and 4.
 
 from dataclasses import dataclass, field
 
+from dra_operator.allocator.room import drop_older_half
 from dra_operator.ledger import Availability
 
 
@@ -35,8 +36,7 @@ class SearchProblems:
         problem = self._known.get(signature)
         if problem is None:
             if len(self._known) >= self.maximum:
-                for old in list(self._known)[: self.maximum // 2]:
-                    del self._known[old]
+                drop_older_half(self._known)
             problem = self._known[signature] = SearchProblem(log.era, end, -1)
         elif problem.position != end or problem.era != log.era:
             came_back = log.since(problem.position) if problem.era == log.era else None

@@ -8,8 +8,9 @@ asked about again is computed again.
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+_Value = TypeVar("_Value")
 _MAX_KEEPERS = 8192
 """Whoever drops one who keeps answers lets it leave; these are for those that somebody still used after that."""
 
@@ -57,3 +58,8 @@ class Room:
             if self._taken <= self.maximum // 2 and len(self._kept) <= self.keepers // 2:
                 break
             self.leave(answers)
+
+
+def drop_older_half(table: dict[Any, _Value]) -> list[_Value]:
+    """Take the older half out of a table that is full, and return what stood there."""
+    return [table.pop(key) for key in list(table)[: len(table) // 2]]

@@ -16,7 +16,7 @@ from typing import Final, NoReturn, TypeAlias
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.kinds import Kinds
 from dra_operator.allocator.reads import Reads
-from dra_operator.allocator.room import Room
+from dra_operator.allocator.room import Room, drop_older_half
 from dra_operator.cel import (
     CelError,
     Environment,
@@ -282,8 +282,8 @@ class SelectorCache:
         found = self._known.get(expression)
         if found is None:
             if len(self._known) >= self.maximum:
-                for old in list(self._known)[: self.maximum // 2]:
-                    self._known.pop(old).selection.forget()
+                for dropped in drop_older_half(self._known):
+                    dropped.selection.forget()
             program = error = None
             try:
                 program = compile_selector(expression, self.environment)
@@ -308,8 +308,8 @@ class SelectorCache:
             before.keeps = True
         programs += [self.get(expression).program for expression in of_request]
         if len(self._together) >= self.maximum:
-            for old in list(self._together)[: self.maximum // 2]:
-                self._together.pop(old).forget()
+            for old in drop_older_half(self._together):
+                old.forget()
         found = self._together[of_class, of_request] = self._selection(programs)
         found.before = before
         if not of_request and programs:
