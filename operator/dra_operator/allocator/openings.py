@@ -39,7 +39,6 @@ class Opening:
     first. `fewer`: there are fewer devices than so many, whatever is tolerated.
     """
 
-    era: int
     position: int
     asked: int = 0
     known: int = 0
@@ -174,14 +173,14 @@ class Openings:
         if opening is None:
             if len(self._known) >= self.maximum:
                 drop_older_half(self._known)
-            opening = Opening(log.era, log.end)
+            opening = Opening(log.end)
         self._known[asks] = opening
-        if opening.position != log.end or opening.era != log.era:
-            came_back = log.since(opening.position) if opening.era == log.era else None
+        if opening.position != log.end:
+            came_back = log.since(opening.position)
             if came_back is None:
                 opening.forget_all()
             else:
                 opening.forget(came_back)
-            opening.era, opening.position = log.era, log.end
+            opening.position = log.end
         opening.asked += 1
         return opening

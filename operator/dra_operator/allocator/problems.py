@@ -16,7 +16,6 @@ from dra_operator.ledger import Availability
 class SearchProblem:
     """A search problem and the nodes that may serve it, or end it with an error; the rest has said no."""
 
-    era: int
     position: int
     maybe: int
 
@@ -37,11 +36,11 @@ class SearchProblems:
         if problem is None:
             if len(self._known) >= self.maximum:
                 drop_older_half(self._known)
-            problem = self._known[signature] = SearchProblem(log.era, end, -1)
-        elif problem.position != end or problem.era != log.era:
-            came_back = log.since(problem.position) if problem.era == log.era else None
+            problem = self._known[signature] = SearchProblem(end, -1)
+        elif problem.position != end:
+            came_back = log.since(problem.position)
             problem.maybe = -1 if came_back is None else problem.maybe | came_back
-            problem.era, problem.position = log.era, end
+            problem.position = end
         return problem
 
     def clear(self) -> None:

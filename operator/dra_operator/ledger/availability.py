@@ -23,12 +23,8 @@ _LOG_LENGTH = 4096
 
 @dataclass(slots=True)
 class Log:
-    """Sets of nodes on which something came back. It forgets its older half when it is full.
+    """Sets of nodes on which something came back. It forgets its older half when it is full."""
 
-    `era` changes when nodes are renumbered: sets of nodes from before then mean nothing.
-    """
-
-    era: int = 0
     _start: int = 0
     _entries: list[int] = field(default_factory=list)
 
@@ -45,9 +41,8 @@ class Log:
         self._entries.append(nodes)
 
     def restart(self) -> None:
-        """Forget everything: sets of nodes are void."""
-        self.era += 1
-        self._start = self.end
+        """Forget everything: sets of nodes are void, also for whoever has read all there was."""
+        self._start = self.end + 1
         self._entries.clear()
 
     def since(self, position: int) -> int | None:
