@@ -7,8 +7,8 @@ Source: the constants of k8s.io/api/resource/v1 of Kubernetes 1.37, and the answ
 
 import json
 from collections.abc import Iterator, Sequence, Sized
-from typing import NamedTuple
 
+from dra_operator.api.refused import Refusal
 from dra_operator.api.types import (
     Device,
     DeviceClaim,
@@ -36,15 +36,7 @@ _LONGEST_EXPRESSION = 10 * 1024
 _LONGEST_PARAMETERS = 10 * 1024
 
 
-class TooLong(NamedTuple):
-    """A field that is too long: its path in v1, how long it is, and what is wrong and what to do."""
-
-    path: str
-    length: int
-    text: str
-
-
-def find_too_long(obj: object) -> Iterator[TooLong]:
+def find_too_long(obj: object) -> Iterator[Refusal]:
     """Yield what is too long in a claim, a template, a class or a slice; nothing of others."""
     match obj:
         case ResourceClaim():
@@ -60,12 +52,12 @@ def find_too_long(obj: object) -> Iterator[TooLong]:
             pass
 
 
-def _most(items: Sized, most: int, path: str, remedy: str) -> Iterator[TooLong]:
+def _most(items: Sized, most: int, path: str, remedy: str) -> Iterator[Refusal]:
     if len(items) > most:
-        yield TooLong(path, len(items), f"are too many, {most} at most: {remedy}")
+        yield Refusal(path, len(items), f"are too many, {most} at most: {remedy}")
 
 
-def _claim(devices: DeviceClaim, path: str) -> Iterator[TooLong]:
+def _claim(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
     yield from _most(devices.requests, 32, f"{path}.requests", _SPLIT_CLAIM)
     yield from _most(devices.constraints, 32, f"{path}.constraints", _LEAVE_OUT)
     yield from _config(devices.config, f"{path}.config")
@@ -82,13 +74,13 @@ def _claim(devices: DeviceClaim, path: str) -> Iterator[TooLong]:
         yield from _most(config.requests, 32, f"{path}.config[{number}].requests", _NAME_NONE)
 
 
-def _config(items: Sequence[DeviceConfiguration], path: str) -> Iterator[TooLong]:
+def _config(items: Sequence[DeviceConfiguration], path: str) -> Iterator[Refusal]:
     yield from _most(items, 32, path, _LEAVE_OUT)
     for number, item in enumerate(items):
         length = _sent_length(item.opaque.parameters) if item.opaque is not None else 0
         if length > _LONGEST_PARAMETERS:
             text = f"bytes are too many, {_LONGEST_PARAMETERS} at most: {_LEAVE_OUT}"
-            yield TooLong(f"{path}[{number}].opaque.parameters", length, text)
+            yield Refusal(f"{path}[{number}].opaque.parameters", length, text)
 
 
 def _sent_length(parameters: object) -> int:
@@ -98,12 +90,12 @@ def _sent_length(parameters: object) -> int:
     )
 
 
-def _request(item: ExactDeviceRequest | DeviceSubRequest, path: str) -> Iterator[TooLong]:
+def _request(item: ExactDeviceRequest | DeviceSubRequest, path: str) -> Iterator[Refusal]:
     yield from _selectors(item.selectors, f"{path}.selectors")
     yield from _most(item.derived_attributes, 32, f"{path}.derivedAttributes", _LEAVE_OUT)
 
 
-def _selectors(selectors: Sequence[DeviceSelector], path: str) -> Iterator[TooLong]:
+def _selectors(selectors: Sequence[DeviceSelector], path: str) -> Iterator[Refusal]:
     yield from _most(selectors, 32, path, _JOIN)
     for number, item in enumerate(selectors):
         length = len(item.cel.expression.encode()) if item.cel is not None else 0
@@ -111,10 +103,10 @@ def _selectors(selectors: Sequence[DeviceSelector], path: str) -> Iterator[TooLo
             text = (
                 f"bytes are too many, {_LONGEST_EXPRESSION} at most: {_LEAVE_OUT}, or use several selectors"
             )
-            yield TooLong(f"{path}[{number}].cel.expression", length, text)
+            yield Refusal(f"{path}[{number}].cel.expression", length, text)
 
 
-def _slice(obj: ResourceSlice) -> Iterator[TooLong]:
+def _slice(obj: ResourceSlice) -> Iterator[Refusal]:
     spec = obj.spec
     most, remedy = _MOST_DEVICES, _SPLIT_SLICE
     if any(_is_advanced(device) for device in spec.devices):
@@ -134,7 +126,7 @@ def _is_advanced(device: Device) -> bool:
     return bool(device.taints or device.consumes_counters or lists)
 
 
-def _device(device: Device, path: str) -> Iterator[TooLong]:
+def _device(device: Device, path: str) -> Iterator[Refusal]:
     yield from _most(device.taints, 16, f"{path}.taints", _LEAVE_OUT)
     yield from _most(device.binding_conditions, 4, f"{path}.bindingConditions", _LEAVE_OUT)
     yield from _most(device.binding_failure_conditions, 4, f"{path}.bindingFailureConditions", _LEAVE_OUT)
@@ -146,18 +138,18 @@ def _device(device: Device, path: str) -> Iterator[TooLong]:
     named = len(device.attributes) + len(device.capacity)
     if named > _MOST_NAMED_VALUES:
         text = f"attributes and capacities are too many, {_MOST_NAMED_VALUES} together at most: {_LEAVE_OUT}"
-        yield TooLong(path, named, text)
+        yield Refusal(path, named, text)
     values = sum(
         [len(item.value) if isinstance(item.value, tuple) else 1 for item in device.attributes.values()]
     )
     if values > _MOST_VALUES:
-        yield TooLong(
+        yield Refusal(
             path, values, f"values of attributes are too many, {_MOST_VALUES} at most: {_LEAVE_OUT}"
         )
     yield from _policies(device, path)
 
 
-def _policies(device: Device, path: str) -> Iterator[TooLong]:
+def _policies(device: Device, path: str) -> Iterator[Refusal]:
     for name, capacity in device.capacity.items():
         if capacity.request_policy is not None:
             at = f'{path}.capacity["{name}"].requestPolicy.validValues'

@@ -6,10 +6,8 @@ allocation mode that is not known, a selector that does not compile) is not repe
 Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceClaim`.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dra_operator.api.lengths import find_too_long
@@ -27,6 +25,7 @@ from dra_operator.api.patterns import (
     SUBDOMAIN,
     VALUE,
 )
+from dra_operator.api.refused import Refusal
 from dra_operator.api.refused_slices import find_refused
 from dra_operator.api.refused_values import find_refused_values
 from dra_operator.api.types import (
@@ -67,22 +66,6 @@ _NO_PARAMETERS = "must be an object: what the driver is to be told, by name"
 _BOTH = "exactly and firstAvailable are both set: keep one of them"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A field that the API server refuses: its path in v1, the value, what is wrong and what to do."""
-
-    path: str
-    value: str | int | None
-    text: str
-
-    @property
-    def message(self) -> str:
-        """The value and what is wrong with it, for people."""
-        return (
-            self.text if self.value is None else f"{json.dumps(self.value, ensure_ascii=False)} {self.text}"
-        )
-
-
 def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
     """Yield what the API server refuses of an object that has the API's defaults; `body` is what was read, in v1.
 
@@ -95,11 +78,11 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
     metadata = getattr(obj, "metadata", None)
     if metadata is not None and not metadata.uid:
         yield from _object(obj, metadata.name)
-        yield from (Refusal(*found) for found in find_too_long(obj))
+        yield from find_too_long(obj)
         if isinstance(obj, ResourceSlice | DeviceTaintRule):
-            yield from (Refusal(*found) for found in find_refused(obj))
+            yield from find_refused(obj)
         if isinstance(obj, ResourceSlice):
-            yield from (Refusal(*found) for found in find_refused_values(obj.spec, body))
+            yield from find_refused_values(obj.spec, body)
         if isinstance(obj, DeviceClass):
             yield from _configs(obj.spec.config, "spec.config")
     if isinstance(obj, ResourceClaim):

@@ -10,7 +10,6 @@ answers of an API server of 1.36.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from dra_operator.api.patterns import (
     DOMAIN,
@@ -24,6 +23,7 @@ from dra_operator.api.patterns import (
     SUBDOMAIN,
     VALUE,
 )
+from dra_operator.api.refused import Refusal
 from dra_operator.api.types import (
     CounterSet,
     Device,
@@ -57,15 +57,7 @@ _NOT_PER_DEVICE = (
 )
 
 
-class Refused(NamedTuple):
-    """A field that is refused: its path in v1, its value, what is wrong and what to do."""
-
-    path: str
-    value: str | int | None
-    text: str
-
-
-def find_refused(obj: ResourceSlice | DeviceTaintRule) -> Iterator[Refused]:
+def find_refused(obj: ResourceSlice | DeviceTaintRule) -> Iterator[Refusal]:
     """Yield what is refused of a slice or a rule."""
     if isinstance(obj, DeviceTaintRule):
         yield from _taint(obj.spec.taint, "spec.taint")
@@ -73,28 +65,28 @@ def find_refused(obj: ResourceSlice | DeviceTaintRule) -> Iterator[Refused]:
         yield from _slice(obj.spec)
 
 
-def _slice(spec: ResourceSliceSpec) -> Iterator[Refused]:
+def _slice(spec: ResourceSliceSpec) -> Iterator[Refusal]:
     # The API server has always taken drivers in capitals, too.
     if not DRIVER.fullmatch(spec.driver.lower()):
-        yield Refused("spec.driver", spec.driver, NO_DRIVER)
+        yield Refusal("spec.driver", spec.driver, NO_DRIVER)
     if not _SEGMENTS.fullmatch(spec.pool.name):
-        yield Refused("spec.pool.name", spec.pool.name, _NO_POOL)
+        yield Refusal("spec.pool.name", spec.pool.name, _NO_POOL)
     if spec.pool.generation < 0:
-        yield Refused("spec.pool.generation", spec.pool.generation, _NO_GENERATION)
+        yield Refusal("spec.pool.generation", spec.pool.generation, _NO_GENERATION)
     if spec.pool.resource_slice_count <= 0:
-        yield Refused("spec.pool.resourceSliceCount", spec.pool.resource_slice_count, _NO_COUNT)
+        yield Refusal("spec.pool.resourceSliceCount", spec.pool.resource_slice_count, _NO_COUNT)
     yield from _nodes(spec, "spec")
     if spec.per_device_node_selection is False:
-        yield Refused("spec.perDeviceNodeSelection", None, _FALSE)
+        yield Refusal("spec.perDeviceNodeSelection", None, _FALSE)
     given = [spec.node_name, spec.node_selector, spec.all_nodes, spec.per_device_node_selection]
     yield from _just_one(given, "spec", _OF_SLICE)
     if spec.devices and spec.shared_counters:
-        yield Refused("spec", None, _BOTH)
+        yield Refusal("spec", None, _BOTH)
     yield from _devices(spec)
     yield from _counter_sets(spec.shared_counters)
 
 
-def _devices(spec: ResourceSliceSpec) -> Iterator[Refused]:
+def _devices(spec: ResourceSliceSpec) -> Iterator[Refusal]:
     seen: set[str] = set()
     for index, device in enumerate(spec.devices):
         path = f"spec.devices[{index}]"
@@ -108,52 +100,52 @@ def _devices(spec: ResourceSliceSpec) -> Iterator[Refused]:
             yield from _name(item.counter_set, f"{at}.counterSet", drawn, _NO_SET, _DRAWN_TWICE)
 
 
-def _taint(taint: DeviceTaint, path: str) -> Iterator[Refused]:
+def _taint(taint: DeviceTaint, path: str) -> Iterator[Refusal]:
     if not KEY.fullmatch(taint.key):
-        yield Refused(f"{path}.key", taint.key, NO_KEY)
+        yield Refusal(f"{path}.key", taint.key, NO_KEY)
     if taint.value and not VALUE.fullmatch(taint.value):
-        yield Refused(f"{path}.value", taint.value, NO_VALUE)
+        yield Refusal(f"{path}.value", taint.value, NO_VALUE)
     if taint.effect not in _EFFECTS:
-        yield Refused(f"{path}.effect", taint.effect, _NO_EFFECT)
+        yield Refusal(f"{path}.effect", taint.effect, _NO_EFFECT)
 
 
-def _place(device: Device, path: str, *, is_chosen: bool) -> Iterator[Refused]:
+def _place(device: Device, path: str, *, is_chosen: bool) -> Iterator[Refusal]:
     given = [device.node_name, device.node_selector, device.all_nodes]
     if is_chosen:
         yield from _nodes(device, path)
         yield from _just_one(given, path, _OF_DEVICE)
     elif any(item is not None for item in given):
-        yield Refused(path, None, _NOT_PER_DEVICE)
+        yield Refusal(path, None, _NOT_PER_DEVICE)
 
 
-def _nodes(item: ResourceSliceSpec | Device, path: str) -> Iterator[Refused]:
+def _nodes(item: ResourceSliceSpec | Device, path: str) -> Iterator[Refusal]:
     if item.node_name is not None and not SUBDOMAIN.fullmatch(item.node_name):
-        yield Refused(f"{path}.nodeName", item.node_name, NO_NODE)
+        yield Refusal(f"{path}.nodeName", item.node_name, NO_NODE)
     if item.all_nodes is False:
-        yield Refused(f"{path}.allNodes", None, _FALSE)
+        yield Refusal(f"{path}.allNodes", None, _FALSE)
 
 
-def _just_one(given: Sequence[object], path: str, names: str) -> Iterator[Refused]:
+def _just_one(given: Sequence[object], path: str, names: str) -> Iterator[Refusal]:
     count = sum(item is not None and item is not False and item != "" for item in given)
     if count != 1:
-        yield Refused(path, None, _NOT_ONE.format(given=count or "none", names=names))
+        yield Refusal(path, None, _NOT_ONE.format(given=count or "none", names=names))
 
 
-def _counter_sets(sets: Sequence[CounterSet]) -> Iterator[Refused]:
+def _counter_sets(sets: Sequence[CounterSet]) -> Iterator[Refusal]:
     seen: set[str] = set()
     for index, item in enumerate(sets):
         path = f"spec.sharedCounters[{index}]"
         yield from _name(item.name, f"{path}.name", seen, _NO_SET, _TWO_SETS)
         if not item.counters:
-            yield Refused(f"{path}.counters", None, _EMPTY_SET)
+            yield Refusal(f"{path}.counters", None, _EMPTY_SET)
         for name in item.counters:
             yield from _name(name, f"{path}.counters", set(), _NO_COUNTER, "")
 
 
-def _name(name: str, path: str, seen: set[str], wrong: str, again: str) -> Iterator[Refused]:
+def _name(name: str, path: str, seen: set[str], wrong: str, again: str) -> Iterator[Refusal]:
     """Yield what is wrong with a name, and add it to those that were seen."""
     if not LABEL.fullmatch(name):
-        yield Refused(path, name, wrong)
+        yield Refusal(path, name, wrong)
     elif name in seen:
-        yield Refused(path, name, again)
+        yield Refusal(path, name, again)
     seen.add(name)

@@ -14,7 +14,7 @@ from typing import Any
 
 from dra_operator.api.patterns import IDENTIFIER, NOT_LOOKED_AT, PREFIX
 from dra_operator.api.quantity import NANO, Quantity, is_ordinary
-from dra_operator.api.refused_slices import Refused
+from dra_operator.api.refused import Refusal
 from dra_operator.api.types import CapacityRequestPolicyRange, Device, ResourceSliceSpec
 
 _NAME = re.compile(rf"({PREFIX})?{IDENTIFIER}|{NOT_LOOKED_AT}", re.ASCII | re.DOTALL)
@@ -45,7 +45,7 @@ _LONG_STEP = "is more than lies between min, {least}, and the capacity, {most}: 
 _MISSED = "leads from min, {least}, past the {name}, {amount}: choose another step, or another {name}"
 
 
-def find_refused_values(spec: ResourceSliceSpec, body: Mapping[str, Any]) -> Iterator[Refused]:
+def find_refused_values(spec: ResourceSliceSpec, body: Mapping[str, Any]) -> Iterator[Refusal]:
     """Yield what is refused of the attributes and capacities of a slice.
 
     `body` is the object that was read, in v1: of attributes it has what the reader drops.
@@ -56,41 +56,41 @@ def find_refused_values(spec: ResourceSliceSpec, body: Mapping[str, Any]) -> Ite
         yield from _capacities(device, f"{path}.capacity")
 
 
-def _attributes(attributes: Mapping[str, Any], path: str) -> Iterator[Refused]:
+def _attributes(attributes: Mapping[str, Any], path: str) -> Iterator[Refusal]:
     for name, union in attributes.items():
         yield from _name(name, path)
         at = _entry(path, name)
         # Null is an object's way to leave a field out.
         values = {field: value for field, value in (union or {}).items() if value is not None}
         if not values:
-            yield Refused(at, None, _NO_VALUE)
+            yield Refusal(at, None, _NO_VALUE)
         elif len(values) > 1:
-            yield Refused(at, None, _VALUES.format(names=" and ".join(values)))
+            yield Refusal(at, None, _VALUES.format(names=" and ".join(values)))
         else:
             for field, value in values.items():
                 yield from _value(field, value, f"{at}.{field}")
 
 
-def _name(name: str, path: str) -> Iterator[Refused]:
+def _name(name: str, path: str) -> Iterator[Refusal]:
     if not _NAME.fullmatch(name):
-        yield Refused(path, name, _NO_NAME)
+        yield Refusal(path, name, _NO_NAME)
 
 
-def _value(field: str, value: Any, path: str) -> Iterator[Refused]:
+def _value(field: str, value: Any, path: str) -> Iterator[Refusal]:
     if isinstance(value, list):
         if not value:
-            yield Refused(path, None, _NOTHING_LISTED)
+            yield Refusal(path, None, _NOTHING_LISTED)
         for index, item in enumerate(value):
             yield from _value(field, item, f"{path}[{index}]")
     elif isinstance(value, str):
         length = len(value.encode(errors="surrogatepass"))
         if length > _LONGEST:
-            yield Refused(path, length, _TOO_LONG)
+            yield Refusal(path, length, _TOO_LONG)
         elif field in ("version", "versions") and not _VERSION.fullmatch(value):
-            yield Refused(path, value, _NO_VERSION)
+            yield Refusal(path, value, _NO_VERSION)
 
 
-def _capacities(device: Device, path: str) -> Iterator[Refused]:
+def _capacities(device: Device, path: str) -> Iterator[Refusal]:
     for name, capacity in device.capacity.items():
         yield from _name(name, path)
         policy = capacity.request_policy
@@ -98,59 +98,59 @@ def _capacities(device: Device, path: str) -> Iterator[Refused]:
             continue
         at = f"{_entry(path, name)}.requestPolicy"
         if not device.allow_multiple_allocations:
-            yield Refused(at, None, _NOT_SHARED)
+            yield Refusal(at, None, _NOT_SHARED)
         elif policy.valid_values and policy.valid_range is not None:
-            yield Refused(at, None, _BOTH)
+            yield Refusal(at, None, _BOTH)
         elif policy.default is None:
             if policy.valid_values or policy.valid_range is not None:
-                yield Refused(f"{at}.default", None, _NO_DEFAULT)
+                yield Refusal(f"{at}.default", None, _NO_DEFAULT)
         elif policy.valid_range is not None:
             yield from _range(policy.valid_range, policy.default, capacity.value, f"{at}.validRange")
         elif policy.valid_values:
             yield from _values(policy.valid_values, policy.default, capacity.value, f"{at}.validValues")
 
 
-def _values(values: Sequence[Quantity], default: Quantity, most: Quantity, path: str) -> Iterator[Refused]:
+def _values(values: Sequence[Quantity], default: Quantity, most: Quantity, path: str) -> Iterator[Refusal]:
     if default not in values:
-        yield Refused(path, None, _NO_DEFAULT_VALUE.format(default=default))
+        yield Refusal(path, None, _NO_DEFAULT_VALUE.format(default=default))
     for index, value in enumerate(values):
         if value > most:
-            yield Refused(f"{path}[{index}]", str(value), _MORE_THAN_ALL.format(most=most))
+            yield Refusal(f"{path}[{index}]", str(value), _MORE_THAN_ALL.format(most=most))
         if index and value <= values[index - 1]:
-            yield Refused(f"{path}[{index}]", str(value), _NOT_MORE.format(before=values[index - 1]))
+            yield Refusal(f"{path}[{index}]", str(value), _NOT_MORE.format(before=values[index - 1]))
 
 
 def _range(
     span: CapacityRequestPolicyRange, default: Quantity, most: Quantity, path: str
-) -> Iterator[Refused]:
+) -> Iterator[Refusal]:
     if span.min is None:
-        yield Refused(f"{path}.min", None, _NO_MIN)
+        yield Refusal(f"{path}.min", None, _NO_MIN)
         return
     for field, bound in (("min", span.min), ("max", span.max)):
         if bound is not None and bound > most:
-            yield Refused(f"{path}.{field}", str(bound), _MORE_THAN_ALL.format(most=most))
+            yield Refusal(f"{path}.{field}", str(bound), _MORE_THAN_ALL.format(most=most))
     if span.max is not None and span.max < span.min:
-        yield Refused(f"{path}.max", str(span.max), _MAX_BELOW_MIN.format(least=span.min))
+        yield Refusal(f"{path}.max", str(span.max), _MAX_BELOW_MIN.format(least=span.min))
     elif default < span.min:
-        yield Refused(f"{path}.min", str(span.min), _ABOVE_DEFAULT.format(default=default))
+        yield Refusal(f"{path}.min", str(span.min), _ABOVE_DEFAULT.format(default=default))
     elif span.max is not None and default > span.max:
-        yield Refused(f"{path}.max", str(span.max), _BELOW_DEFAULT.format(default=default))
+        yield Refusal(f"{path}.max", str(span.max), _BELOW_DEFAULT.format(default=default))
     elif span.step is not None:
         yield from _step(span.step, span.min, {"default": default, "max": span.max}, most, f"{path}.step")
 
 
 def _step(
     step: Quantity, least: Quantity, reached: Mapping[str, Quantity | None], most: Quantity, path: str
-) -> Iterator[Refused]:
+) -> Iterator[Refusal]:
     if least.nano + step.nano > most.nano:
-        yield Refused(path, str(step), _LONG_STEP.format(least=least, most=most))
+        yield Refusal(path, str(step), _LONG_STEP.format(least=least, most=most))
         return
     for name, amount in reached.items():
         # API servers differ in what they make of fractions.
         if amount is None or not all(map(_is_whole, (step, least, amount))) or not step.nano:
             continue
         if (amount.nano - least.nano) % step.nano:
-            yield Refused(path, str(step), _MISSED.format(least=least, name=name, amount=amount))
+            yield Refusal(path, str(step), _MISSED.format(least=least, name=name, amount=amount))
 
 
 def _is_whole(amount: Quantity) -> bool:
