@@ -6,12 +6,16 @@ reason in CamelCase and one sentence. What is logged of defects of our own stand
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dra_operator.api.quantity import format_beside
 from dra_operator.api.shortened import shortened
 from dra_operator.api.types import AllocationResult
-from dra_operator.cluster.session import ApiError
 from dra_operator.ledger import Overcommitment, Resource
+
+if TYPE_CHECKING:
+    # Commands that need no cluster use these texts, and must not load a client.
+    from dra_operator.cluster.session import ApiError
 
 # Log texts: the life of the process.
 LISTENING = "listening"
@@ -158,7 +162,7 @@ RESTORED = "an older version of it is stored than before: etcd was restored; wha
 NOT_CONNECTED = "not connected yet"
 
 
-def forbidden(error: ApiError) -> str:
+def forbidden(error: "ApiError") -> str:
     """Return the sentence for a request that the API server does not permit."""
     sentence = f"not permitted to {error.verb} {error.resource}"
     return f"{sentence}: {error.message}" if error.message else sentence
