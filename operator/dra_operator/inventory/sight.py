@@ -5,7 +5,7 @@ slice that says nothing known is left out silently: it comes from a newer API.
 Source: docs/dra-semantics 2.2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dra_operator.api.node_selector import NodeSelectorError, matches
@@ -110,7 +110,7 @@ def is_known(content: Slice, features: Features) -> bool:
     return features.compatibility_groups or not content.has_groups
 
 
-def same_for_all_nodes(slices: Sequence[Slice]) -> bool:
+def same_for_all_nodes(slices: Iterable[Slice]) -> bool:
     """True if all of these slices are for all nodes, so that a node's name and labels do not matter."""
     return all(item.nodes.node_name is None and item.nodes.all_nodes for item in slices)
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate, count
+from typing import NamedTuple
 
 from dra_operator.api.node_selector import NodeSelectorError
 from dra_operator.inventory import bits
@@ -144,8 +145,15 @@ class ViewChanges:
     removed: tuple[PoolView, ...]
 
 
+class _Seen(NamedTuple):
+    """What a node sees of a pool, or why a node selector of it cannot be parsed; neither where it sees nothing."""
+
+    view: PoolView | None = None
+    error: str | None = None
+
+
+_NOTHING = _Seen()
 _MAX_SELECTORS = 4096
-_Seen = tuple[PoolView | None, str | None]
 
 
 @dataclass(slots=True)
@@ -261,39 +269,38 @@ class Views:
             near = self._near(key, pool)
             targets = self.index.keys() if near is None else near
         # Where all shared slices are for all nodes, the nodes without a slice of their own see the same.
-        alike: list[_Seen] | None = [] if pool and same_for_all_nodes(tuple(pool.shared.values())) else None
+        is_alike = pool is not None and same_for_all_nodes(pool.shared.values())
+        alike: _Seen | None = None
         for name in targets:
             if name not in self.index:
                 continue
             if pool is None:
-                seen: _Seen = (None, None)
-            elif alike and name not in pool.local:
-                seen = alike[0]
+                seen = _NOTHING
+            elif is_alike and name not in pool.local:
+                seen = alike = alike or self._see(pool, self.inventory.nodes[name], added)
             else:
                 seen = self._see(pool, self.inventory.nodes[name], added)
-                if alike is not None and name not in pool.local:
-                    alike.append(seen)
             self._assign(name, key, seen, moved)
 
     def _see(self, pool: Pool, node: NodeRecord, added: dict[int, PoolView]) -> _Seen:
         try:
             sight = look(pool, node, self.features, self._matcher)
         except NodeSelectorError as error:
-            return None, str(error)
+            return _Seen(error=str(error))
         if sight is None:
-            return None, None
+            return _NOTHING
         known = self.of_pool.setdefault(pool.key, {})
         sight_key = sight.key
         if (found := known.get(sight_key)) is not None and found.judged_by is pool.epoch:
-            return found, None
+            return _Seen(found)
         view = self._build(pool, sight)
         if view is None:
-            return None, None
+            return _NOTHING
         if found is not None:
             self._replaced.append(found)
         known[sight_key] = view
         added[view.serial] = view
-        return view, None
+        return _Seen(view)
 
     def _build(self, pool: Pool, sight: Sight) -> PoolView | None:
         judgement = pool.judge(sight.slices, self.features)
@@ -334,17 +341,17 @@ class Views:
 
     def _assign(self, node: str, key: PoolKey, seen: _Seen, moved: set[str]) -> None:
         table = self._seen.setdefault(node, {})
-        old = table.get(key, (None, None))
-        if old[0] is seen[0] and old[1] == seen[1]:
+        old = table.get(key, _NOTHING)
+        if old.view is seen.view and old.error == seen.error:
             return
         bit = 1 << self.index[node]
-        if old[0] is not None:
-            old[0].users -= 1
-            old[0].nodes &= ~bit
-        if seen[0] is not None:
-            seen[0].users += 1
-            seen[0].nodes |= bit
-        if seen == (None, None):
+        if old.view is not None:
+            old.view.users -= 1
+            old.view.nodes &= ~bit
+        if seen.view is not None:
+            seen.view.users += 1
+            seen.view.nodes |= bit
+        if seen == _NOTHING:
             del table[key]
             self._watchers[key].discard(node)
         else:
@@ -353,10 +360,10 @@ class Views:
         moved.add(node)
 
     def _forget_node(self, name: str) -> None:
-        for key, (view, _) in self._seen.pop(name, {}).items():
+        for key, seen in self._seen.pop(name, {}).items():
             self._watchers[key].discard(name)
-            if view is not None:
-                view.users -= 1
+            if seen.view is not None:
+                seen.view.users -= 1
         if (node_view := self._of_node.pop(name, None)) is not None:
             node_view.users -= 1
             self._idle.append(node_view)
@@ -365,12 +372,12 @@ class Views:
         """Give each of these nodes its node view; return the set of those that have another one than before."""
         changed = 0
         for name in moved:
-            seen = self._seen.get(name, {})
+            seen = self._seen.get(name, {}).values()
             views = sorted(
-                (view for view, _ in seen.values() if view is not None),
+                (item.view for item in seen if item.view is not None),
                 key=lambda view: (view.binding, view.key),
             )
-            error = min((text for _, text in seen.values() if text is not None), default=None)
+            error = min((item.error for item in seen if item.error is not None), default=None)
             key = (tuple(view.serial for view in views), error)
             node_view = self._node_views.get(key)
             if node_view is None:
