@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from celfuzz import Expressions
 from celfuzz.expressions import CORPUS, reference_expressions
+from celfuzz.judge import interpreted
 from dra_operator.cel import STORED_137, CelError, Environment, PreparedDevice, Selector, program
 from dra_operator.cel.program import selector_by
 from dra_operator.cel.templates import Templates
@@ -87,7 +89,7 @@ def agree(make_device, device) -> Callable[[str, str], None]:
             return
         assert (after.reads, after.may_take_long) == (alone.reads, alone.may_take_long)
         for each in devices:
-            told = _told(alone.interpreted, each)
+            told = _told(partial(interpreted, alone.program), each)
             assert (_told(after.match, each), _told(alone.match, each)) == (told, told)
 
     return check

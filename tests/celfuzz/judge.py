@@ -29,7 +29,7 @@ from dra_operator.cel import (
 )
 from dra_operator.cel.counted import Counted
 from dra_operator.cel.meter import COST_LIMIT, Meter
-from dra_operator.cel.program import Program
+from dra_operator.cel.program import Program, as_bool
 from dra_operator.cel.values import CelMap, Optional_
 
 LONGEST = 0.1
@@ -63,6 +63,11 @@ ENVIRONMENTS = {
 
 class Hang(BaseException):
     """A call that was ended because it did not come back."""
+
+
+def interpreted(program: Program, device: PreparedDevice) -> bool:
+    """Return the interpreter's answer of a selector, for a second opinion."""
+    return as_bool(program.evaluate(device, Meter()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,9 @@ class _Judge:
         )
         if not isinstance(derived, CelError) and self.finding is None:
             self._run("derive", lambda: derived.evaluate(device))
-            self._compare("derive", lambda: derived._value(device), lambda: derived.interpreted(device))
+            self._compare(
+                "derive", lambda: derived._value(device), lambda: derived.program.evaluate(device, Meter())
+            )
         return self.finding
 
     def _count(self, program: Program, device: PreparedDevice) -> None:
@@ -178,7 +185,7 @@ class _Judge:
         answer = self._run("match", lambda: selector.match(device))
         if not isinstance(answer, CelError | bool):
             self._found("match", f"answer {answer!r} is no bool")
-        self._compare("match", lambda: selector.match(device), lambda: selector.interpreted(device))
+        self._compare("match", lambda: selector.match(device), lambda: interpreted(selector.program, device))
 
     def _run(self, stage: str, call: Callable[[], Any]) -> Any:
         """Return the answer of a call, which may be a CelError; anything else that it raises is a finding."""

@@ -236,10 +236,6 @@ class Selector:
         """The program behind it."""
         return self._late.program()
 
-    def interpreted(self, device: PreparedDevice) -> bool:
-        """Return the answer of the interpreter, for a second opinion."""
-        return _bool(self.program.evaluate(device, Meter(COST_LIMIT)))
-
 
 class _Late:
     """A program that is made when somebody asks for it: where a template has answers, few do.
@@ -262,10 +258,11 @@ class _Late:
 
     def answer(self, device: PreparedDevice) -> bool:
         """Return the answer where the plain function has none: something fails, or its cost must be counted."""
-        return _bool(self.program().answer(device))
+        return as_bool(self.program().answer(device))
 
 
-def _bool(value: Any) -> bool:
+def as_bool(value: Any) -> bool:
+    """Return a value that is the answer of a selector; raises CelError for one that is none."""
     if type(value) is bool:
         return value
     raise runtime_error(f"CEL result of type {type_name(value)} could not be converted to bool")
@@ -322,10 +319,6 @@ class DerivedAttributeProgram:
     def evaluate(self, device: PreparedDevice) -> AttributeValue:
         """Return the value; raises CelError if there is none, or none that an attribute can have."""
         return _attribute(self._value(device))
-
-    def interpreted(self, device: PreparedDevice) -> Any:
-        """Return the value that the interpreter gives, before it is an attribute, for a second opinion."""
-        return self.program.evaluate(device, Meter(COST_LIMIT))
 
 
 @lru_cache(maxsize=_MOST_PROGRAMS)
