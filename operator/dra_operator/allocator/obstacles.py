@@ -20,6 +20,7 @@ from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice, Verdict, bits
 from dra_operator.inventory.counters import CounterLayout, Draw
 from dra_operator.ledger import Availability
+from dra_operator.ledger.counters import CounterState
 
 USES = frozenset(
     (
@@ -136,43 +137,19 @@ class Obstacles:
         if state is None:
             return
         layout, content = state.layout, place.content
-        placed = state.placed()
         users: dict[tuple[Reason, int], _Users] = {}
         paid = content.shareable & place.sharing if self.candidates.features.consumable_capacity else 0
         for index in bits.each(devices & content.counted & ~paid):
-            draw = layout.draw(content, index)
-            apart = next(
-                (
-                    (number, groups, there.shared)
-                    for number, groups in draw.groups
-                    if (there := placed[number]) and not there.admits(groups)
-                ),
-                None,
-            )
-            short = next(((at, amount) for at, amount in draw.amounts if state.left[at] < amount), None)
-            numbers_of: _NumbersOf = _counters_of
-            reason = Reason.COUNTERS_EXHAUSTED
-            if apart is not None:
-                reason, numbers_of = Reason.GROUP_INCOMPATIBLE, _sets_of
-                number, groups, shared = apart
-                text = f"{_groups(groups)} beside {_groups(shared)}"
-            elif short is not None and layout.totals[short[0]] < short[1]:
-                number, amount = short
-                text = _compared(layout.names[number], layout.totals[number], "in all", amount)
-                # It is no use that it is due to.
-                yield Refusal(reason, 1 << index, text, (0,) * len(record.places))
+            lack = _lack_of(state, layout.draw(content, index))
+            if lack is None:
                 continue
-            elif short is not None:
-                number, amount = short
-                text = _compared(layout.names[number], state.left[number], "left", amount)
-            elif state.overdrawn:
-                number = next(at for at, left in enumerate(state.left) if left < 0)
-                text = f"counter {'/'.join(layout.names[number])} of the pool is overdrawn"
-            else:
-                continue
-            if (reason, number) not in users:
-                users[reason, number] = _using(record, layout, number, numbers_of)
-            yield Refusal(reason, 1 << index, text, users[reason, number])
+            reason, text, number = lack
+            if number is None:
+                due_to: _Users = (0,) * len(record.places)
+            elif (due_to := users.get((reason, number))) is None:
+                numbers_of = _sets_of if reason is Reason.GROUP_INCOMPATIBLE else _counters_of
+                due_to = users[reason, number] = _using(record, layout, number, numbers_of)
+            yield Refusal(reason, 1 << index, text, due_to)
 
     def _shares(
         self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
@@ -184,6 +161,28 @@ class Obstacles:
                 capacity = place.content.capacity_of(index)
                 text = _exhausted(consumed, amounts, alternative.key.requests, capacity)
                 yield Refusal(Reason.CAPACITY_EXHAUSTED, 1 << index, text)
+
+
+def _lack_of(state: CounterState, draw: Draw) -> tuple[Reason, str, int | None] | None:
+    """Return why a device does not fit what is left of its pool's counters, in words too; None if it does.
+
+    The number is that of the counter, or for groups that of the counter set, whose users keep it away; None if none do.
+    """
+    placed, layout = state.placed(), state.layout
+    for number, groups in draw.groups:
+        if (there := placed[number]) and not there.admits(groups):
+            return Reason.GROUP_INCOMPATIBLE, f"{_groups(groups)} beside {_groups(there.shared)}", number
+    for number, amount in draw.amounts:
+        left, total, name = state.left[number], layout.totals[number], layout.names[number]
+        if left < amount:
+            if total < amount:
+                return Reason.COUNTERS_EXHAUSTED, _compared(name, total, "in all", amount), None
+            return Reason.COUNTERS_EXHAUSTED, _compared(name, left, "left", amount), number
+    if not state.overdrawn:
+        return None
+    number = next(at for at, left in enumerate(state.left) if left < 0)
+    text = f"counter {'/'.join(layout.names[number])} of the pool is overdrawn"
+    return Reason.COUNTERS_EXHAUSTED, text, number
 
 
 def _using(record: PoolRecord, layout: CounterLayout, number: int, numbers_of: _NumbersOf) -> tuple[int, ...]:
