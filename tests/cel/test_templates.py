@@ -40,6 +40,54 @@ SHAPES = (
     "device.attributes[{}].model == {}",
     "{} == {}",
 )
+PATHS = (
+    "device.attributes[{}].{} == {}",
+    "device.attributes[{}].{} == {} && device.attributes[{}].{} != {}",
+    "device.attributes[{}].{} == {} || device.capacity[{}].{}.compareTo(quantity({})) >= 0",
+    "has(device.attributes[{}].{}) && device.driver == {}",
+    "has(device.capacity[{}].{}) || {} != device.driver",
+    "device.attributes[{}].{}.contains({})",
+    "device.attributes[{}].{}.size() > {}",
+    "device.attributes[{}].{}.nope == {}",
+    "device.attributes[{}].{}[0] == {}",
+    "device.attributes[{}].?{}.orValue(1) == {}",
+    "device.attributes[{}][?'model'].{} == {}",
+    "device.attributes[{}] .{} < {}",
+    "device.driver[{}].{} == {}",
+)
+"""Texts with a domain, a name and a value, or several times all three."""
+DOMAINS = st.sampled_from(
+    (
+        '"dra.example.com"',
+        "'dra.example.com'",
+        '"other.example.com"',
+        '"a/b"',
+        '"/"',
+        '""',
+        '"in"',
+        "3",
+        '"\\x64"',
+    )
+)
+NAMES = st.sampled_from(
+    (
+        "model",
+        "index",
+        "memory",
+        "version",
+        "links",
+        "nope",
+        "in",
+        "true",
+        "null",
+        "as",
+        "_",
+        "a_b",
+        "b",
+        "has",
+        "`a-b`",
+    )
+)
 PLAIN = st.text(st.characters(codec="ascii"), max_size=6)
 VALUES = st.one_of(
     st.sampled_from(
@@ -118,6 +166,17 @@ def test_a_text_after_another_one_of_its_shape_is_as_by_itself(agree, data, shap
     agree(shape.format(*first), shape.format(*second))
 
 
+@given(data=st.data(), shape=st.sampled_from(PATHS))
+def test_a_text_that_compares_something_else_in_the_same_way_is_as_by_itself(agree, data, shape):
+    """Whatever attributes and capacities two texts of one shape read, the second one answers and reads as if alone."""
+    parts = st.tuples(DOMAINS, NAMES, VALUES)
+    first, second = (
+        [part for _ in range(shape.count("{}") // 3) for part in data.draw(parts)] for _ in range(2)
+    )
+
+    agree(shape.format(*first), shape.format(*second))
+
+
 def test_known_expressions_with_other_literals_are_as_by_themselves(agree):
     """Expressions of all kinds, and the reference answers' where they are, may be followed by others of their shape."""
     chance = random.Random(6)  # noqa: S311
@@ -141,9 +200,15 @@ def test_known_expressions_with_other_literals_are_as_by_themselves(agree):
         (f'{MEMORY}.isLessThan(quantity("1Gi"))', f'{MEMORY}.isLessThan(quantity("2Ei"))'),
         (f'{DRA}.version.isLessThan(semver("1.0.0"))', f'{DRA}.version.isLessThan(semver("1.2.4-rc.1"))'),
         (f'{DRA}.model.contains("x")', f'{DRA}.model.contains("100")'),
+        (f'{DRA}.nope == "a"', f'{DRA}.model == "h100"'),
+        ('device.attributes["b.example.com"].size == 2', f"{DRA}.index == 3"),
+        (
+            'device.attributes["a"].b == 1 && device.capacity["a"].c.isLessThan(quantity("2"))',
+            f'{DRA}.index == 3 && {MEMORY}.isLessThan(quantity("1Ti"))',
+        ),
     ],
 )
-def test_what_differs_only_in_values_is_not_parsed_again(device, monkeypatch, first, second):
+def test_what_differs_only_in_values_and_names_is_not_parsed_again(device, monkeypatch, first, second):
     """The second text is answered right by code that nobody compiled for it."""
     templates = Templates()
     selector_by(templates, first, STORED_137)
@@ -175,6 +240,14 @@ def test_what_differs_only_in_values_is_not_parsed_again(device, monkeypatch, fi
         (f'{DRA}.version.isLessThan(semver("1.0.0"))', f'{DRA}.version.isLessThan(semver("1"))'),
         ('device.attributes["a"].model == "h100"', 'device.attributes["dra.example.com"].model == "h100"'),
         (f'{DRA}.model in ["a"]', f'{DRA}.model in ["h100"]'),
+        (f"{DRA}.index == {DRA}.index", f"{DRA}.index == {DRA}.nope"),
+        (f'{DRA}.model == "h100" && {DRA}.index == 3', f'{DRA}.model == "h100" && {DRA}.nope == 3'),
+        (f"{DRA}.index == 3", f"{DRA}.in == 3"),
+        (f"{DRA}.healthy == true", f"{DRA}.true == true"),
+        (f"{DRA}.index == 3", "device.attributes['dra.example.com/x'].index == 3"),
+        (f"{DRA}.model.size() == 4", f"{DRA}.model.length() == 4"),
+        (f'has({DRA}.nope) && {DRA}.b != "a"', f'has({DRA}.model) && {DRA}.model != "b"'),
+        (f"{DRA}.model == {DRA}.a", f"{DRA}.model == {DRA}.b"),
         (f'{DRA}.model == "a" // "b"', f'{DRA}.model == "h100" // "b"'),
     ],
 )

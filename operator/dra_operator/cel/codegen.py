@@ -89,8 +89,8 @@ def generate(
     """Return a function from prepared devices to values, or None if the interpreter must do it all.
 
     `types` are those of the checker, by node; `otherwise` answers where the function does not; with an
-    `answer` of bool, any other value is handed to it as well. `marks` are what stands in the code for literals whose
-    values come later, by node.
+    `answer` of bool, any other value is handed to it as well. `marks` are what stands in the code for literals and
+    paths that come later, by node.
     """
     generator = _Generator(types, marks)
     try:
@@ -146,7 +146,7 @@ class _Generator:
         return self._marked(step.id, step.value)
 
     def _marked(self, node: int, value: Any) -> ast.expr:
-        """Return what a literal says, or the mark of one whose value comes later."""
+        """Return what a literal or a path says, or the mark of one that comes later."""
         mark = self.marks.get(node)
         return self.constant(value) if mark is None else trees.Constant(mark)
 
@@ -191,7 +191,7 @@ class _Generator:
     def _table(self, qualifiers: tuple[Qualifier, ...]) -> tuple[ast.expr, ast.expr] | None:
         """Return the flat table and the key in it of what lies at a constant path, or None for other ways."""
         entry = table_entry(qualifiers)
-        return None if entry is None else (part_of(load("d"), entry[0]), trees.Constant(entry[1]))
+        return entry and (part_of(load("d"), entry[0]), self._marked(qualifiers[2].id, entry[1]))
 
     def _along(self, value: ast.expr, qualifiers: tuple[Qualifier, ...], *, tested: bool) -> ast.expr:
         if not qualifiers:

@@ -5,7 +5,7 @@ expression that reads by paths alone gives the same answer on all devices that a
 lets one evaluation answer for thousands of equal devices.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TypeAlias
 
 from dra_operator.cel.plan import (
@@ -24,6 +24,8 @@ Aliases: TypeAlias = dict[int, tuple[Qualifier, ...]]
 """The slots of variables that are bound to a part of the device, with the way to it."""
 _MAPS = ("attributes", "capacity")
 _FIELDS = ("driver", "allowMultipleAllocations")
+_LEVELS = 3
+"""A map, a domain and a name."""
 
 
 def way(attribute: Attribute, aliases: Aliases) -> tuple[Qualifier, ...] | None:
@@ -62,9 +64,9 @@ def table_entry(qualifiers: tuple[Qualifier, ...]) -> tuple[str, str] | None:
 
     Only the first three qualifiers count, of which the last may be optional or a test; None for all other ways.
     """
-    if len(qualifiers) < 3 or any(part.optional or part.test_only for part in qualifiers[:2]):
+    if len(qualifiers) < _LEVELS or any(part.optional or part.test_only for part in qualifiers[:2]):
         return None
-    keys = _named(qualifiers[:3])
+    keys = _named(qualifiers[:_LEVELS])
     return (keys[0], f"{keys[1]}/{keys[2]}") if keys is not None and keys[0] in _MAPS else None
 
 
@@ -76,54 +78,54 @@ def _named(qualifiers: tuple[Qualifier, ...]) -> tuple[str, ...] | None:
     return None if len(keys) >= 2 and "/" in keys[1] else tuple(keys)
 
 
-def reads(plan: Plan) -> frozenset[str] | None:
+def reads(plan: Plan, blanks: Container[int] = ()) -> frozenset[str] | None:
     """Return what a plan reads.
 
     That is `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>` and `capacity/<domain>/<id>`; None if it
-    reads more than such parts: a map as a whole, or by a key that is computed.
+    reads more than such parts: a map as a whole, or by a key that is computed. Paths to attributes and capacities whose
+    last qualifiers are `blanks`, by id, are left out.
     """
     found: set[str] = set()
-    for part in _parts(plan.step, {}):
+    for qualifiers in _ways(plan.step, {}):
+        part = _part(qualifiers)
         if part is None:
             return None
-        found.add(part)
+        if len(qualifiers) < _LEVELS or qualifiers[_LEVELS - 1].id not in blanks:
+            found.add(part)
     return frozenset(found)
 
 
-def _parts(step: Step, aliases: Aliases) -> Iterator[str | None]:
+def _ways(step: Step, aliases: Aliases) -> Iterator[tuple[Qualifier, ...]]:
+    """Yield the way to each part of the device that a step reads."""
     match step:
         case Attribute():
-            yield from _attribute_parts(step, aliases)
+            found = way(step, aliases)
+            if found is not None:
+                yield found
+            yield from _ways_inside(step, aliases)
         case Invoke(arguments=(Const(value=str() as key), Attribute() as attribute)) if (
             step.function.name == "@in" and (found := way(attribute, aliases)) is not None
         ):
-            yield _part((*found, Qualifier(0, key)))
+            yield (*found, Qualifier(0, key))
         case Fold():
             bound = bound_way(step, aliases)
             if bound is not None:
-                yield from _parts(step.result, {**aliases, step.accumulator: bound})
+                yield from _ways(step.result, {**aliases, step.accumulator: bound})
             else:
-                yield from _parts_inside(step, aliases)
+                yield from _ways_inside(step, aliases)
         case _:
-            yield from _parts_inside(step, aliases)
+            yield from _ways_inside(step, aliases)
 
 
-def _parts_inside(step: Step, aliases: Aliases) -> Iterator[str | None]:
+def _ways_inside(step: Step, aliases: Aliases) -> Iterator[tuple[Qualifier, ...]]:
     for inner in parts_of(step):
-        yield from _parts(inner, aliases)
-
-
-def _attribute_parts(attribute: Attribute, aliases: Aliases) -> Iterator[str | None]:
-    found = way(attribute, aliases)
-    if found is not None:
-        yield _part(found)
-    yield from _parts_inside(attribute, aliases)
+        yield from _ways(inner, aliases)
 
 
 def _part(qualifiers: tuple[Qualifier, ...]) -> str | None:
-    keys = _named(qualifiers[:3])
+    keys = _named(qualifiers[:_LEVELS])
     if not keys:
         return None
     if keys[0] in _FIELDS:
         return keys[0]
-    return "/".join(keys) if keys[0] in _MAPS and len(keys) == 3 else None
+    return "/".join(keys) if keys[0] in _MAPS and len(keys) == _LEVELS else None

@@ -26,7 +26,7 @@ from dra_operator.cel.paths import reads
 from dra_operator.cel.planner import plan
 from dra_operator.cel.simple import most
 from dra_operator.cel.sizes import Range
-from dra_operator.cel.templates import Template, Templates, Text, blanks_of, mark, template_of
+from dra_operator.cel.templates import Template, Templates, Text, blanks_of, template_of
 from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, SEMVER, STRING, Kind, Type
 from dra_operator.cel.validators import validate
 from dra_operator.cel.values import legal_text, type_name
@@ -128,7 +128,7 @@ class Program:
         return generate(self._plan, self._checked.types, otherwise, answer=answer)
 
     def template(self, text: Text) -> Template | None:
-        """Return it as a selector for texts that differ in values alone; None if it can be none of those."""
+        """Return it as a selector for texts that differ in values and names alone; None if it can be none of those."""
         simply = most(self._checked.expr, text.length)
         if simply is None or builds(self._plan):
             return None
@@ -136,9 +136,9 @@ class Program:
         longest = min(_SHORT, _UNMETERED - (simply - text.length))
         if not blanks or text.length > longest:
             return None
-        marks = {blank.node: mark(blank.place) for blank in blanks}
+        marks = {blank.node: blank.mark for blank in blanks}
         function = generate(self._plan, self._checked.types, self.answer, answer=BOOL, marks=marks)
-        return None if function is None else template_of(function, blanks, self.reads(), longest)
+        return None if function is None else template_of(function, blanks, reads(self._plan, marks), longest)
 
     def _may_take_long(self) -> bool:
         """Return whether it must be counted what it costs and takes: nothing rules out that it is much."""
@@ -296,8 +296,8 @@ def selector_by(templates: Templates, expression: str, environment: Environment)
 def _filled(template: Template, text: Text, expression: str, environment: Environment) -> Selector | None:
     """Return the selector that a template is with the literals of a text; None if one cannot stand there."""
     late = _Late(expression, environment)
-    match = template.fill(text.literals, late.answer)
-    return None if match is None else Selector(late, match, template.reads)
+    found = template.fill(text.literals, late.answer)
+    return None if found is None else Selector(late, *found)
 
 
 class DerivedAttributeProgram:

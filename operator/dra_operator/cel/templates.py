@@ -1,19 +1,22 @@
-"""Templates: texts that differ in nothing but the values that a device is compared with.
+"""Templates: texts that differ in nothing but values, and the names of what is compared with them.
 
-Programs write the selectors of many claims: each time the same text, with another UUID or another amount in it. The
-first one is compiled with blanks for such values; each later one is that code with its own values in the blanks, and
-what stands there takes a tenth of the time of compiling, or less.
+Programs write the selectors of many claims: each time the same text, with another UUID or another amount in it; and
+people who ask for devices of different drivers compare other attributes with them in the same few ways. The first text
+is compiled with blanks; each later one is that code with its own values and names in the blanks, which takes a tenth of
+the time of compiling, or less.
 
 A literal is a blank where its value has no say in the types, the plan or the code: one that a constant path into the
-device is compared with, alone or as a quantity or a version. All others belong to the text. Texts with the same pieces
-between their literals, and the same literals that are no blanks, consist of the same tokens, so they have the same
-tree; and what they cost is bounded by their length.
-Values are written plainly: texts without escapes, numbers without a sign, amounts without an exponent.
+device is compared with, alone or as a quantity or a version. So are domain and name of such a path. All others belong
+to the text. Texts with the same pieces between their literals, and the same literals that are no blanks, consist of the
+same tokens, so they have the same tree; and what they cost is bounded by their length.
+Values are written plainly: texts without escapes, numbers without a sign, amounts without an exponent; a name stands
+right behind an index.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from sys import intern
 from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -22,31 +25,46 @@ from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.library.semvers import parse_semver
-from dra_operator.cel.nodes import Call, Expr, Literal, children
+from dra_operator.cel.nodes import Call, Expr, Literal, Select, children
 from dra_operator.cel.simple import way
 
 _MOST: Final = 1024
 _QUOTES: Final = ("'", '"')
-_split: Final = re.compile(r"""("[ !#-\[\]-~]*"|'[ -&(-\[\]-~]*'|(?<![\w.])[0-9]{1,15}(?![\w.]))""").split
+_split: Final = re.compile(
+    r"""("[ !#-\[\]-~]*"|'[ -&(-\[\]-~]*'|(?<![\w.])[0-9]{1,15}(?![\w.])|(?<=\]\.)[A-Za-z_][A-Za-z0-9_]*)"""
+).split
 _is_plain_amount: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[numkMGTPE]|[KMGTPE]i)?").fullmatch
 _COMPARING: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
 _SEARCHING: Final = frozenset(("contains", "startsWith", "endsWith"))
 _ORDERING: Final = frozenset(("compareTo", "isGreaterThan", "isLessThan"))
+_TABLES: Final = frozenset(("attributes", "capacity"))
+_LEVELS: Final = 3
+"""A table, a domain and a name."""
+_KEYWORDS: Final = frozenset(("true", "false", "null", "in"))
 
-Read: TypeAlias = Callable[[str], Any]
-"""Returns what code compares with, of a literal as it is written; raises ValueError or CelError for any other."""
+Read: TypeAlias = Callable[..., Any]
+"""Returns what stands in code for literals as they are written; raises ValueError or CelError for any others."""
 
 
 class Blank(NamedTuple):
-    """A literal that is a blank: the id of its node, its place among the literals of the text, and what reads it."""
+    """What is left blank in code: the id of its node, the places of its literals in the text, and what reads them.
+
+    `table` is that of a path, `attributes` or `capacity`.
+    """
 
     node: int
-    place: int
+    places: tuple[int, ...]
     read: Read
+    table: str = ""
+
+    @property
+    def mark(self) -> complex:
+        """What stands for it in code. No value of CEL is a complex number."""
+        return complex(0, self.places[-1] + 1)
 
 
 class Text:
-    """A text, cut into its plain literals and the pieces between them."""
+    """A text, cut into its plain literals, with the names behind an index among them, and the pieces between them."""
 
     __slots__ = ("length", "literals", "pieces")
 
@@ -76,27 +94,32 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A function with blanks. `constants` has, for each, where it is in the code, its place in the text, and a reader.
+    """A function with blanks. `constants` has, for each, where it is in the code.
 
-    `reads` is what the selector looks at; `longest` how long a text may be that is known to cost little.
+    `reads` is what the selector looks at beside the paths that are blanks; `longest` how long a text may be that is
+    known to cost little.
     """
 
     code: CodeType
     names: Mapping[str, Any]
-    constants: tuple[tuple[int, int, Read], ...]
+    constants: tuple[tuple[int, Blank], ...]
     reads: frozenset[str] | None
     longest: int
 
-    def fill(self, literals: list[str], otherwise: Compiled) -> Compiled | None:
-        """Return the function with these literals in its blanks, or None if one of them cannot stand there."""
+    def fill(self, literals: list[str], otherwise: Compiled) -> tuple[Compiled, frozenset[str] | None] | None:
+        """Return the function with these literals in its blanks, and what it reads; None if one cannot stand there."""
         values: list[Any] = list(self.code.co_consts)
+        paths: list[str] = []
         try:
-            for index, place, read in self.constants:
-                values[index] = read(literals[place])
+            for index, (_, places, read, table) in self.constants:
+                value = values[index] = read(*[literals[place] for place in places])
+                if table:
+                    paths.append(f"{table}/{value}")
         except (ValueError, CelError):
             return None
         code = self.code.replace(co_consts=tuple(values))
-        return FunctionType(code, {**self.names, "otherwise": otherwise})
+        reads = None if self.reads is None else self.reads.union(paths)
+        return FunctionType(code, {**self.names, "otherwise": otherwise}), reads
 
 
 @dataclass(slots=True)
@@ -123,7 +146,7 @@ class Templates:
     def keep(self, text: Text, environment: Environment, template: Template) -> None:
         """Keep the template that was made of a text."""
         shape, literals = (environment, text.pieces), text.literals
-        filled = [place for _, place, _ in template.constants]
+        filled = {place for _, blank in template.constants for place in blank.places}
         fixed = tuple([place for place in range(len(literals)) if place not in filled])
         _make_room(self._fixed, self.maximum)
         # Where one text has a number and another one has a text, the first decides.
@@ -133,7 +156,7 @@ class Templates:
 
 
 def blanks_of(text: Text, tree: Expr) -> tuple[Blank, ...]:
-    """Return the literals of a text that may be blanks, by its tree, which is a simple one."""
+    """Return what may be left blank of a text, by its tree, which is a simple one."""
     starts = text.starts()
     found: list[Blank] = []
     waiting = [tree]
@@ -144,7 +167,9 @@ def blanks_of(text: Text, tree: Expr) -> tuple[Blank, ...]:
             for literal, read in _compared(expr):
                 place = starts.get(literal.position)
                 if place is not None:
-                    found.append(Blank(literal.id, place, read))
+                    found.append(Blank(literal.id, (place,), read))
+        elif type(expr) is Select and (path := _path(expr, starts)) is not None:
+            found.append(path)
     return tuple(found)
 
 
@@ -159,13 +184,20 @@ def template_of(
         return None
     used = {*code.co_names, "__builtins__"} - {"otherwise"}
     names = {name: value for name, value in function.__globals__.items() if name in used}
-    constants = tuple([(indices[mark(blank.place)], blank.place, blank.read) for blank in blanks])
+    constants = tuple([(indices[blank.mark], blank) for blank in blanks])
     return Template(code, names, constants, reads, longest)
 
 
-def mark(place: int) -> complex:
-    """Return what stands in code for the literal at a place of the text. No value of CEL is a complex number."""
-    return complex(0, place + 1)
+def _path(expr: Select, starts: Mapping[int, int]) -> Blank | None:
+    """Return the blank for the path that a select ends, if that is one to an attribute or a capacity."""
+    names = way(expr)
+    domain = expr.operand
+    if len(names) != _LEVELS or names[0] not in _TABLES or type(domain) is not Call:
+        return None
+    places = starts.get(domain.args[1].position), starts.get(expr.position + 1)
+    if places[0] is None or places[1] is None:
+        return None
+    return Blank(expr.id, (places[0], places[1]), _name, names[0])
 
 
 def _compared(call: Call) -> Iterator[tuple[Literal, Read]]:
@@ -189,6 +221,13 @@ def _text(written: str) -> str:
     if not written.startswith(_QUOTES):
         raise ValueError(written)
     return written[1:-1]
+
+
+def _name(domain: str, name: str) -> str:
+    domain = _text(domain)
+    if "/" in domain or name in _KEYWORDS:
+        raise ValueError(name)
+    return intern(f"{domain}/{name}")
 
 
 def _amount(written: str) -> int:
