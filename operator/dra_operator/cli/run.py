@@ -1,6 +1,8 @@
 """`dra-operator run`: the operator."""
 
 import asyncio
+import signal
+import sys
 from collections.abc import Mapping
 
 import typer
@@ -15,6 +17,9 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @with_settings
 def run(config: str | None, flags: Mapping[str, str]) -> None:
     """Run the operator until SIGTERM or Ctrl-C. Each setting can also stand in the environment or a file."""
+    # Kopf handles it once it runs. Before, a plugin may take a minute to say as whom we speak, and the first process of
+    # a container ignores what it does not handle.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     settings = load_or_exit(flags, config).settings
     # Imported only when the settings are good: Kopf and the kubernetes package take most of a second.
     from dra_operator.cli.settling import collect_seldom, settle, take_turns  # noqa: PLC0415

@@ -11,6 +11,7 @@ Source: https://github.com/kubernetes/kubernetes/issues/108849; k8s.io/kubernete
 
 import contextlib
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ import time
 from typing import Any
 
 SECONDS = 60.0
+SAID_BYTES = 1 << 20
+"""How much a plugin may print: credentials are a few kilobytes."""
 COMPLAINTS_BYTES = 4096
 """How much of what a plugin complains of is handed on, its end: it becomes one line of the log."""
 PR_SET_CHILD_SUBREAPER = 36
@@ -45,22 +48,42 @@ def main(seconds: str, *command: str) -> int:
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}")
         return 1
-    try:
-        said, complaints = plugin.communicate(timeout=float(seconds))
-    except subprocess.TimeoutExpired as late:
+    said, complaints = bytearray(), bytearray()
+    why = _hear(plugin, said, complaints, float(seconds))
+    if why:
         os.killpg(plugin.pid, signal.SIGKILL)
         _bury()
-        _complain(late.stderr or b"")
-        sys.stderr.write(f"not done after {float(seconds):g} s")
-        return 1
-    sys.stdout.buffer.write(said)
-    _complain(complaints)
-    return plugin.returncode
-
-
-def _complain(complaints: bytes) -> None:
+    else:
+        sys.stdout.buffer.write(said)
     # What is no UTF-8 is not read at all, and a character may have been cut.
-    sys.stderr.write(complaints[-COMPLAINTS_BYTES:].decode(errors="replace"))
+    sys.stderr.write(complaints.decode(errors="replace") + why)
+    return 1 if why else plugin.returncode
+
+
+def _hear(plugin: "subprocess.Popen[bytes]", said: bytearray, complaints: bytearray, seconds: float) -> str:
+    """Take what a plugin says and the end of its complaints, until it ends; return why it must be ended, if it must."""
+    until, parent, late = time.monotonic() + seconds, os.getppid(), f"not done after {seconds:g} s"
+    with selectors.DefaultSelector() as pipes:
+        for pipe, taken in ((plugin.stdout, said), (plugin.stderr, complaints)):
+            assert pipe is not None
+            pipes.register(pipe, selectors.EVENT_READ, taken)
+        while pipes.get_map():
+            if (left := until - time.monotonic()) <= 0:
+                return late
+            for key, _ in pipes.select(min(left, 1)):
+                if not (chunk := os.read(key.fd, 1 << 16)):
+                    pipes.unregister(key.fileobj)
+                key.data.extend(chunk)
+            del complaints[:-COMPLAINTS_BYTES]
+            if len(said) > SAID_BYTES:
+                return f"printed more than {SAID_BYTES} bytes"
+            if os.getppid() != parent:
+                return "nobody waits for it any more"
+    try:
+        plugin.wait(max(0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return late
+    return ""
 
 
 def _adopt() -> None:
