@@ -97,7 +97,7 @@ class TestPod:
     def test_rotated_token_is_read_again(self, pod, clock):
         """The kubelet replaces the token; it is read again within a minute."""
         folder, environment = pod
-        access = load_access(environ=environment, service_account=folder, wall=clock)
+        access = load_access(environ=environment, service_account=folder, wall=clock, clock=clock)
         (folder / "token").write_text("second")
         assert not access.due()
 
@@ -111,7 +111,7 @@ class TestPod:
     def test_old_token_stays_while_the_new_cannot_be_read(self, pod, clock):
         """A file that is missing for a moment costs nothing; it is tried again soon."""
         folder, environment = pod
-        access = load_access(environ=environment, service_account=folder, wall=clock)
+        access = load_access(environ=environment, service_account=folder, wall=clock, clock=clock)
         (folder / "token").unlink()
 
         with pytest.raises(AccessError, match="does not exist"):
@@ -171,7 +171,7 @@ class TestKubeconfig:
     def test_token_file_is_relative_and_read_again(self, tmp_path, kubeconfig, clock):
         """A token file is found beside the kubeconfig, and read again as it changes."""
         (tmp_path / "my-token").write_text("one\n")
-        access = load_access(kubeconfig(user={"tokenFile": "my-token"}), wall=clock)
+        access = load_access(kubeconfig(user={"tokenFile": "my-token"}), wall=clock, clock=clock)
         assert token(access) == "Bearer one"
 
         (tmp_path / "my-token").write_text("two\n")
@@ -257,7 +257,7 @@ class TestExecPlugin:
         """A plugin runs again a minute before the expiry it printed, and not sooner."""
         expiry = dt.datetime.fromtimestamp(clock.now + 300, tz=dt.UTC).isoformat().replace("+00:00", "Z")
         path = kubeconfig(user=plugin({"token": "one", "expirationTimestamp": expiry}))
-        access = load_access(path, wall=clock)
+        access = load_access(path, wall=clock, clock=clock)
         plugin({"token": "two"})
         clock.now += 239
         assert not access.due()
@@ -270,7 +270,7 @@ class TestExecPlugin:
 
     def test_plugin_without_expiry_runs_once(self, kubeconfig, plugin, clock):
         """A plugin that names no expiry runs again only after a 401."""
-        access = load_access(kubeconfig(user=plugin({"token": "one"})), wall=clock)
+        access = load_access(kubeconfig(user=plugin({"token": "one"})), wall=clock, clock=clock)
 
         clock.now += 1_000_000
 
@@ -473,7 +473,7 @@ class TestConnectionInfo:
     def test_kopf_logs_in_again(self, pod, clock):
         """What Kopf gets expires after ten minutes, and the next is read anew."""
         folder, environment = pod
-        access = load_access(environ=environment, service_account=folder, wall=clock)
+        access = load_access(environ=environment, service_account=folder, wall=clock, clock=clock)
         assert access.connection_info().expiration.timestamp() == clock.now + 600
 
         (folder / "token").write_text("second")
@@ -484,7 +484,7 @@ class TestConnectionInfo:
     def test_kopf_gets_the_old_token_while_the_new_cannot_be_read(self, pod, clock):
         """A file that is missing for a moment does not end Kopf."""
         folder, environment = pod
-        access = load_access(environ=environment, service_account=folder, wall=clock)
+        access = load_access(environ=environment, service_account=folder, wall=clock, clock=clock)
         (folder / "token").unlink()
         clock.now += 601
 

@@ -1,10 +1,12 @@
 """When credentials are read: again and again, by one at a time, and no more often than it helps."""
 
+import contextlib
 import datetime as dt
 
 import pytest
+from structlog.testing import capture_logs
 
-from dra_operator.cluster.access import Access
+from dra_operator.cluster.access import Access, AccessError
 
 from .script import credentials
 
@@ -13,12 +15,15 @@ class Source:
     """Credentials of some sort, how often they were read, and what time it is."""
 
     def __init__(self, **sort):
-        self.readings, self.now, self.sort = 0, 7000.0, sort
-        self.access = Access(self.read, lambda: self.now)
+        self.readings, self.now, self.set_back, self.sort = 0, 7000.0, 0.0, sort
+        self.fails = False
+        self.access = Access(self.read, lambda: self.now - self.set_back, lambda: self.now)
 
     def read(self):
         """Return them."""
         self.readings += 1
+        if self.fails:
+            raise AccessError("none")
         return credentials("http://api.example", **self.sort)
 
     def kopf_until(self):
@@ -41,6 +46,40 @@ def test_credentials_are_read_again_and_again(sort, seconds):
         source.now += 1
         assert source.access.due()
         source.access.reload()
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["read", "not read"])
+def test_a_clock_that_is_set_back_delays_no_reading(fails):
+    """Else a token may be over, and nobody asks for the next one, for as long as the clock was ahead."""
+    source = Source(expires=7100.0)
+    source.fails = fails
+    source.now += 40
+    with contextlib.suppress(AccessError):
+        source.access.reload()
+    source.set_back = 3600.0
+    source.now += 10
+
+    assert source.access.due()
+
+
+def test_credentials_that_cannot_be_read_for_long_are_told_of_at_the_start_the_end_and_seldom_between():
+    """A plugin may fail all night, each ten seconds, and the line that begins it be gone with an old log."""
+    source = Source(files=True)
+    lines = []
+    for seconds in (0, *range(10, 1300, 10)):
+        source.fails = seconds < 1290
+        with capture_logs() as logs, contextlib.suppress(AccessError):
+            source.access.reload()
+        lines += [(seconds, line["event"], line.get("why") or line.get("seconds")) for line in logs]
+        source.now += 10
+
+    failing = "credentials cannot be read again, the old ones stay in use"
+    assert lines == [
+        (0, failing, "none"),
+        (600, failing, "none"),
+        (1200, failing, "none"),
+        (1290, "credentials read again", 1290),
+    ]
 
 
 def test_a_plugin_is_not_started_for_a_certificate_that_is_not_trusted():

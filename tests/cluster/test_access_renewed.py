@@ -64,7 +64,7 @@ def test_a_token_that_is_emptied_is_sought_again_soon(tmp_path, kubeconfig):
     now = 1000.0
     file = tmp_path / "token"
     file.write_text("one")
-    access = load_access(kubeconfig(user={"tokenFile": str(file)}), wall=lambda: now)
+    access = load_access(kubeconfig(user={"tokenFile": str(file)}), clock=lambda: now)
     file.write_text("")
     with pytest.raises(AccessError):
         access.reload()
@@ -114,7 +114,7 @@ async def test_a_new_authority_is_found_soon(tmp_path, kubeconfig, secure):
     file = tmp_path / "ca.crt"
     file.write_bytes(Authority(tmp_path).path.read_bytes())
     access = load_access(
-        kubeconfig(cluster={"server": server, "certificate-authority": str(file)}), wall=lambda: now
+        kubeconfig(cluster={"server": server, "certificate-authority": str(file)}), clock=lambda: now
     )
     async with ApiSession(access) as session:
         with pytest.raises(ApiUnreachable, match="CERTIFICATE_VERIFY_FAILED"):

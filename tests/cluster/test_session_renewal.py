@@ -60,7 +60,9 @@ async def test_due_credentials_are_read_before_the_request(script):
     tokens = iter(["Bearer old", "Bearer new"])
     now = [1000.0]
     access = Access(
-        lambda: credentials(script.url, authorization=next(tokens), expires=1100.0), lambda: now[0]
+        lambda: credentials(script.url, authorization=next(tokens), expires=1100.0),
+        lambda: now[0],
+        lambda: now[0],
     )
     script.then(ok({}))
 
@@ -79,7 +81,7 @@ class Plugin:
         self.readings = 0
         self.fails = False
         self.now = 1000.0
-        self.access = Access(lambda: self._read(url), lambda: self.now)
+        self.access = Access(lambda: self._read(url), lambda: self.now, lambda: self.now)
 
     def _read(self, url):
         self.readings += 1
@@ -171,6 +173,22 @@ async def test_a_plugin_that_was_ended_is_started_again(script, plugin):
     assert script.asked[-1].headers["Authorization"] == "Bearer 3"
 
 
+async def test_a_plugin_that_hangs_each_time_is_told_of_once(script, plugin):
+    """Each 70 seconds it hangs again, all night."""
+    script.default = ok({})
+    plugin.fails = True
+    async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
+        with capture_logs() as logs:
+            for plugin.now in (1050.0, 1060.0):
+                plugin.free.clear()
+                await session.request("GET", CLAIM)
+                plugin.free.set()
+                await asyncio.wait({session._reload})
+
+    assert plugin.readings == 3
+    assert [(line["event"], line.get("why")) for line in logs] == [TAKE_LONG, CANNOT_BE_READ]
+
+
 async def test_credentials_that_cannot_be_read_are_tried_again_in_a_while(script, plugin):
     """When they have expired each request gets a 401, and would start a plugin, as is right after one that succeeds."""
     script.default = status(401)
@@ -202,7 +220,7 @@ async def test_unreadable_credentials_do_not_stop_requests(script):
         raise AccessError("the file is gone")
 
     now = [1000.0]
-    access = Access(read, lambda: now[0])
+    access = Access(read, lambda: now[0], lambda: now[0])
     async with ApiSession(access) as session:
         now[0] = 1050.0
         await session.request("GET", CLAIM)
@@ -222,7 +240,7 @@ def read():
     return Credentials("http://127.0.0.1:9", "ns", None, None, None, None, True, None, None, 1000.0, False)
 
 async def main():
-    async with ApiSession(Access(read, clock.__next__), renewal_timeout=0.1) as session:
+    async with ApiSession(Access(read, lambda: 0, clock.__next__), renewal_timeout=0.1) as session:
         try:
             await session.request("GET", "/version")
         except ApiUnreachable:

@@ -12,6 +12,7 @@ import kopf
 import pytest
 
 from cluster import CLASS, Cluster, access_to, claim, node, resource_slice
+from dra_operator.cluster.access import AccessError
 from dra_operator.controller.leading import GIVE_UP_SECONDS
 from dra_operator.controller.runtime import Runtime
 from dra_operator.controller.settings import Settings
@@ -48,7 +49,7 @@ def shell(apart):
     """Start the operator by Kopf, and stop it."""
 
     @contextlib.asynccontextmanager
-    async def begin(url=apart.server.url, **settings):
+    async def begin(url=apart.server.url, access=None, **settings):
         stop, started = asyncio.Event(), asyncio.Event()
         found = []
 
@@ -65,7 +66,7 @@ def shell(apart):
                 **settings,
             }
         )
-        task = asyncio.create_task(serve(options, access_to(url), stop=stop, started=note))
+        task = asyncio.create_task(serve(options, access or access_to(url), stop=stop, started=note))
         await asyncio.wait_for(started.wait(), 5)
         yield task, found[0], stop
         stop.set()
@@ -134,6 +135,19 @@ async def test_refused_credentials_are_not_offered_in_a_hot_loop(shell, refusing
         stop.set()
 
         assert await asyncio.wait_for(task, 10) == 0
+
+
+async def test_readyz_tells_why_there_are_no_better_credentials(shell, refusing):
+    """A 401 says that they are refused; that a plugin gives no others is what there is to mend."""
+
+    def read():
+        raise AccessError("the plugin hangs")
+
+    access = access_to(refusing[0])
+    access._source = read
+    async with shell(access=access) as (_, runtime, _):
+        await told(runtime, "401")
+        await told(runtime, "credentials cannot be read again: the plugin hangs")
 
 
 FIRST_LOOK = {"/api": b'{"versions": []}', "/apis": b'{"groups": []}'}

@@ -18,13 +18,14 @@ import contextlib
 import datetime as dt
 import ipaddress
 import json
+import logging
 import os
 import ssl
 import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,13 +50,15 @@ EXPIRY_MARGIN_SECONDS = 60.0
 """How long before its expiry an exec plugin's token is replaced."""
 RETRY_SECONDS = 10.0
 """How soon after they could not be read credentials are tried again; the old ones stay in use until then."""
+TOLD_SECONDS = 600.0
+"""How often it is told that credentials cannot be read, as long as that lasts."""
 KOPF_SECONDS = 600.0
 """After how long Kopf logs in again, so that it never meets an expired token (docs/kopf.md, 1.6)."""
 
 
 _CREDENTIALS = frozenset({"token", "tokenFile", "username", "password", "exec", "auth-provider"})
 """What of a user in a kubeconfig leads to an authorization."""
-_BEFORE_EXEC = frozenset({"token", "tokenFile", "auth-provider"})
+_BEFORE_EXEC = ("token", "tokenFile", "auth-provider")
 """What the loader looks for before it starts a plugin."""
 
 
@@ -93,14 +96,22 @@ class Access:
     """An API server and the current credentials for it. Safe to use from several threads.
 
     `source` reads the credentials anew; it may block (exec plugins run a program). `wall` is the time of day
-    in seconds since the epoch.
+    in seconds since the epoch, which may be set back; `clock` is monotonic.
     """
 
-    def __init__(self, source: Callable[[], Credentials], wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        source: Callable[[], Credentials],
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.unreadable: str | None = None
+        """Why the credentials could not be read the last time; None if they could."""
         self._source = source
         self._wall = wall
+        self._clock = clock
         self._lock = threading.Lock()
-        self._failed = False
+        self._failing_since = self._told_at = 0.0
         self._material: tuple[bytes, ...] = ()
         self._credentials = source()
         self._due_at = self._next_reading(self._credentials)
@@ -122,16 +133,16 @@ class Access:
 
     def due(self) -> bool:
         """Return whether the credentials should be read again before the next request."""
-        return self._wall() >= self._due_at
+        return self._clock() >= self._due_at
 
     def has_failed(self) -> bool:
         """Return whether the credentials could not be read just now, so that to try again at once is in vain."""
-        return self._failed and not self.due()
+        return self.unreadable is not None and not self.due()
 
     def hasten(self) -> None:
         """Have files read again in a moment: the certificate of the server is not to be trusted by those in use."""
         if self._credentials.files:
-            self._due_at = min(self._due_at, self._wall() + RETRY_SECONDS)
+            self._due_at = min(self._due_at, self._clock() + RETRY_SECONDS)
 
     def reload(self) -> None:
         """Read the credentials again; may block.
@@ -143,10 +154,12 @@ class Access:
             self._due_at = float("inf")
             try:
                 self._credentials = self._read_again()
-            except BaseException:
-                self._due_at, self._failed = self._wall() + RETRY_SECONDS, True
+            except BaseException as error:
+                self._due_at = self._clock() + RETRY_SECONDS
+                self._tell_unreadable(str(error))
                 raise
-            self._due_at, self._failed = self._next_reading(self._credentials), False
+            self._due_at = self._next_reading(self._credentials)
+            self._tell_readable()
 
     def connection_info(self) -> kopf.ConnectionInfo:
         """Return the same access for Kopf's login handler; it expires, so that Kopf asks again. May block."""
@@ -183,10 +196,24 @@ class Access:
             self._take_up(credentials)
         return credentials
 
+    def _tell_unreadable(self, why: str) -> None:
+        now = self._clock()
+        if self.unreadable is None:
+            self._failing_since = now
+        if self.unreadable is None or now - self._told_at >= TOLD_SECONDS:
+            self._told_at = now
+            log.warning("credentials cannot be read again, the old ones stay in use", why=why)
+        self.unreadable = why
+
+    def _tell_readable(self) -> None:
+        if self.unreadable is not None:
+            log.info("credentials read again", seconds=round(self._clock() - self._failing_since))
+        self.unreadable = None
+
     def _next_reading(self, credentials: Credentials) -> float:
-        now = self._wall()
+        now = self._clock()
         if credentials.expires is not None:
-            return max(credentials.expires - EXPIRY_MARGIN_SECONDS, now + RETRY_SECONDS)
+            return now + max(credentials.expires - EXPIRY_MARGIN_SECONDS - self._wall(), RETRY_SECONDS)
         return now + REREAD_SECONDS if credentials.files else float("inf")
 
     def _take_up(self, credentials: Credentials) -> None:
@@ -230,6 +257,7 @@ def load_access(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
     wall: Callable[[], float] = time.time,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Access:
     """Find the API server: by the kubeconfig or context given, else the pod's, else the user's kubeconfig.
 
@@ -237,9 +265,9 @@ def load_access(
     """
     in_pod = "KUBERNETES_SERVICE_HOST" in environ and (service_account / "token").is_file()
     if in_pod and kubeconfig is None and context is None:
-        return Access(lambda: _from_pod(environ, service_account), wall)
+        return Access(lambda: _from_pod(environ, service_account), wall, clock)
     paths = kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
-    access = Access(lambda: _from_kubeconfig(paths, context), wall)
+    access = Access(lambda: _from_kubeconfig(paths, context), wall, clock)
     if access.withheld:
         log.warning("credentials not sent", server=access.server, why="it is not asked by https")
     return access
@@ -290,8 +318,8 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
         cluster = merged.config["clusters"].get_with_name(chosen["cluster"]).value["cluster"]
         withheld = _withhold(chosen, cluster, merged.config)
         user = _user(merged.config, chosen)
-        by_exec = "exec" in user and user.keys().isdisjoint(_BEFORE_EXEC)
-        command = user["exec"].get("command") if by_exec else None
+        by_exec = bool(user.get("exec")) and not any(map(user.get, _BEFORE_EXEC))
+        command = user["exec"].get("command") if user.get("exec") else None
         if command:
             bound(user["exec"])
         loader: Any = KubeConfigLoader(  # type: ignore[no-untyped-call]
@@ -300,14 +328,19 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
             config_base_path=None,
             config_persister=merged.save_changes,
         )
-        loader.load_and_set(configuration)
+        with _overheard() as complaints:
+            loader.load_and_set(configuration)
     except Exception as error:
         raise AccessError(f"kubeconfig {paths}: {error}") from error
     if "server" not in cluster:
         raise AccessError(f"kubeconfig {paths}: cluster {chosen['cluster']!r} names no server")
     if by_exec and "BearerToken" not in configuration.api_key and not configuration.cert_file:
-        # The loader logs the plugin's error and goes on without credentials, which would read as a 401 later.
-        raise AccessError(f"kubeconfig {paths}: exec plugin {command!r} gave no credentials")
+        # The loader goes on without credentials, which would read as a 401 later.
+        why = "; ".join(complaints) or "nothing is in what it printed"
+        raise AccessError(f"kubeconfig {paths}: exec plugin {command!r} gave no credentials: {why}")
+    for complaint in complaints:
+        # There are others beside, and it goes on with these.
+        logging.getLogger("kubernetes").error(complaint)
     expiry = getattr(loader, "expiry", None)
     return _credentials(
         configuration,
@@ -317,6 +350,24 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
         explicit_proxy="proxy-url" in cluster,
         withheld=withheld,
     )
+
+
+@contextlib.contextmanager
+def _overheard() -> Iterator[list[str]]:
+    """Collect what the loader would log of a plugin that fails, each time that it does."""
+    said: list[str] = []
+    thread = threading.get_ident()
+
+    def overhear(record: logging.LogRecord) -> bool:
+        if record.thread == thread:
+            said.append(record.getMessage().removeprefix("exec: "))
+        return record.thread != thread
+
+    logging.root.addFilter(overhear)
+    try:
+        yield said
+    finally:
+        logging.root.removeFilter(overhear)
 
 
 def _withhold(chosen: dict[str, Any], cluster: dict[str, Any], config: Any) -> bool:

@@ -288,16 +288,17 @@ class ApiSession:
                 return
             self._reload = asyncio.create_task(in_thread(self.access.reload))
             # Whoever waits may have no time left before it is done.
-            self._reload.add_done_callback(_report)
+            self._reload.add_done_callback(_look_at)
             await asyncio.wait({self._reload}, timeout=self._renewal_timeout)
             self._renewals += 1
-            if not self._reload.done():
+            if not self._reload.done() and not self.access.has_failed():
                 log.warning("credentials take long to read, the old ones stay in use")
 
 
-def _report(reload: asyncio.Task[None]) -> None:
-    if not reload.cancelled() and (error := reload.exception()):
-        log.warning("credentials cannot be read again, the old ones stay in use", why=str(error))
+def _look_at(reload: asyncio.Task[None]) -> None:
+    """Take note of how a reading ended, or asyncio would complain; what it has to say it has said."""
+    if not reload.cancelled():
+        reload.exception()
 
 
 @contextlib.contextmanager

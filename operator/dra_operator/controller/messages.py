@@ -162,6 +162,11 @@ RESTORED = "an older version of it is stored than before: etcd was restored; wha
 NOT_CONNECTED = "not connected yet"
 
 
+def unreadable(why: str) -> str:
+    """Return what may be behind requests that are refused: they are sent with credentials that are over."""
+    return f"credentials cannot be read again: {why}"
+
+
 def forbidden(error: "ApiError") -> str:
     """Return the sentence for a request that the API server does not permit."""
     sentence = f"not permitted to {error.verb} {error.resource}"
