@@ -4,14 +4,14 @@ One is made for each share that is given away, and by the standard library that 
 Source: ResourceClaim v1, `status.allocation.devices.results[].shareID`.
 """
 
+from collections.abc import Callable
 from typing import Final
 
-BITS: Final = 128
 _VERSION: Final = 0x4000 << 64 | 0x8000 << 48
 _RANDOM: Final = ~(0xF000 << 64 | 0xC000 << 48)
 
 
-def share_id(random: int) -> str:
-    """Return the UUID of version 4 with these random bits, of which version and variant take the place of six."""
-    digits = f"{random & _RANDOM | _VERSION:032x}"
+def share_id(random_bits: Callable[[int], int]) -> str:
+    """Return a UUID of version 4 of random bits, of which a source gives so many as an int."""
+    digits = f"{random_bits(128) & _RANDOM | _VERSION:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

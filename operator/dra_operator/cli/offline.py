@@ -13,7 +13,7 @@ from random import Random
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Limits, Reason
 from dra_operator.api.names import OPT_OUT_LABEL
-from dra_operator.api.share_ids import BITS, share_id
+from dra_operator.api.share_ids import share_id
 from dra_operator.api.shortened import shortened
 from dra_operator.api.types import (
     AllocationResult,
@@ -272,7 +272,7 @@ def _share_ids(gathered: Gathered) -> Callable[[], str]:
     numbers = Random(0)  # noqa: S311 - the ids need to be the same each time, not secret
 
     def fresh() -> str:
-        while (found := share_id(numbers.getrandbits(BITS))) in used:
+        while (found := share_id(numbers.getrandbits)) in used:
             pass
         return found
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -12,7 +13,7 @@ from dra_operator.allocator import AdminAccess, Allocator, Features, Limits
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import read_object
-from dra_operator.api.share_ids import BITS, share_id
+from dra_operator.api.share_ids import share_id
 from dra_operator.api.shortened import shown
 from dra_operator.api.types import (
     AllocationResult,
@@ -100,7 +101,7 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
         features=features,
         limits=Limits(),
         clock=time.monotonic,
-        share_ids=lambda: share_id(ids.getrandbits(BITS)),
+        share_ids=partial(share_id, ids.getrandbits),
         admin_access=AdminAccess.ANY_NAMESPACE,
         environment=replace(
             STORED_137,

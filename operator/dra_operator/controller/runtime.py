@@ -13,13 +13,14 @@ are there.
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from random import random
 from secrets import randbits
 from typing import Any
 
 from dra_operator.allocator import Allocator, Limits
 from dra_operator.api.kinds import KINDS, Kind
-from dra_operator.api.share_ids import BITS, share_id
+from dra_operator.api.share_ids import share_id
 from dra_operator.cluster.access import Access
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.defects import Defect
@@ -101,7 +102,7 @@ class Runtime:
             ledger,
             limits=Limits(seconds=settings.claim_deadline_seconds, tries=settings.tries_per_node),
             clock=clock,
-            share_ids=lambda: share_id(randbits(BITS)),
+            share_ids=partial(share_id, randbits),
         )
         self._passes = Passes(
             inventory,
