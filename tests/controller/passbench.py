@@ -5,6 +5,7 @@ from dra_operator.api.types import (
     AllocationResult,
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
+    NodeSelector,
 )
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite
@@ -15,10 +16,11 @@ from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
 
-def fits(device):
-    """Return the decision that gives a claim a device."""
+def fits(device, node_selector=NodeSelector()):  # noqa: B008 - it is frozen
+    """Return the decision that gives a claim a device, which some nodes can use, or with None all."""
     result = DeviceRequestAllocationResult(request="gpu", driver="d", pool="p", device=device)
-    return Allocated("node-1", (AllocationResult(devices=DeviceAllocationResult(results=(result,))),))
+    devices = DeviceAllocationResult(results=(result,))
+    return Allocated("node-1", (AllocationResult(devices, node_selector),))
 
 
 FITS = fits("gpu-0")

@@ -57,6 +57,17 @@ def test_an_allocation_is_told_with_its_node_and_how_long_it_took(bench, write, 
     assert (counted(bench, "allocations_total"), counted(bench, "allocation_seconds_sum")) == (1, 3.5)
 
 
+def test_an_allocation_that_all_nodes_can_use_is_told_without_a_node(bench):
+    """Who looks for what a node has would find it there, and it is everywhere."""
+    bench.allocator.answers = {"claim": fits("gpu-0", None)}
+    (write,) = writes(bench.run(bench.delta(claim())))
+    with capture_logs() as logs:
+        (notice,) = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+
+    assert [line["node"] for line in logs if line["event"] == "allocated"] == [""]
+    assert notice.message.startswith("allocated, usable on every node: ")
+
+
 def test_an_allocation_whose_claim_is_gone_by_now_is_logged_as_it_was_made(bench, write, clock):
     """With its node and the time it took, though its answer is the last that is heard of it."""
     stored = bench.delta(claim(), allocation=dict(write.allocation))

@@ -118,7 +118,8 @@ class Landing:
             messages.ALLOCATED,
             claim=text(key),
             uid=write.uid,
-            node=node,
+            # Where every node can use it, none is meant.
+            node=node if "nodeSelector" in write.allocation else "",
             devices=len(write.allocation["devices"].get("results", ())),
             waited_ms=round(waited * 1000),
             **{"pass": desk.number},
