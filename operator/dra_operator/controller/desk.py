@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import Write
-from dra_operator.controller.claims import ClaimBook, Key
+from dra_operator.controller.claims import ClaimBook, Key, version_of
 from dra_operator.controller.flights import Flights
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.putoff import PutOffs
@@ -67,9 +67,8 @@ class Desk:
 
     def is_put_off(self, claim: ResourceClaim) -> bool:
         """True if the claim must not be tried yet."""
-        metadata = claim.metadata
-        key = (metadata.namespace, metadata.name)
-        return self.putoffs.waits(key, metadata.uid, metadata.resource_version)
+        namespace, name, uid, version = version_of(claim)
+        return self.putoffs.waits((namespace, name), uid, version)
 
 
 def text(key: Key) -> str:

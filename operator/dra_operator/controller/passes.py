@@ -25,7 +25,7 @@ from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.asides import SideTask
-from dra_operator.controller.claims import ClaimBook, Key, PodUse, annotation, order
+from dra_operator.controller.claims import ClaimBook, Key, PodUse, annotation, order, version_of
 from dra_operator.controller.collisions import Collisions
 from dra_operator.controller.desk import Desk, Effect, text
 from dra_operator.controller.fence import Fence
@@ -329,22 +329,19 @@ class Passes:
 
     def _allocate(self, key: Key, claim: ResourceClaim, decision: Allocated) -> None:
         """Assume a decision and have it written."""
-        desk, metadata = self.desk, claim.metadata
+        desk = self.desk
         # kube-scheduler cannot use a claim whose allocation has no timestamp (docs/dra-semantics, 14).
         timestamp = desk.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         allocation = replace(decision.results[0], allocation_timestamp=timestamp)
         write = AllocateWrite(
-            namespace=metadata.namespace,
-            name=metadata.name,
-            uid=metadata.uid,
-            resource_version=metadata.resource_version,
-            finalizers=metadata.finalizers,
+            *version_of(claim),
+            finalizers=claim.metadata.finalizers,
             drop_annotation=annotation(claim) is not None,
             allocation=allocation_to_wire(allocation),
         )
         desk.ledger.assume(*key, allocation)
         desk.nodes[key] = decision.node
-        desk.telling.under_way(key, metadata.uid)
+        desk.telling.under_way(key, claim.metadata.uid)
         desk.launch(write)
 
     def _explain(self, decision: Decision, key: Key, claim: ResourceClaim) -> None:

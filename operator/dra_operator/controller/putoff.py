@@ -37,11 +37,6 @@ class PutOffs:
         """Put a claim off as `for_time` does, or until its resourceVersion is no longer `version`."""
         return self._put(key, uid, first, longest, version)
 
-    def attempts(self, key: Key, uid: str) -> int:
-        """Return how often in a row the claim was put off."""
-        wait = self._waits.get(key)
-        return wait.attempts if wait is not None and wait.uid == uid else 0
-
     def waits(self, key: Key, uid: str, version: str) -> bool:
         """True if the claim, of that uid and resourceVersion, must not be tried yet."""
         wait = self._waits.get(key)
@@ -72,7 +67,8 @@ class PutOffs:
         return min((wait.until for wait in self._waits.values() if wait.until > now), default=None)
 
     def _put(self, key: Key, uid: str, first: float, longest: float, version: str | None) -> float:
-        attempts = self.attempts(key, uid)
+        before = self._waits.get(key)
+        attempts = before.attempts if before is not None and before.uid == uid else 0
         seconds = doubled(first, longest, attempts)
         self._waits[key] = _Wait(uid, attempts + 1, self._clock() + seconds, version)
         return seconds

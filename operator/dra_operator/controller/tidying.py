@@ -11,7 +11,7 @@ there.
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite
 from dra_operator.controller import messages
-from dra_operator.controller.claims import Key, annotation, is_released
+from dra_operator.controller.claims import Key, annotation, is_released, version_of
 from dra_operator.controller.desk import Desk
 
 
@@ -52,25 +52,13 @@ def keep_annotation(desk: Desk, key: Key) -> None:
 
 def annotate(claim: ResourceClaim, text: str | None) -> AnnotateWrite:
     """Return the write that sets our annotation, or removes it."""
-    metadata = claim.metadata
-    return AnnotateWrite(
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        current=annotation(claim),
-        text=text,
-    )
+    return AnnotateWrite(*version_of(claim), current=annotation(claim), text=text)
 
 
 def _deallocate(claim: ResourceClaim) -> DeallocateWrite:
-    metadata = claim.metadata
     return DeallocateWrite(
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        finalizers=metadata.finalizers,
+        *version_of(claim),
+        finalizers=claim.metadata.finalizers,
         allocated=claim.status.allocation is not None,
         consumers=len(claim.status.reserved_for),
     )

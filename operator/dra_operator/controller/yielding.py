@@ -26,7 +26,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import ReleaseWrite
-from dra_operator.controller.claims import Key, Standing
+from dra_operator.controller.claims import Key, Standing, version_of
 from dra_operator.controller.desk import Desk
 from dra_operator.ledger import Overcommitment
 
@@ -69,10 +69,8 @@ def next_to_yield(
 
 def release(desk: Desk, claim: ResourceClaim) -> None:
     """Have the allocation of a claim taken back, unless that was tried just now."""
-    if desk.is_put_off(claim):
-        return
-    metadata = claim.metadata
-    desk.launch(ReleaseWrite(metadata.namespace, metadata.name, metadata.uid, metadata.resource_version))
+    if not desk.is_put_off(claim):
+        desk.launch(ReleaseWrite(*version_of(claim)))
 
 
 def _is_decided(claim: ResourceClaim) -> bool:
