@@ -1,11 +1,13 @@
 """Events while the API server is in trouble, and after: each trouble is one of its own."""
 
+import pytest
 from structlog.testing import capture_logs
 
+from dra_operator.cluster import events
 from dra_operator.cluster.events import ATTEMPTS
 
 from .recording import MADE
-from .script import cut, ok, status
+from .script import cut, lines, ok, status
 
 KEPT = ok({"kind": "Event", "count": 2})
 DENIED = status(403, 'events is forbidden: User "u" cannot create resource "events"')
@@ -48,6 +50,35 @@ async def test_each_trouble_is_told_once_and_begins_with_a_short_pause(script, r
 
     assert [line["event"] for line in logs] == ["events wait for the API server"] * 2
     assert recorder.waits == [1.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "order"),
+    [(cut, ["one", "two", "one"]), (status(500), ["one", "one", "two"])],
+    ids=["no answer", "an error"],
+)
+async def test_whoever_gets_no_answer_lets_the_others_go_first(script, recording, trouble, order):
+    """Something between may hold back this one alone, for what is in it."""
+    script.then(trouble, MADE, MADE)
+    recorder = recording()
+    recorder.say("one")
+    recorder.say("two")
+
+    asked = await recorder.sent(script, 3)
+    assert [request.body["message"] for request in asked] == order
+
+
+async def test_an_answer_is_not_waited_for_as_long_as_that_to_a_write(script, recording, monkeypatch):
+    """The other Events wait meanwhile, and nothing depends on this one."""
+    monkeypatch.setattr(events, "ANSWER_SECONDS", 0.05)
+    script.then(lines(then="stall"), MADE, lines(then="stall"), KEPT)
+    recorder = recording()
+    for asked in (2, 4):
+        recorder.say()
+        await recorder.sent(script, asked)
+        recorder.now += 100
+
+    assert recorder.recorder.counts == {"created": 1, "refreshed": 1}
 
 
 async def test_a_right_that_is_missing_after_an_outage_is_told_when_it_lasts(script, recording):

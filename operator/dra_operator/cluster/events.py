@@ -50,6 +50,8 @@ Unless something else was said of the object in between: of two Events the older
 """
 PATIENCE_SECONDS: Final = 5.0
 """An Event stands back for the writer at most so long: a writer that is stuck must not silence everything."""
+ANSWER_SECONDS: Final = 10.0
+"""How long the answer to an Event is waited for: those behind it wait as well."""
 ATTEMPTS: Final = 5
 OUTCOMES: Final = ("created", "refreshed", "dropped", "refused")
 """What becomes of an Event: `dropped` where there are too many or nobody takes it, `refused` by the API server."""
@@ -285,18 +287,18 @@ class EventRecorder:
             self._away = True
             # While nobody is answered it waits. But something between may answer all but this one, for what is in it.
             entry.attempts += self._in_vain
-            await self._retry(entry, str(error), None)
+            await self._retry(entry, error)
         except ApiError as error:
             if error.is_missing_right and self._away and entry.attempts < ATTEMPTS - 1:
                 # It answers again, and permits nobody anything until it has read its roles: in a moment.
                 self._failures = entry.attempts
                 entry.attempts += 1
-                await self._retry(entry, str(error), None)
+                await self._retry(entry, error)
                 return
             if error.status in (401, 408, 429) or error.status >= 500:
                 entry.attempts += 1
                 self._away = self._away or error.status >= 500
-                await self._retry(entry, str(error), error.retry_after)
+                await self._retry(entry, error)
                 return
             # 404: the namespace is gone; 403: it is going, or we may not; the rest cannot improve either.
             self._away = False
@@ -317,7 +319,7 @@ class EventRecorder:
     async def _create(self, entry: _Entry) -> None:
         path = _EVENTS.path(entry.namespace)
         try:
-            await self._session.request("POST", path, body=self._body(entry))
+            await self._session.request("POST", path, body=self._body(entry), timeout=ANSWER_SECONDS)
         except ApiError as error:
             if error.status != 409:
                 raise
@@ -340,16 +342,23 @@ class EventRecorder:
 
     async def _send_patch(self, entry: _Entry, patch: dict[str, Any]) -> dict[str, Any]:
         path = _EVENTS.path(entry.namespace, entry.name)
-        return await self._session.request("PATCH", path, body=patch, content_type=MERGE_PATCH)
+        return await self._session.request(
+            "PATCH", path, body=patch, content_type=MERGE_PATCH, timeout=ANSWER_SECONDS
+        )
 
-    async def _retry(self, entry: _Entry, trouble: str, retry_after: float | None) -> None:
+    async def _retry(self, entry: _Entry, error: ApiError | ApiUnreachable) -> None:
         self._failures += 1
         if self._failures == 1:
-            log.warning("events wait for the API server", why=trouble)
+            log.warning("events wait for the API server", why=str(error))
+        queue = self._refreshes if entry.exists else self._news
+        # It may be the only one that gets no answer: then the others have waited long enough.
+        retry_after, put_back = None, queue.append
+        if isinstance(error, ApiError):
+            retry_after, put_back = error.retry_after, queue.appendleft
         if entry.attempts >= ATTEMPTS:
             self._drop(entry)
         else:
-            (self._refreshes if entry.exists else self._news).appendleft(entry)
+            put_back(entry)
             self._wake.set()
         seconds = self._backoff.delay(self._failures, self._random, retry_after)
         if retry_after is not None or self._in_vain:
