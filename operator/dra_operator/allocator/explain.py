@@ -296,38 +296,47 @@ class Explainer:
         """Return what keeps a request from devices that are free: a constraint, and who lacks its attribute."""
         plan = only(whole, (request,))
         number = self._find_constraint(plan, budget)
-        together = any(item.count != 1 for item in request.alternatives)
-        absent: dict[str, str] = {}
-        never = False
+        is_there, lacks = self._tell_lacks(whole, plan, number, budget)
+        together = is_there and any(item.count != 1 for item in request.alternatives)
+        most = most_that_fit(plan, self._fit(budget))[0] if together else None
+        apart = self._hints.disagreement(plan, number, budget) if together and number is not None else ""
+        in_vain, at_most = self._tell_most(plan, number, most, budget) if most else (False, "")
+        users = ""
+        if number is not None and is_there and not apart and not in_vain:
+            users = self._tell_users(plan, number, budget)
+        none = "none together satisfy" if together and most != 0 else "none satisfies"
+        name = self._name_constraints(plan, number, budget)
+        return f"devices are free, but {none} {name}{at_most}{lacks}{apart}{users}"
+
+    def _tell_lacks(
+        self, whole: ClaimPlan, plan: ClaimPlan, number: int | None, budget: Budget
+    ) -> tuple[bool, str]:
+        """Return whether each attribute of the constraints on a request is on a device, and who lacks one of them.
+
+        If one constraint alone is in the way, its attribute. `plan` has the request only.
+        """
+        (request,) = plan.requests
+        is_there = True
+        texts: dict[str, str] = {}
         for at, constraint in enumerate(plan.constraints):
             bound = [item for item in request.alternatives if at in item.constraints]
-            if not bound or number not in (None, at):
-                continue
-            having, text = self._hints.absent(whole, at, bound, budget)
-            if text:
-                absent[constraint.attribute] = text
-            together = together and having > 0
-            never = never or not having
-            absent[f"{constraint.attribute} derived"] = self._hints.misread(plan, at, budget).removeprefix(
-                "; "
-            )
-        most = most_that_fit(plan, self._fit(budget))[0] if together else None
-        told = "".join(f"; {text}" for text in absent.values() if text)
-        if together and number is not None and (text := self._hints.disagreement(plan, number, budget)):
-            told += text
-            never = True
-        if most:
-            vain = None
-            if number is not None and not request.alternatives[0].admin_access:
-                vain = self._hints.most_in_vain(plan.constraints[number], request.alternatives[0], budget)
-            free = f", at most {vain} if none were in use" if vain not in (None, most) else ""
-            even = _EVEN if vain == most else ""
-            told = f", at most {most} together{even}, {request.alternatives[0].count} requested{free}{told}"
-            never = never or vain is not None
-        if number is not None and not never:
-            told += self._tell_users(plan, number, budget)
-        none = "none together satisfy" if together and most != 0 else "none satisfies"
-        return f"devices are free, but {none} {self._name_constraints(plan, number, budget)}{told}"
+            if bound and number in (None, at):
+                having, text = self._hints.absent(whole, at, bound, budget)
+                is_there = is_there and having > 0
+                if text:
+                    texts[constraint.attribute] = f"; {text}"
+                texts[f"{constraint.attribute} derived"] = self._hints.misread(plan, at, budget)
+        return is_there, "".join(texts.values())
+
+    def _tell_most(self, plan: ClaimPlan, number: int | None, most: int, budget: Budget) -> tuple[bool, str]:
+        """Return whether a request waits in vain for devices in use, and how many it could have of what it asks for."""
+        item = plan.requests[0].alternatives[0]
+        vain = None
+        if number is not None and not item.admin_access:
+            vain = self._hints.most_in_vain(plan.constraints[number], item, budget)
+        even = _EVEN if vain == most else ""
+        free = f", at most {vain} if none were in use" if vain not in (None, most) else ""
+        return vain is not None, f", at most {most} together{even}, {item.count} requested{free}"
 
     def _tell_users(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
         """Return which claims use devices for the requests that a constraint binds, if that one alone is in the way.
@@ -392,7 +401,7 @@ class Explainer:
                 before = (*class_selectors, *request_selectors[:number])
                 text += self._hints.unknown(request_selectors[number], before, budget)
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
-        obstacles = sorted(tally.obstacles.values(), key=lambda item: _ORDER.index(item.reason))
+        obstacles = [tally.obstacles[reason] for reason in TITLES if reason in tally.obstacles]
         for obstacle in obstacles:
             incomplete = obstacle.reason is Reason.POOL_INCOMPLETE
             title = in_pools(obstacle.details) if incomplete else TITLES[obstacle.reason]
@@ -444,9 +453,6 @@ class Explainer:
         if obstacle.reason is Reason.POOL_INCOMPLETE:
             return obstacle.detail(advise_first(obstacle.details, self.inventory))
         return obstacle.detail()
-
-
-_ORDER = list(TITLES)
 
 
 def _names(plan: ClaimPlan) -> object:
