@@ -43,14 +43,17 @@ def test_a_success_ends_the_waits(bench, write, clock):
 
 
 def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
-    """Readiness names it, and turns when the right is there."""
+    """Readiness names it, and turns when the right is there, which is logged."""
     deny(bench, write, "resourceclaims/status")
     assert bench.passes.desk.rights.texts() == ("not permitted to patch resourceclaims/status: no",)
 
     clock.now += 11
     (again,) = writes(bench.run())
-    bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
+    with capture_logs() as logs:
+        bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
     assert bench.passes.desk.rights.texts() == ()
+    lines = [(line["event"], line.get("verb"), line.get("resource")) for line in logs]
+    assert lines.count(("permitted again", "patch", "resourceclaims/status")) == 1
     clock.now += 1200
     assert notices(bench.run()) == [], "what is no longer so is not told again"
 

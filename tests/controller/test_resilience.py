@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from cluster import CLASS, FINALIZER, Operator, allocation, claim, node, resource_slice
 from dra_operator.cluster.reflector import Reflector
@@ -127,8 +128,11 @@ async def test_events_that_are_not_permitted_are_named(cluster, operator, gpu, m
     assert operator.runtime.unready() == [f"not permitted to create events: {message}"]
 
     fault.times = 0
-    await operator.ready()
-    await cluster.until(lambda: cluster.reasons("claim") == ["Allocated"])
+    with capture_logs() as logs:
+        await operator.ready()
+        await cluster.until(lambda: cluster.reasons("claim") == ["Allocated"])
+        told = {"event": "permitted again", "verb": "create", "resource": "events", "log_level": "info"}
+        await cluster.until(lambda: told in logs, seconds=6)
 
 
 # --- faults of watches

@@ -33,6 +33,7 @@ class Denials:
         self._reports = Reports(refresh)
         self._clock = clock
         self._since: dict[str, float] = {}
+        self._told: dict[str, ApiError] = {}
 
     def look(self, denied: Mapping[str, ApiError | None]) -> None:
         """Tell what has been denied for long; `denied` has the refusal, or None, by what the right is needed for."""
@@ -41,6 +42,8 @@ class Denials:
             if error is None:
                 self._since.pop(name, None)
                 self._reports.clear(name)
+                if (told := self._told.pop(name, None)) is not None:
+                    log.info(messages.PERMITTED, verb=told.verb, resource=told.resource)
             elif now >= self._since.setdefault(name, now) + LASTING_SECONDS:
                 self._tell(name, error, now)
         for notice in self._reports.due(now):
@@ -53,3 +56,4 @@ class Denials:
         if news is not None:
             log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
             self._record(news)
+            self._told[name] = error

@@ -73,7 +73,8 @@ class Landing:
         # Whatever the answer, look at the claim again: what is to be done next may have changed meanwhile.
         changes.seen.add(key)
         if isinstance(outcome, Written):
-            desk.rights.grant(write)
+            for verb, resource in desk.rights.grant(write):
+                log.info(messages.PERMITTED, verb=verb, resource=resource)
             self._written(key, write, changes)
         else:
             # Of an answer that never came nobody knows; the assumption stands until the claim is decided

@@ -37,6 +37,7 @@ WATCH_INTERRUPTED = "watch interrupted"
 WATCHING_AGAIN = "watching again"
 SYNCED = "all kinds listed, allocating"
 FORBIDDEN = "forbidden"
+PERMITTED = "permitted again"
 
 # Log texts: decisions and writes.
 ALLOCATED = "allocated"

@@ -371,6 +371,8 @@ class Runtime:
         """Log that Events are not permitted, which no Event can say, and find out when they are."""
         error = self._recorder.forbidden if self._recorder is not None else None
         if self._recorder is None or error is None:
+            if self._events_denied_at is not None:
+                log.info(messages.PERMITTED, verb="create", resource="events")
             self._events_denied_at = None
         elif self._events_denied_at is None:
             self._events_denied_at = now
