@@ -6,9 +6,9 @@ Source: ResourceSlice of resource.k8s.io/v1.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import count
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import parse_semver
@@ -44,7 +44,6 @@ class Traits:
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     shareable: bool = False
-    node_allocatable_resources: Any = field(default=None)
 
 
 PLAIN: Final = Traits()
@@ -243,7 +242,6 @@ def _traits(device: Device) -> Traits:
         or device.binds_to_node
         or device.binding_conditions
         or device.binding_failure_conditions
-        or device.node_allocatable_resources
     ):
         return _SHAREABLE if device.allow_multiple_allocations else PLAIN
     traits = Traits(
@@ -261,7 +259,6 @@ def _traits(device: Device) -> Traits:
         binding_conditions=device.binding_conditions,
         binding_failure_conditions=device.binding_failure_conditions,
         shareable=bool(device.allow_multiple_allocations),
-        node_allocatable_resources=device.node_allocatable_resources,
     )
     return next((shared for shared in (PLAIN, _SHAREABLE) if traits == shared), traits)
 
