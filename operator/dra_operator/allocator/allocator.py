@@ -34,7 +34,7 @@ from dra_operator.allocator.tally import TallyMaker
 from dra_operator.allocator.walk import Walk
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED_137, Environment
-from dra_operator.inventory import Changes, Features, Inventory, Views, bits
+from dra_operator.inventory import Changes, Features, Inventory, Views
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 from dra_operator.ledger import Availability, ClaimKey, Ledger
 
@@ -98,7 +98,9 @@ class Allocator:
         budget = Budget(self.limits, self.clock)
         try:
             plans = list(map(self.plan, claims))
-            found = self._nodes.first_that_fits(plans, self._set_of(nodes), self._searches(), budget)
+            usable = self.availability.views.usable
+            allowed = usable if nodes is None else usable & self.availability.views.set_of(nodes)
+            found = self._nodes.first_that_fits(plans, allowed, self._searches(), budget)
             if found is None:
                 self._remember(plans)
                 return Unsatisfied()
@@ -202,11 +204,3 @@ class Allocator:
                     request=request.name,
                     subject=("Namespace", namespace),
                 )
-
-    def _set_of(self, nodes: Sequence[str] | None) -> int:
-        views = self.availability.views
-        if nodes is None:
-            return views.usable
-        return views.usable & bits.of_positions(
-            views.index[name] for name in set(nodes) if name in views.index
-        )

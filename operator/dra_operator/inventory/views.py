@@ -224,7 +224,7 @@ class Views:
         for looked in self._followers.all():
             looked.pools.update(dict.fromkeys(work))
         kept = tuple(view for view in added.values() if view.users)
-        return ViewChanges(renumbered, changed_nodes | self._set_of(nodes), kept, removed)
+        return ViewChanges(renumbered, changed_nodes | self.set_of(nodes), kept, removed)
 
     def _renumber(self, nodes: set[str]) -> bool:
         if all((name in self.index) == (name in self.inventory.nodes) for name in nodes):
@@ -448,5 +448,6 @@ class Views:
             self._matcher.clear()
         return tuple(removed)
 
-    def _set_of(self, nodes: set[str]) -> int:
+    def set_of(self, nodes: Iterable[str]) -> int:
+        """Return those of some nodes that there are, as a set."""
         return bits.of_positions(self.index[name] for name in nodes if name in self.index)
