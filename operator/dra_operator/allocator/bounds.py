@@ -158,17 +158,24 @@ def can_differ(
     """False if, for a distinct rule, the devices still to be picked cannot all be given different values."""
     for number, rule in enumerate(rules):
         groups = rule.groups.groups
-        if rule.matching or len(groups) > _MOST_GROUPS:
-            continue
-        units: list[int] = []
-        for demand in demands:
-            if is_bound(demand, number):
-                wanted = _union(demand, available, allowed)
-                reached = sum(1 << place for place, group in enumerate(groups) if group & wanted)
-                units += [reached] * least_of(demand)
-        if not can_be_matched(units):
-            return False
+        if not rule.matching and len(groups) <= _MOST_GROUPS:
+            bound = [demand for demand in demands if is_bound(demand, number)]
+            lots = [(_union(demand, available, allowed), least_of(demand)) for demand in bound]
+            if not have_values(groups, lots):
+                return False
     return True
+
+
+def have_values(groups: Sequence[int], lots: Iterable[tuple[int, int]]) -> bool:
+    """False if so many of some devices, for each lot, cannot all be given different values; each group has one."""
+    units: list[int] = []
+    for devices, count in lots:
+        reached = 0
+        for place, group in enumerate(groups):
+            if group & devices:
+                reached |= 1 << place
+        units += [reached] * count
+    return can_be_matched(units)
 
 
 def can_be_apart(demands: Sequence[Demand], available: int, allowed: Sequence[int], shareable: int) -> bool:
@@ -206,14 +213,16 @@ def fit_in_groups(
     families: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for number, need in needs.items():
         families.setdefault(rules[number].groups.groups, []).append(need)
-    for groups, family in families.items():
-        least = min(total for total, _ in family)
-        union = 0
-        for _, wanted in family:
-            union |= wanted
-        if sum((group & union).bit_count() // least for group in groups) < len(family):
-            return False
-    return True
+    return all(have_whole(groups, family) for groups, family in families.items())
+
+
+def have_whole(groups: Sequence[int], family: Sequence[tuple[int, int]]) -> bool:
+    """False if some rules, of which each needs so many of some devices, need more whole groups than there are."""
+    least = min([total for total, _ in family])
+    union = 0
+    for _, devices in family:
+        union |= devices
+    return sum([(group & union).bit_count() // least for group in groups]) >= len(family)
 
 
 def can_be_matched(units: Sequence[int]) -> bool:

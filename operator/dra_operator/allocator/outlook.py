@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dra_operator.allocator.board import Board, InFlight
-from dra_operator.allocator.bounds import GroupRule, can_be_matched
+from dra_operator.allocator.bounds import GroupRule, have_values, have_whole
 from dra_operator.allocator.guests import Guests
 from dra_operator.allocator.packing import Packing
 from dra_operator.allocator.stock import Stock
@@ -230,7 +230,7 @@ class Outlook:
                         union |= devices
                 if total:
                     families.setdefault(rule.groups.groups, []).append((total, union))
-        return all(len(family) < 2 or _has_groups(groups, family) for groups, family in families.items())
+        return all(len(family) < 2 or have_whole(groups, family) for groups, family in families.items())
 
     def _can_differ(self, wants: Sequence[Want]) -> bool:
         """False if, for a distinct rule, the devices still wanted cannot all be given different values."""
@@ -241,7 +241,7 @@ class Outlook:
             lots = [(union_of(want), least_of(want)) for want in bound]
             if sum([count for _, count in lots]) < 2:
                 continue
-            if not _have_values(rule, lots):
+            if not have_values(rule.groups.groups, lots):
                 self.blame[self._bound[number][0]] += 1
                 return False
         return True
@@ -265,22 +265,3 @@ def _within(want: Want, rule: int, kept: int) -> list[Option]:
 def _binds(want: Want, rule: int, shared: int) -> bool:
     """True if something is wanted that the rule binds whichever option is taken, and no share of a device."""
     return bool(want) and not shared and all(rule in option.source.rules for option in want)
-
-
-def _has_groups(groups: Sequence[int], family: Sequence[tuple[int, int]]) -> bool:
-    least = min([total for total, _ in family])
-    union = 0
-    for _, devices in family:
-        union |= devices
-    return sum([(group & union).bit_count() // least for group in groups]) >= len(family)
-
-
-def _have_values(rule: GroupRule, lots: Sequence[tuple[int, int]]) -> bool:
-    units: list[int] = []
-    for devices, count in lots:
-        reached = 0
-        for place, group in enumerate(rule.groups.groups):
-            if group & devices:
-                reached |= 1 << place
-        units += [reached] * count
-    return can_be_matched(units)
