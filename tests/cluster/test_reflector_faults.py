@@ -70,6 +70,8 @@ async def test_fault_of_the_list_is_outlived(script, mirror, fault):
         lines(b'{"type": "ADDED"}'),
         lines(b"null"),
         lines(b'{"type": "ADDED", "object": null}'),
+        lines(event("ADDED", {"metadata": {}})),
+        lines(event("DELETED", {})),
         lines(),
     ],
     ids=[
@@ -88,6 +90,8 @@ async def test_fault_of_the_list_is_outlived(script, mirror, fault):
         "event without object",
         "null",
         "null object",
+        "object without a name",
+        "object without metadata",
         "ends at once",
     ],
 )

@@ -361,7 +361,7 @@ class Reflector:
     def _put(self, body: dict[str, Any]) -> bool:
         """Take in an object that was added or changed; return False if it is not newer than what is known."""
         self.counters.events += 1
-        seen, known = _seen(body), self._seen.get(_key(body))
+        known, seen = self._seen.get(_key(body)), _seen(body)
         # Of an earlier object of this name, too: an answer may have told of the one that took its place. Versions
         # of one kind are of one series, whichever object they are of.
         stale = known is not None and not _newer(seen, known)
@@ -465,8 +465,12 @@ def list_version(path: str, page: dict[str, Any]) -> str:
 
 
 def _key(body: dict[str, Any]) -> Key:
-    metadata = body["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
+    """Return the name of an object. Raises _BadStream for what has none: no API server sends that."""
+    try:
+        metadata = body["metadata"]
+        return metadata.get("namespace", ""), metadata["name"]
+    except (LookupError, TypeError, AttributeError):
+        raise _BadStream(f"what came is no object, but {shown(body)}") from None
 
 
 def _seen(body: dict[str, Any]) -> _Seen:
