@@ -75,3 +75,10 @@ def test_credentials_of_another_server_are_not_taken_up(kubeconfig, old):
         access.reload()
 
     assert access.headers() == before
+
+
+@pytest.mark.parametrize("server", ["127.0.0.1:6443", "api.example", "ftp://api.example"])
+def test_a_server_without_http_or_https_is_refused(kubeconfig, server):
+    """Nobody could be asked there, and the operator would end with a traceback."""
+    with pytest.raises(AccessError, match=f"server '{server}' does not begin with https://"):
+        load_access(kubeconfig(cluster={"server": server}))

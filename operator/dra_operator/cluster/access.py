@@ -334,6 +334,8 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
         raise AccessError(f"kubeconfig {paths}: {error}") from error
     if "server" not in cluster:
         raise AccessError(f"kubeconfig {paths}: cluster {chosen['cluster']!r} names no server")
+    if not configuration.host.lower().startswith(("https://", "http://")):
+        raise AccessError(f"kubeconfig {paths}: server {configuration.host!r} does not begin with https://")
     if by_exec and "BearerToken" not in configuration.api_key and not configuration.cert_file:
         # The loader goes on without credentials, which would read as a 401 later.
         why = "; ".join(complaints) or "nothing is in what it printed"
