@@ -134,7 +134,7 @@ def test_a_plugin_runs_as_the_kubeconfig_says(kubeconfig, tmp_path):
 @pytest.mark.parametrize(
     ("user", "why"),
     [
-        (shell("echo who are you >&2; exit 3"), r"process returned 3\. who are you"),
+        (shell("printf 'who\\n  are you\\n' >&2; exit 3"), r"process returned 3\. who are you"),
         (
             {"exec": {**shell("")["exec"], "command": "/absent"}},
             r"process returned 1\. /absent: No such file or directory",

@@ -105,8 +105,8 @@ class Access:
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.unreadable: str | None = None
-        """Why the credentials could not be read the last time; None if they could."""
+        self.unreadable = False
+        """Whether the credentials could not be read the last time."""
         self._source = source
         self._wall = wall
         self._clock = clock
@@ -137,7 +137,7 @@ class Access:
 
     def has_failed(self) -> bool:
         """Return whether the credentials could not be read just now, so that to try again at once is in vain."""
-        return self.unreadable is not None and not self.due()
+        return self.unreadable and not self.due()
 
     def hasten(self) -> None:
         """Have files read again in a moment: the certificate of the server is not to be trusted by those in use."""
@@ -198,17 +198,17 @@ class Access:
 
     def _tell_unreadable(self, why: str) -> None:
         now = self._clock()
-        if self.unreadable is None:
+        if not self.unreadable:
             self._failing_since = now
-        if self.unreadable is None or now - self._told_at >= TOLD_SECONDS:
+        if not self.unreadable or now - self._told_at >= TOLD_SECONDS:
             self._told_at = now
             log.warning("credentials cannot be read again, the old ones stay in use", why=why)
-        self.unreadable = why
+        self.unreadable = True
 
     def _tell_readable(self) -> None:
-        if self.unreadable is not None:
+        if self.unreadable:
             log.info("credentials read again", seconds=round(self._clock() - self._failing_since))
-        self.unreadable = None
+        self.unreadable = False
 
     def _next_reading(self, credentials: Credentials) -> float:
         now = self._clock()
@@ -362,7 +362,7 @@ def _overheard() -> Iterator[list[str]]:
 
     def overhear(record: logging.LogRecord) -> bool:
         if record.thread == thread:
-            said.append(record.getMessage().removeprefix("exec: "))
+            said.append(" ".join(record.getMessage().removeprefix("exec: ").split()))
         return record.thread != thread
 
     logging.root.addFilter(overhear)

@@ -161,11 +161,8 @@ MAKE_ROOM = "delete claims until the others fit, or publish what there is"
 RESTORED = "an older version of it is stored than before: etcd was restored; what is known may not be stored any more"
 """Why an operator ends whose Lease went back."""
 NOT_CONNECTED = "not connected yet"
-
-
-def unreadable(why: str) -> str:
-    """Return what may be behind requests that are refused: they are sent with credentials that are over."""
-    return f"credentials cannot be read again: {why}"
+UNREADABLE = "credentials cannot be read again; the log says why"
+"""What may be behind requests that are refused. Anybody may ask /readyz, and a plugin complain of anything."""
 
 
 def forbidden(error: "ApiError") -> str:

@@ -456,8 +456,8 @@ class Runtime:
         reasons.extend(self._passes.desk.rights.texts())
         if self._recorder is not None and (error := self._recorder.forbidden) is not None:
             reasons.append(messages.forbidden(error))
-        if reasons and self._access.unreadable is not None:
-            reasons.append(messages.unreadable(self._access.unreadable))
+        if reasons and self._access.unreadable:
+            reasons.append(messages.UNREADABLE)
         if not reasons and not (self._loop.is_open and self._loop.settled):
             reasons.append("about to begin")
         return reasons
