@@ -66,3 +66,10 @@ async def test_each_state_is_told_when_it_begins(monkeypatch, found, said):
         await operator.win(None)
 
     assert [line["event"] for line in logs] == [*said, "leading"]
+
+
+def test_one_that_has_not_asked_yet_does_not_decide():
+    """Nothing is wrong with it, and /leaderz is red."""
+    operator = Leading(Settings(lease_namespace="ns"), access_to("http://api.example"), lambda _: None)
+
+    assert (operator.unready(), operator.following()) == ([], ["not connected yet"])
