@@ -1,5 +1,7 @@
 """Events while the API server is in trouble, and after: each trouble is one of its own."""
 
+import asyncio
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -66,6 +68,22 @@ async def test_whoever_gets_no_answer_lets_the_others_go_first(script, recording
 
     asked = await recorder.sent(script, 3)
     assert [request.body["message"] for request in asked] == order
+
+
+async def test_whoever_alone_gets_no_answer_is_given_up_while_others_do(script, recording):
+    """Else it would hold up those that come for as long as some do."""
+    script.default = lambda request: (
+        cut(request) if script.asked[-1].body["message"] == "bad" else MADE(request)
+    )
+    recorder = recording()
+    recorder.say("bad")
+    async with asyncio.timeout(5):
+        for number in range(1, 2 + ATTEMPTS):
+            recorder.say(f"good {number}")
+            while recorder.recorder.counts["created"] < number:  # noqa: ASYNC110 - a count, not a signal
+                await asyncio.sleep(0.001)
+
+    assert recorder.recorder.counts["dropped"] == 1
 
 
 async def test_an_answer_is_not_waited_for_as_long_as_that_to_a_write(script, recording, monkeypatch):

@@ -99,6 +99,8 @@ class _Entry:
     queued: bool = False
     sent_at: float = 0.0
     attempts: int = 0
+    unanswered_after: int | None = None
+    """How many Events had been sent when this one got no answer."""
     again: bool = False
     """Whether it was said again, after something else, since it was taken from the queue."""
 
@@ -286,7 +288,9 @@ class EventRecorder:
         except ApiUnreachable as error:
             self._away = True
             # While nobody is answered it waits. But something between may answer all but this one, for what is in it.
-            entry.attempts += self._in_vain
+            sent_so_far = self.counts["created"] + self.counts["refreshed"]
+            entry.attempts += self._in_vain or entry.unanswered_after not in (None, sent_so_far)
+            entry.unanswered_after = sent_so_far
             await self._retry(entry, error)
         except ApiError as error:
             if error.is_missing_right and self._away and entry.attempts < ATTEMPTS - 1:
