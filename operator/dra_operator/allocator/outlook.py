@@ -14,7 +14,6 @@ Source: docs/engine section 7.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from dra_operator.allocator.board import Board, InFlight
 from dra_operator.allocator.bounds import GroupRule, have_values, have_whole
@@ -27,12 +26,8 @@ from dra_operator.allocator.wants import Option, Situation, Want, least_of, unio
 _STATES_A_LOOK = 12
 
 
-class _Bound(NamedTuple):
-    """An option as a rule sees it, and whether it binds it."""
-
-    devices: int
-    missing: int
-    bound: bool
+_Bound = tuple[int, int, bool]
+"""An option as a rule sees it: so many out of some devices, and whether the rule binds it."""
 
 
 @dataclass(slots=True)
@@ -82,7 +77,7 @@ class Outlook:
                 for request in self._bound[number]
                 if any(number in option.source.rules for option in wants[request])
             ]
-            if not live or (len(live) == 1 and _is_single(wants[live[0]])):
+            if not live:
                 continue
             bound = [wants[request] for request in live]
             groups = self._groups_with_room(number, rule, bound, now.open)
@@ -113,15 +108,14 @@ class Outlook:
         self, number: int, rule: GroupRule, wants: Sequence[Want], admitted: Sequence[int]
     ) -> Sequence[int]:
         bound = [
-            [_Bound(item.devices, item.missing, number in item.source.rules) for item in want]
-            for want in wants
+            [(item.devices, item.missing, number in item.source.rules) for item in want] for want in wants
         ]
         # Of overlapping groups those that are open; of others what was picked leaves one.
         marks = admitted[number] >> rule.groups.size if rule.groups.overlapping else -1
         return [
             group
             for place, group in enumerate(rule.groups.groups)
-            if marks >> place & 1 and self._has_room(group, bound)
+            if marks >> place & 1 and _has_room(group, bound)
         ]
 
     def _with_places(
@@ -133,15 +127,12 @@ class Outlook:
             for option in want:
                 if number in option.source.rules:
                     reached |= option.devices
-        groups = [group for group in kept if group & reached]
-        if len(groups) == 1:
-            # Then that is where they are, and all wants together are asked about.
-            return groups[0]
         found = 0
-        for group in groups:
-            within = [tuple(_within(want, number, group)) for want in wants]
-            if self._have_places_within(group, within, in_flight):
-                found |= group
+        for group in kept:
+            if group & reached:
+                within = [tuple(_within(want, number, group)) for want in wants]
+                if self._have_places_within(group, within, in_flight):
+                    found |= group
         return found
 
     def _have_places_within(self, group: int, wants: Sequence[Want], in_flight: InFlight) -> bool:
@@ -158,21 +149,6 @@ class Outlook:
             without = self._without_place(wants, self._guests.most(wants, in_flight))
             answer = self._answers[key] = without is None
         return answer
-
-    def _has_room(self, group: int, wants: Sequence[Sequence[_Bound]]) -> bool:
-        union = least = 0
-        for want in wants:
-            reached, fits = 0, False
-            for devices, missing, bound in want:
-                wanted = devices & group if bound else devices
-                reached |= wanted
-                fits = fits or wanted.bit_count() >= missing
-            if not fits:
-                return False
-            if not reached & self.board.shareable and all(item.bound for item in want):
-                union |= reached
-                least += min(item.missing for item in want)
-        return union.bit_count() >= least
 
     def _without_place(self, wants: Sequence[Want], guests: Mapping[int, int]) -> int | None:
         """Return the place of a want for which there is no device, if each has different ones and none too many guests.
@@ -247,8 +223,14 @@ class Outlook:
         return True
 
 
-def _is_single(want: Want) -> bool:
-    return len(want) == 1 and want[0].missing == 1
+def _has_room(group: int, wants: Sequence[Sequence[_Bound]]) -> bool:
+    for want in wants:
+        for devices, missing, bound in want:
+            if (devices & group if bound else devices).bit_count() >= missing:
+                break
+        else:
+            return False
+    return True
 
 
 def _within(want: Want, rule: int, kept: int) -> list[Option]:
