@@ -114,6 +114,18 @@ async def test_a_right_that_is_missing_after_an_outage_is_told_when_it_lasts(scr
     assert recorder.recorder.counts == {"refused": 2}
 
 
+async def test_a_right_that_is_missing_is_told_once(script, recording):
+    """And not with each Event, until one was permitted."""
+    script.then(DENIED, DENIED, MADE, DENIED)
+    recorder = recording()
+    with capture_logs() as logs:
+        for asked, message in enumerate(("one", "two", "three", "four"), 1):
+            recorder.say(message)
+            await recorder.sent(script, asked)
+
+    assert [line["event"] for line in logs] == ["event refused"] * 2
+
+
 async def test_an_outage_is_over_with_the_first_event_that_is_taken(script, recording):
     """A right that is missing then is missing."""
     script.then(cut, MADE, DENIED)
