@@ -249,12 +249,16 @@ async def test_one_whose_take_met_a_conflict_does_not_stand_by_for_itself(cluste
 
 
 async def test_end_does_not_wait_long_for_the_lease(cluster, start, monkeypatch):
-    """Where the API server is silent the next operator waits a little longer, and the kubelet does not."""
+    """Where the API server is silent the next operator waits a little longer, which is logged; the kubelet does not."""
     monkeypatch.setattr("dra_operator.controller.leading.GIVE_UP_SECONDS", 0.1)
     operator = await (await start("first", lease_seconds=60)).ready()
     cluster.server.faults.delay(5, kind="Lease")
-    async with asyncio.timeout(2):
-        await operator.runtime.close()
+    with capture_logs() as logs:
+        async with asyncio.timeout(2):
+            await operator.runtime.close()
+
+    told = [(line["event"], line.get("why")) for line in logs]
+    assert ("lease not given up", "no answer in 0.1 s") in told
 
 
 async def test_namespace_that_does_not_exist_is_named(cluster, start):

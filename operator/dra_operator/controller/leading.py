@@ -11,7 +11,6 @@ anew is what a process does best.
 import asyncio
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 from uuid import uuid4
 
@@ -95,8 +94,11 @@ class Leading:
     async def give_up(self) -> None:
         """Let another one decide, in a few seconds or not at all. Nothing may be written any more."""
         if self._lease is not None:
-            with suppress(TimeoutError):
+            try:
                 await asyncio.wait_for(self._lease.give_up(), GIVE_UP_SECONDS)
+            except TimeoutError:
+                why = f"no answer in {GIVE_UP_SECONDS:g} s"
+                log.info("lease not given up", lease=self._lease.name, why=why)
 
     async def permit(self) -> None:
         """Wait until something may be written."""
