@@ -237,7 +237,11 @@ class TestOutcomes:
 
             assert len(patches(script)) == 1
 
-    @pytest.mark.parametrize("error", [status(429), status(500, WEBHOOK)], ids=["429", "webhook"])
+    @pytest.mark.parametrize(
+        "error",
+        [status(429), status(500, WEBHOOK), status(500, "etcdserver: request is too large")],
+        ids=["429", "webhook", "too large"],
+    )
     async def test_errors_for_ever_end(self, script, desk, error):
         """A patch that is turned away again and again is given back, to be decided anew."""
         script.default = lambda asked: (error if asked.method == "PATCH" else UNCHANGED)(asked)

@@ -73,6 +73,7 @@ UNPATCHABLE: Final = (
     "server writes its opaque parameters anew, without spaces between them and with <, > and & escaped; create the "
     "claim again with parameters in compact JSON, as kubectl sends them, or leave claims out of the webhook"
 )
+_NOT_STORED: Final = ("failed calling webhook", "etcdserver: request is too large")
 _DEMAND: Final = re.compile(r'requires resource="(?P<resource>[^"]+)", verb="(?P<verb>[^"]+)" permission')
 
 
@@ -257,11 +258,13 @@ def _may_be_stored(answer: ApiError | ApiUnreachable) -> bool:
     """Return whether a patch with this answer, or none, may have been stored, or may be yet.
 
     Errors of the server may come from a proxy, or from an API server that gave up waiting for etcd. Only of a webhook
-    that failed it is known that it is called before anything is stored. Source: k8s.io/apiserver, admission webhooks.
+    that failed it is known that it is called before anything is stored, and of etcd that it looks at the size first.
+    Source: k8s.io/apiserver, admission webhooks; go.etcd.io/etcd/server, v3_server.
     """
     if isinstance(answer, ApiUnreachable):
         return True
-    return answer.status == 408 or (answer.status >= 500 and "failed calling webhook" not in answer.message)
+    is_known = any(text in answer.message for text in _NOT_STORED)
+    return answer.status == 408 or (answer.status >= 500 and not is_known)
 
 
 def _settled(
