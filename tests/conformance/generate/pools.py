@@ -133,8 +133,13 @@ def _placed(chance: Chance, style: Style, device: Wire, place: Wire, nodes: list
 
 
 def _term(chance: Chance, style: Style, nodes: list[str]) -> Wire:
+    named = {
+        "key": "metadata.name",
+        "operator": chance.pick("In", "In", "NotIn"),
+        "values": [chance.pick(*nodes)],
+    }
     if chance.maybe(0.15):
-        return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [chance.pick(*nodes)]}]}
+        return {"matchFields": [named]}
     expressions = [_expression(chance) for _ in range(chance.pick(1, 1, 2))]
     if chance.maybe(style.broken / 2):
         expressions.append(
@@ -144,7 +149,10 @@ def _term(chance: Chance, style: Style, nodes: list[str]) -> Wire:
                 {"key": "zone", "operator": "In"},
             )
         )
-    return {"matchExpressions": expressions}
+    if chance.maybe(style.broken):
+        # A term that asks for nothing is met by no node.
+        return chance.pick({}, {"matchExpressions": []}, {"matchFields": []})
+    return {"matchExpressions": expressions, **({"matchFields": [named]} if chance.maybe(0.1) else {})}
 
 
 def _expression(chance: Chance) -> Wire:

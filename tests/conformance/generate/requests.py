@@ -112,9 +112,17 @@ def make_classes(chance: Chance, style: Style) -> list[Wire]:
     return [
         _class("any"),
         *(_class(driver, f'device.driver == "{driver}"') for driver in DRIVERS),
-        _class("special", f'device.driver == "{GPU}"', _selector(chance, style), config=chance.maybe(0.5)),
+        _class("special", *_of_driver(chance, style), config=chance.maybe(0.5)),
         _class("configured", config=True),
     ]
+
+
+def _of_driver(chance: Chance, style: Style) -> list[str]:
+    """Return what asks for a driver and for more, in one expression or in two."""
+    driver, rest = f'device.driver == "{chance.pick(GPU, GPU, NIC)}"', _selector(chance, style)
+    return chance.pick(
+        [driver, rest], [f"{driver} && ({rest})"], [f"({rest}) && {driver}"], [f"{driver} || ({rest})"]
+    )
 
 
 def _class(name: str, *expressions: str, config: bool = False) -> Wire:
@@ -184,7 +192,7 @@ def _asked(chance: Chance, style: Style, derived: list[str]) -> Wire:
     """Return what an exact request and an alternative have in common."""
     asked: Wire = {
         "deviceClassName": chance.pick(
-            *("any",) * 8, GPU, GPU, GPU, NIC, "special", "configured", "configured"
+            *("any",) * 8, GPU, GPU, NIC, "special", "special", "configured", "configured"
         )
     }
     if chance.maybe(style.broken):
