@@ -135,6 +135,9 @@ def _claim(random: Random, style: Style, name: str) -> Body:
             {"name": "twin", "exactly": {**exactly, "adminAccess": not exactly.get("adminAccess")}}
         )
     names = [item["name"] for item in requests]
+    parts = [
+        f"{item['name']}/{part['name']}" for item in requests for part in item.get("firstAvailable", ())
+    ] or names
     constraints = [
         {
             random.choice(["matchAttribute", "distinctAttribute"]): random.choice(
@@ -142,7 +145,7 @@ def _claim(random: Random, style: Style, name: str) -> Body:
                 if style.listing
                 else ["d/kind", "d/rail", "other.io/root", *(["d/derived"] if style.deriving else [])]
             ),
-            "requests": random.choice([[], [], names[:2], names[-1:]]),
+            "requests": random.choice([[], [], names[:2], names[-1:], random.sample(parts, 1)]),
         }
         for _ in range(random.choice(_NUMBER_OF_CONSTRAINTS[style.wide, style.listing]))
     ]

@@ -19,6 +19,16 @@ SELECTORS = (
     'device.capacity["d"].?memory.orValue(quantity("0")).isGreaterThan(quantity("3"))',
     'device.driver == "e"',
 )
+DRIVER = 'device.driver == "d"'
+OF_CLASSES = (
+    DRIVER,
+    DRIVER,
+    f"{DRIVER} && {SELECTORS[1]}",
+    f"{SELECTORS[0]} && {DRIVER}",
+    f"{DRIVER} || {SELECTORS[1]}",
+    f'{DRIVER} && device.attributes["d"].kind != "x"',
+)
+"""What classes ask for that are for devices of a driver: of no other pool anybody needs to look at a device."""
 TAINTS = ({"key": "k", "effect": "NoSchedule"}, {"key": "k2", "effect": "NoExecute", "value": "v"})
 TEAMS = ("t0", "t1", "t2")
 """Values of taints that keep devices for one of several."""
@@ -45,6 +55,7 @@ FEATURES = (
     "derived_attributes",
     "device_binding_and_status",
     "device_taints",
+    "fractional_capacity_range",
     "list_type_attributes",
     "optional_node_operations",
     "partitionable_devices",
@@ -73,7 +84,9 @@ class Style:
     `wide`: there are many nodes, most with a pool of their own, and claims come in numbers that ask for the same but
     for tolerations, amounts and selectors of their own. What is kept between claims is about nodes that have little
     left; so some of the devices are `used` from the beginning, by claims of others.
-    `eager`: what pays where there is much of something is done where there is little.
+    `eager`: what pays where there is much of something is done where there is little. `cramped`: nothing is kept for
+    long, as if there were more of everything than is kept. `choosy`: classes ask for a driver. `spelt`: drivers write
+    their own domain out in names of attributes, or not.
     """
 
     counters: bool
@@ -89,6 +102,9 @@ class Style:
     wide: bool
     used: float
     eager: bool
+    cramped: bool
+    choosy: bool
+    spelt: bool
 
     @classmethod
     def of(cls, random: Random) -> "Style":
@@ -109,6 +125,9 @@ class Style:
             wide=wide,
             used=random.choice([0, 0.5, 0.8, 0.95]) if wide else 0,
             eager=sometimes(random, 0.6),
+            cramped=sometimes(random, 0.2),
+            choosy=sometimes(random, 0.5),
+            spelt=sometimes(random, 0.2),
         )
 
     @property
@@ -148,6 +167,13 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
         attributes |= _lists(random)
     if style.wide:
         attributes |= {"uuid": {"int": random.randrange(IDENTITIES)}}
+    if style.spelt:
+        attributes = {_spelt(random, key): value for key, value in attributes.items()}
+        # Whoever has both has two.
+        attributes |= {"d/rail": {"int": random.randrange(3)}} if sometimes(random, 0.1) else {}
+    if style.odd and sometimes(random, 0.06):
+        # No selector can be asked about it.
+        attributes["odd"] = {"version": "1.x"}
     device: Body = {"name": name, "attributes": attributes, "capacity": _capacity(random, style, pool)}
     if style.shares and sometimes(random, 0.9 if pool == "fabric" else 0.5):
         device["allowMultipleAllocations"] = True
@@ -169,6 +195,11 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
     if sometimes(random, 0.05):
         device |= {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
     return device
+
+
+def _spelt(random: Random, name: str) -> str:
+    """Return the name of an attribute with its domain, or as it is."""
+    return f"d/{name}" if "/" not in name and sometimes(random, 0.5) else name
 
 
 def _capacity(random: Random, style: Style, pool: str) -> Body:

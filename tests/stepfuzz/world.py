@@ -21,6 +21,7 @@ from dra_operator.allocator import (
     Searching,
     Unsatisfied,
     eligible,
+    selectors,
     walk,
 )
 from dra_operator.inventory import Inventory, views
@@ -29,6 +30,7 @@ from dra_operator.ledger import Ledger, availability
 from stepfuzz.claims import a_claim, some_claims_of_a_kind
 from stepfuzz.content import (
     FEATURES,
+    OF_CLASSES,
     SELECTORS,
     Body,
     Style,
@@ -42,6 +44,7 @@ from stepfuzz.content import (
     read,
     sometimes,
 )
+from stepfuzz.cramped import CRAMPED, cramp
 
 _STEPS = 20_000
 _MANY_STEPS = 400_000
@@ -51,11 +54,12 @@ _STEPS_TO_FRESH = 8
 
 _EAGER: tuple[tuple[Any, str, int], ...] = (
     (walk, "_FAILURES_BEFORE_SIEVE", 1),
+    (selectors, "_KEPT_AT_FIRST", 1),
     (eligible, "FEW_DEVICES", 1),
     (availability, "FEW_DEVICES", 1),
     (views, "_FEW_SLICES", 1),
 )
-"""From how many on it pays to do something: of nodes that failed, of shared devices, of slices."""
+"""From how many on it pays to do something: of nodes that failed, of answers, of shared devices, of slices."""
 
 
 class WrongError(AssertionError):
@@ -74,6 +78,7 @@ class World:
     style: Style = field(init=False)
     features: Features = field(init=False)
     admin_access: AdminAccess = field(init=False)
+    shares: bool = field(init=False)
     objects: dict[tuple[str, str], Any] = field(default_factory=dict)
     written: dict[tuple[str, str], Any] = field(default_factory=dict)
     assumed: dict[tuple[str, str], Any] = field(default_factory=dict)
@@ -88,11 +93,15 @@ class World:
     def __post_init__(self) -> None:
         random = self.random
         self.style = Style.of(random)
-        off = random.sample(FEATURES, random.choice([1, 1, 2])) if sometimes(random, 0.15) else []
+        off = random.sample(FEATURES, random.choice([1, 1, 2, 3, 5])) if sometimes(random, 0.2) else []
+        # With this one off nobody pays for others.
+        off += ["consumable_capacity"] * (self.style.paying and sometimes(random, 0.2))
         self.features = Features(**dict.fromkeys(off, False))
+        # Shares that are given raw are believed with the feature off, too.
+        self.shares = self.features.consumable_capacity or sometimes(random, 0.5)
         self.admin_access = random.choice([AdminAccess.ANY_NAMESPACE, AdminAccess.LABELLED_NAMESPACES])
         self.inventory = Inventory()
-        self.ledger = Ledger(shares=self.features.consumable_capacity)
+        self.ledger = Ledger(shares=self.shares)
         self.plain, self.counting = (
             self.allocator(self.inventory, self.ledger, searching)
             for searching in (Searching.PLAIN, Searching.COUNTING)
@@ -102,6 +111,8 @@ class World:
                 self.node(name)
         self.namespace()
         read_by_class = random.sample(SELECTORS[:3], self.style.wide and random.choice([0, 0, 1]))
+        if self.style.choosy:
+            read_by_class.insert(0, random.choice(OF_CLASSES))
         self.put(
             "DeviceClass", "c", spec={"selectors": [{"cel": {"expression": item}} for item in read_by_class]}
         )
@@ -117,7 +128,7 @@ class World:
 
     def allocator(self, inventory: Inventory, ledger: Ledger, searching: Searching) -> Allocator:
         """Return an allocator."""
-        return Allocator(
+        allocator = Allocator(
             inventory,
             ledger,
             features=self.features,
@@ -127,10 +138,13 @@ class World:
             admin_access=self.admin_access,
             searching=searching,
         )
+        if self.style.cramped:
+            cramp(allocator)
+        return allocator
 
     def without_a_past(self) -> Allocator:
         """Return an allocator that has just been told everything, in any order."""
-        inventory, ledger = Inventory(), Ledger(shares=self.features.consumable_capacity)
+        inventory, ledger = Inventory(), Ledger(shares=self.shares)
         for item in self.random.sample([*self.objects.values()], len(self.objects)):
             inventory.put(item)
         for claim in self.random.sample([*self.written.values()], len(self.written)):
@@ -321,7 +335,8 @@ class World:
 
     def class_changes(self) -> None:
         """Let a class select other devices, or come with configuration."""
-        expression = self.random.choice((*SELECTORS[:3], "true", "true", "true"))
+        others = OF_CLASSES if self.style.choosy else ("true", "true", "true")
+        expression = self.random.choice((*SELECTORS[:3], *others))
         config = [{"opaque": {"driver": "d", "parameters": {"a": 1}}}] if sometimes(self.random, 0.5) else []
         spec = {"selectors": [{"cel": {"expression": expression}}], "config": config}
         missing = [name for name in "ce" if ("DeviceClass", name) not in self.objects]
@@ -362,7 +377,7 @@ class World:
     def step(self) -> None:
         """Let something happen, or several things at once, then ask for every claim again."""
         with ExitStack() as stack:
-            for module, name, number in _EAGER if self.style.eager else ():
+            for module, name, number in (*self.style.eager * _EAGER, *self.style.cramped * CRAMPED):
                 stack.enter_context(patch.object(module, name, number))
             self.live()
 

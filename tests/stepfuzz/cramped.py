@@ -1,0 +1,54 @@
+"""Cramped worlds: whatever is kept is forgotten all the time, as where there is more of everything than is kept."""
+
+from typing import Any
+
+from dra_operator.allocator import (
+    Allocator,
+    allocator,
+    amounts,
+    candidates,
+    derived,
+    eligible,
+    groups,
+    openings,
+    plan,
+    reads,
+    selectors,
+)
+from dra_operator.inventory import nodes, views
+from dra_operator.ledger import availability
+
+CRAMPED: tuple[tuple[Any, str, int], ...] = (
+    (allocator, "_MAX_PLANS", 2),
+    (amounts, "_MAX_AMOUNTS", 10),
+    (amounts, "_MAX_ASKED", 3),
+    (amounts, "_MAX_KINDS", 5),
+    (availability, "_LOG_LENGTH", 4),
+    (candidates, "_MAX_BARRIERS", 2),
+    (derived, "_MAX_EXPRESSIONS", 2),
+    (derived, "_MAX_SIZE", 30),
+    (eligible, "_MAX_ROOMY", 1),
+    (groups, "_MAX_KNOWN", 3),
+    (groups, "_MAX_OF_VIEW", 1),
+    (nodes, "_MOST_TRAITS", 2),
+    (openings, "_MAX_KINDS", 2),
+    (plan, "_MAX_ASKED", 3),
+    (reads, "_MAX_LOOKS", 4),
+    (reads, "_MAX_SCHEMAS", 2),
+    (selectors, "_MAX_DRIVERS", 1),
+    (views, "_MAX_SELECTORS", 1),
+)
+"""How much is kept of what has the same maximum for all."""
+
+
+def cramp(whole: Allocator) -> None:
+    """Let an allocator keep hardly anything of what has a maximum of its own."""
+    walk, cache = whole._nodes, whole.candidates.selectors
+    for problems in (walk._problems, walk._commons._problems, walk._scales.doubts._problems):
+        problems.maximum = 2
+    walk._openings.maximum = 2
+    whole.candidates.maximum = 4
+    cache.maximum = 4
+    cache.kinds.maximum = 40
+    for room in (whole.candidates._room, cache._room):
+        room.maximum, room.keepers = 12, 4
