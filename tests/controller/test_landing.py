@@ -1,5 +1,6 @@
 """What the answers to writes lead to."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from dra_operator.allocator import Explanation, Reason
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import (
+    AllocateWrite,
     AnnotateWrite,
     Conflict,
     DeallocateWrite,
@@ -251,6 +253,27 @@ def test_a_refusal_is_told_and_put_off(bench, write, clock):
     clock.now += 11
     bench.run()
     assert bench.allocator.asked == ["claim", "claim"]
+
+
+@pytest.mark.parametrize(("answer", "said"), [(Unaccepted, (None, "away")), (Refused, ("no",))])
+def test_what_is_in_vain_all_night_is_logged_seldom(bench, write, clock, answer, said):
+    """Both the allocation and what is to be said on the claim; each is tried again and again."""
+    counts, lines, sent = Counter(), [], [write]
+    while min(counts["allocate"], counts["annotate"]) < 50:
+        with capture_logs() as logs:
+            for denied in sent:
+                counts[denied.kind] += 1
+                effects = bench.run(answer(denied, *said))
+        lines += [
+            (line["write"], counts[line["write"]]) for line in logs if line["event"].startswith("write ")
+        ]
+        clock.now += 1201
+        sent = [
+            effect for effect in [*effects, *bench.run()] if isinstance(effect, AllocateWrite | AnnotateWrite)
+        ]
+
+    for kind in ("allocate", "annotate"):
+        assert [times for told, times in lines if told == kind and times <= 50] == [1, 2, 4, 8, 16, 32, 48]
 
 
 def test_a_write_that_failed_at_each_attempt_is_told_and_soon_tried_again(bench, write, clock):

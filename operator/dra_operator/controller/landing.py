@@ -159,12 +159,13 @@ class Landing:
         desk, write = self._desk, outcome.write
         match outcome:
             case Unaccepted(message=why):
-                log.warning(
-                    messages.WRITE_UNACCEPTED, claim=text(key), uid=write.uid, write=write.kind, why=why
-                )
                 # Soon, as that may be over; not for a version: the patch before it made another one, and so does what
                 # is told on the claim.
-                self._in_vain(key, write, f"does not take {_PURPOSES.get(type(write))}: {why}", CONFLICT)
+                does = f"does not take {_PURPOSES.get(type(write))}: {why}"
+                if _is_told(self._in_vain(key, write, does, CONFLICT)):
+                    log.warning(
+                        messages.WRITE_UNACCEPTED, claim=text(key), uid=write.uid, write=write.kind, why=why
+                    )
             case Conflict() | Gone():
                 # The newer version, or the deletion, is on its way to us. Until it is here, the same would
                 # happen.
@@ -176,8 +177,11 @@ class Landing:
             case Unsent():
                 pass
             case Refused(message=why):
-                log.warning(messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=write.kind, why=why)
-                self._in_vain(key, write, f"refuses {_PURPOSES.get(type(write))}: {why}", REFUSAL)
+                does = f"refuses {_PURPOSES.get(type(write))}: {why}"
+                if _is_told(self._in_vain(key, write, does, REFUSAL)):
+                    log.warning(
+                        messages.WRITE_REFUSED, claim=text(key), uid=write.uid, write=write.kind, why=why
+                    )
             case Forbidden():
                 self._forbidden(key, write, outcome.error)
 
@@ -200,24 +204,23 @@ class Landing:
         sameness = (error.verb, error.resource)
         desk.say(desk.reports.state((messages.EVENT_FORBIDDEN, key), notice, sameness, desk.clock()))
 
-    def _in_vain(self, key: Key, write: Write, does: str, waits: tuple[float, float]) -> None:
+    def _in_vain(self, key: Key, write: Write, does: str, waits: tuple[float, float]) -> int:
         """Put a claim off whose write the API server does not take, and say so; `does` follows "the API server".
 
-        That is said by an Event, and where the claim waits for the write, by its annotation.
+        That is said by an Event, and where the claim waits for the write, by its annotation. Return how often in a row
+        it was in vain.
         """
         desk = self._desk
         self._put_off(key, write, *waits)
         if isinstance(write, AnnotateWrite):
-            desk.telling.refused(key)
-            return
-        claim = desk.book.get(key)
-        if claim is None:
-            return
-        why = f"the API server {does}"
-        if isinstance(write, DeallocateWrite | ReleaseWrite):
-            desk.say(Notice(subject_of(claim), "Warning", messages.EVENT_REFUSED, one_line(why)))
-            return
-        desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
+            return desk.telling.refused(key) or desk.lingering.times(key)
+        if (claim := desk.book.get(key)) is not None:
+            why = f"the API server {does}"
+            if isinstance(write, DeallocateWrite | ReleaseWrite):
+                desk.say(Notice(subject_of(claim), "Warning", messages.EVENT_REFUSED, one_line(why)))
+            else:
+                desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
+        return desk.putoffs.times(key)
 
     def _put_off(self, key: Key, write: Write, first: float, longest: float) -> None:
         """Put a claim off, unless only the annotation that says why it waits could not be written, or taken off.
@@ -228,3 +231,8 @@ class Landing:
             self._desk.putoffs.for_time(key, write.uid, first, longest)
         elif write.text is None:
             self._desk.lingering.for_time(key, write.uid, first, longest)
+
+
+def _is_told(times: int) -> bool:
+    """Return whether the log has what was in vain so often: a webhook may be away all night, for a thousand claims."""
+    return times in (1, 2, 4, 8) or times % 16 == 0

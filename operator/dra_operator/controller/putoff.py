@@ -46,6 +46,11 @@ class PutOffs:
             return False
         return self._clock() < wait.until
 
+    def times(self, key: Key) -> int:
+        """Return how often in a row the claim was put off."""
+        wait = self._waits.get(key)
+        return 0 if wait is None else wait.attempts
+
     def forget(self, key: Key) -> None:
         """Forget that the claim was ever put off."""
         self._waits.pop(key, None)

@@ -159,11 +159,16 @@ class Telling:
         told.urgent, told.pending, told.written_at = False, False, self._clock()
         self._told[key] = told
 
-    def refused(self, key: Key) -> None:
-        """Note that the API server did not take an annotation: it will hardly take the next one, whatever that says."""
-        if told := self._told.get(key):
-            told.refusals += 1
-            told.urgent = told.settled = False
+    def refused(self, key: Key) -> int:
+        """Note that the API server did not take an annotation: it will hardly take the next one, whatever that says.
+
+        Return how often in a row it did not.
+        """
+        if (told := self._told.get(key)) is None:
+            return 0
+        told.refusals += 1
+        told.urgent = told.settled = False
+        return told.refusals
 
     def accepted(self, key: Key) -> None:
         """Note that the API server took an annotation, also if another text is due by now."""
