@@ -113,8 +113,7 @@ def _kinds(reads: Reads, content: Slice, wanted: int) -> list[Kind]:
     readable = bits.first(schema.size) & ~schema.unreadable
     sets = [those for those in (readable & ~shareable, readable & shareable) if those & wanted]
     for _, column in attributes + capacity:
-        if len(column.sets) > 1:
-            sets = [both for those in sets for equal in column.sets if (both := those & equal) & wanted]
+        sets = [both for those in sets for equal in column.sets if (both := those & equal) & wanted]
     found: list[Kind] = []
     for those in sets:
         index = bits.lowest(those)

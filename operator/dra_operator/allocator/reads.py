@@ -74,10 +74,7 @@ class Reads:
 
     def key(self, content: Slice) -> object:
         """Return something equal for slices that no selector with these reads can tell apart, device by device."""
-        schema = content.schema
-        projection = self._projections.get(schema)
-        if projection is None:
-            projection = self.projection(schema)
+        projection = self.projection(content.schema)
         return (projection.look, projection.pick(content.serials))
 
     def projection(self, schema: Schema) -> Projection:
