@@ -11,7 +11,7 @@ on that node (`doubts`).
 Source: docs/engine section 5.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
@@ -21,7 +21,7 @@ from dra_operator.allocator.doubts import Doubt, Doubts
 from dra_operator.allocator.found import UNSURE
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan, with_requests
 from dra_operator.allocator.problems import SearchProblem, SearchProblems
-from dra_operator.allocator.searches import Way
+from dra_operator.allocator.searches import Way, WaysFor
 from dra_operator.allocator.shortcut import Shortcut
 from dra_operator.inventory import NodeView
 from dra_operator.ledger import Availability
@@ -108,9 +108,7 @@ class Commons:
     def __post_init__(self) -> None:
         self._problems = SearchProblems(self.availability)
 
-    def of(
-        self, plans: Sequence[ClaimPlan], ways: Callable[[Sequence[ClaimPlan]], Sequence[Way]]
-    ) -> Common | None:
+    def of(self, plans: Sequence[ClaimPlan], ways: WaysFor) -> Common | None:
         """Return the common part of some claims that nobody has asked about before, or None if there is none.
 
         Each request of it was asked about before, and brings no amount: those are rarely the same in two claims.
@@ -126,20 +124,13 @@ class Commons:
         doubt = self.doubts.of(keys) if keys else None
         return self._common(part, ways, doubt)
 
-    def of_all(
-        self, plans: Sequence[ClaimPlan], ways: Callable[[Sequence[ClaimPlan]], Sequence[Way]]
-    ) -> Common | None:
+    def of_all(self, plans: Sequence[ClaimPlan], ways: WaysFor) -> Common | None:
         """Return what some claims have in common with others, or None if that is not all that they ask for."""
         if all(_is_common(request) for plan in plans for request in plan.requests):
             return self._common(plans, ways, None)
         return None
 
-    def _common(
-        self,
-        part: Sequence[ClaimPlan],
-        ways: Callable[[Sequence[ClaimPlan]], Sequence[Way]],
-        doubt: Doubt | None,
-    ) -> Common:
+    def _common(self, part: Sequence[ClaimPlan], ways: WaysFor, doubt: Doubt | None) -> Common:
         signatures: tuple[object, ...] = ()
         for plan in part:
             signatures += (plan.signature,)

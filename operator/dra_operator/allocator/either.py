@@ -7,13 +7,11 @@ Only for claims with one request: nobody looks at another one before it, or come
 Source: docs/engine section 5.
 """
 
-from collections.abc import Callable, Sequence
-
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.common import Common, Commons
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan, with_requests
 from dra_operator.allocator.scales import Scales, ScalesMaker
-from dra_operator.allocator.searches import Way
+from dra_operator.allocator.searches import WaysFor
 from dra_operator.allocator.shortcut import Shortcut
 from dra_operator.api.sealed import sealed
 from dra_operator.inventory import NodeView
@@ -41,12 +39,7 @@ class Either(Shortcut):
         self.common.note(view, budget)
 
 
-def of(
-    plan: ClaimPlan,
-    scales: ScalesMaker,
-    commons: Commons,
-    ways: Callable[[Sequence[ClaimPlan]], Sequence[Way]],
-) -> Either | None:
+def of(plan: ClaimPlan, scales: ScalesMaker, commons: Commons, ways: WaysFor) -> Either | None:
     """Return the shortcut for a claim with a new amount in some of its alternatives, or None if it is none of that."""
     if len(plan.requests) != 1:
         return None

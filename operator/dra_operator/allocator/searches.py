@@ -25,6 +25,8 @@ from dra_operator.ledger import Availability
 
 Way: TypeAlias = Callable[[Sequence[ClaimPlan], NodeView, Budget], Answer]
 """A fast search. Raises AbortedError."""
+WaysFor: TypeAlias = Callable[[Sequence[ClaimPlan]], Sequence[Way]]
+"""Tells the fast searches that can be asked about some claims."""
 _FAILURES_BEFORE_PROSPECTS = 16
 
 
