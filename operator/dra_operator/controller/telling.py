@@ -43,12 +43,11 @@ class Waiting:
 
 @dataclass(slots=True)
 class _Told:
-    """`urgent` while the annotation says nothing yet, or a reason that held for long and has just changed.
+    """What is told of one claim, by its annotation and by Events.
 
+    The annotation is `urgent` while it says nothing yet, or a reason that held for long and has just changed. It is
+    `pending` while it is not right, and `settled` if it was found to be, and neither claim nor text has changed since.
     `refusals` is how often in a row the API server did not take it.
-
-    `settled` if the annotation was found to be right, and neither claim nor text has changed since.
-
     `said_at` is when an Event told the reason; `hasty` how many in a row did so before the one before them was calm.
     """
 
