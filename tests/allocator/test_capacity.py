@@ -252,6 +252,15 @@ def test_a_refusal_names_a_requested_capacity_first() -> None:
     assert refusal({"c": parse_quantity("2")}, of, fractional=True) == "no capacity c, only a and b"
 
 
+def test_of_a_device_that_lacks_a_capacity_no_amount_is_looked_at() -> None:
+    """An impossible amount of another one is no error there, and none while it is told why the device is unfit."""
+    requests = {"a": parse_quantity("-1"), "c": parse_quantity("2")}
+    of = {"a": capacity("1")}
+
+    assert consume(requests, of, fractional=True) is None
+    assert refusal(requests, of, fractional=True) == "no capacity c, only a"
+
+
 def test_shares_fill_a_device_exactly() -> None:
     """What is committed, in flight and wanted may be all there is, and no more."""
     consumed = Consumed((("memory", 4 * NANO, 10 * NANO),), (parse_quantity("4"),))

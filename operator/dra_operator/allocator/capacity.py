@@ -99,17 +99,15 @@ def consume(
 def refusal(
     requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], *, fractional: bool
 ) -> str:
-    """Return why `consume` finds a device unfit: the first capacity, requested ones first, with its amounts.
+    """Return why `consume` finds a device unfit: a capacity that it lacks, or else the first one, with its amounts.
 
-    The same parameters as there; empty if the device is fit. Raises CapacityError.
+    Requested ones come first. The same parameters as there; empty if the device is fit. Raises CapacityError.
     """
+    # Where one is missing `consume` looks at no amount, and none is impossible.
+    if (missing := min(requests.keys() - capacity.keys(), default=None)) is not None:
+        only = f", only {' and '.join(sorted(capacity)[:3])}" if capacity else ""
+        return f"no capacity {missing}{only}"
     for name in (*sorted(requests), *sorted(capacity.keys() - requests.keys())):
-        if name not in capacity:
-            return (
-                f"no capacity {name}, only {' and '.join(sorted(capacity)[:3])}"
-                if capacity
-                else f"no capacity {name}"
-            )
         of, request = capacity[name], requests.get(name)
         amount = _possible(name, requests, capacity, fractional=fractional)
         shown = f"{amount.quantity}{origin(request, of, amount.quantity)}"
