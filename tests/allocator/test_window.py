@@ -35,6 +35,15 @@ def test_more_devices_than_distinct_values_end_the_search(counted_only: Any, ask
     assert counted_only.decide(claim) == Unsatisfied()
 
 
+def test_without_consumable_capacity_a_device_is_had_once(scene_with: Any, ask: Any) -> None:
+    """That it could be shared says nothing then: two requests have two devices."""
+    scene = scene_with(consumable_capacity=False)
+    scene.nodes("n")
+    scene.slice("s", *[{"name": name, "allowMultipleAllocations": True} for name in "ab"], nodeName="n")
+
+    assert scene.picks(scene.claim(ask("p"), ask("q"))) == ["p=a", "q=b"]
+
+
 def test_no_value_with_room_for_all_requests_ends_the_search(counted_only: Any, ask: Any) -> None:
     """Each root has devices enough for either request, none for both."""
     counted_only.slice("s", *[device(f"d{number:02}", root=number % 4) for number in range(64)])

@@ -17,6 +17,7 @@ from dra_operator.allocator import (
     AdminAccess,
     Allocator,
     Decision,
+    Features,
     Limits,
     Searching,
     hardest,
@@ -67,6 +68,9 @@ class Case:
     most: int
     in_use: ClassVar[float] = 0.06
     """How likely it is that a device is in use."""
+    features = Features()
+    paying = False
+    """True if devices that draw on counters can be shared: the first share pays."""
 
     def __post_init__(self) -> None:
         random = self.random
@@ -94,6 +98,7 @@ class Case:
         return Allocator(
             inventory,
             ledger,
+            features=self.features,
             limits=limits,
             clock=lambda: 0.0,
             share_ids=lambda: "id",
@@ -122,7 +127,8 @@ class Case:
                     attributes[name] = self.value(random.randrange(style.values))
             attributes["kind"] = {"int": random.randrange(style.kinds)}
             device["capacity"] = self.capacity()
-            if style.shares and not device.get("consumesCounters") and sometimes(random, 0.8):
+            may_be_shared = self.paying or not device.get("consumesCounters")
+            if style.shares and may_be_shared and sometimes(random, 0.8):
                 device["allowMultipleAllocations"] = True
             if sometimes(random, self.in_use):
                 result: Body = {"driver": "d", "pool": pool, "device": device["name"]}
@@ -257,8 +263,8 @@ class Case:
 class OddCase(Case):
     """A case with what is rarer in clusters.
 
-    Devices have no capacity, or no policy for it, or one by which a share takes nothing; more of them are in use, and
-    shares may be of more than there is. Requests say nothing about capacity, or are for admin access, to a number of
+    Devices have no capacity, or no policy for it, or one by which a share takes nothing; more of them are in use,
+    shares may be of more than there is, and may pay counters. A feature may be off, and what shares hold believed. Requests say nothing about capacity, or are for admin access, to a number of
     devices or to all.
     """
 
@@ -268,6 +274,9 @@ class OddCase(Case):
         self.bare = self.random.choice([0.1, 0.4, 0.8])
         self.silent = self.random.choice([0.1, 0.5, 1])
         self.admin = self.random.choice([0, 0.2, 0.6])
+        self.paying = sometimes(self.random, 0.5)
+        off = self.random.choice([(), (), (), ("consumable_capacity",), ("partitionable_devices",)])
+        self.features = Features(**dict.fromkeys(off, False))
         super().__post_init__()
 
     def capacity(self) -> Body:
@@ -303,7 +312,7 @@ class OddCase(Case):
     def alternative(self, count: int | None, amounts: tuple[str, ...]) -> Body:
         """Return what one alternative asks for."""
         fields = super().alternative(count, amounts)
-        if sometimes(self.random, self.silent):
+        if not self.features.consumable_capacity or sometimes(self.random, self.silent):
             fields.pop("capacity", None)
         return fields
 
@@ -317,6 +326,7 @@ class ListedCase(Case):
     def __post_init__(self) -> None:
         self.listed = self.random.choice([0.2, 0.6, 1])
         self.longest = self.random.choice([2, 2, 3, 5])
+        self.features = Features(list_type_attributes=sometimes(self.random, 0.9))
         super().__post_init__()
 
     def value(self, number: int) -> Body:
