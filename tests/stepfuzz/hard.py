@@ -264,8 +264,8 @@ class OddCase(Case):
     """A case with what is rarer in clusters.
 
     Devices have no capacity, or no policy for it, or one by which a share takes nothing; more of them are in use,
-    shares may be of more than there is, and may pay counters. A feature may be off, and what shares hold believed. Requests say nothing about capacity, or are for admin access, to a number of
-    devices or to all.
+    shares may be of more than there is, and may pay counters. A feature may be off, and what shares hold believed.
+    Requests say nothing about capacity, or are for admin access, to a number of devices or to all.
     """
 
     in_use = 0.2
