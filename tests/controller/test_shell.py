@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import itertools
+import os
+import signal
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -90,6 +92,20 @@ async def test_kopf_runs_the_operator_and_stops_it_with_0(apart, shell):
         stop.set()
 
         assert await asyncio.wait_for(task, 10) == 0
+
+
+async def test_a_second_signal_is_no_error(apart, shell, caplog):
+    """Somebody in a hurry has said the same twice; the end takes the time it takes."""
+    async with shell() as (task, runtime, _):
+        await apart.until(lambda: not runtime.unready())
+        apart.server.faults.delay(0.5, kind="Lease")
+        for sent in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), sent)
+            await asyncio.sleep(0.1)
+
+        assert await asyncio.wait_for(task, 10) == 0
+
+    assert "Traceback" not in caplog.text
 
 
 async def test_nothing_is_waited_for_that_cannot_be_had(shell, unused_port):

@@ -8,6 +8,8 @@ handler stops the runtime itself, because Kopf would cut its tasks off after fiv
 """
 
 import asyncio
+import contextlib
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -163,6 +165,7 @@ def build_registry(
 
     @kopf.on.cleanup(registry=registry, id="runtime")
     async def stop(**_: Any) -> None:
+        _expect_signals()
         await runtime.close()
         backoff.end()
         stopped()
@@ -180,6 +183,15 @@ def build_registry(
         return runtime.summary()
 
     return registry
+
+
+def _expect_signals() -> None:
+    """Let nothing come of further signals: Kopf knows the first one alone, and has a traceback for each other."""
+    loop = asyncio.get_running_loop()
+    # As Kopf does it: not in Windows, and in the main thread alone.
+    with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+        for sent in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(sent, lambda: None)
 
 
 def is_sound() -> bool:
