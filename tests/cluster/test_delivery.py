@@ -94,6 +94,13 @@ class TestOutcomes:
         assert outcome.message == "status.allocation: Invalid value"
         assert len(patches(script)) == 2
 
+    async def test_a_refusal_without_words_is_told_by_its_code(self, script, desk):
+        """What is between may refuse, and say nothing."""
+        script.then(status(422), UNCHANGED, status(422))
+
+        refused = await desk().result(allocate())
+        assert refused.message == "patch resourceclaims/status: 422 Unprocessable Entity: "
+
     async def test_422_and_then_another_error_is_no_refusal(self, script, desk):
         """What is refused for good is called invalid twice in a row."""
         script.then(status(422), UNCHANGED, status(409), UNCHANGED, DONE)
