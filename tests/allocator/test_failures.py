@@ -137,3 +137,14 @@ def test_a_class_that_comes_to_devices_of_another_driver(scene: Any, ask: Any) -
     assert found.message.endswith(
         'if only devices of that driver are meant, begin with device.driver == "gpu.acme.com" &&'
     )
+
+
+@pytest.mark.parametrize("domain", ["resource.kubernetes.io", "acme.com/gpu"])
+def test_a_domain_that_is_no_drivers_is_not_taken_for_one(scene: Any, ask: Any, domain: str) -> None:
+    """No device would be left: what Kubernetes defines is of all drivers, a name with a slash of none."""
+    scene.nodes("n")
+    scene.slice("n", {"name": "d", "attributes": {"size": {"int": 1}}})
+    scene.device_class("h100", f'device.attributes["{domain}"].numaNode == 0')
+    found = scene.explain(scene.claim({"name": "r", "exactly": {"deviceClassName": "h100"}}))
+
+    assert found.message.endswith("by has(), or by .? and orValue()")

@@ -130,13 +130,27 @@ def test_a_text_that_is_no_quantity_or_version_is_named(device, text, told):
             "device.attributes['dra.example.com'].model.string == 'h100'",
             "no such key: string; an attribute is its value: leave out .string",
         ),
+        (
+            "device.attributes['dra.example.com'].model.StringValue == 'h100'",
+            "no such key: StringValue; an attribute is its value: leave out .StringValue",
+        ),
         ("device.attributes['dra.example.com'].string == 'h100'", "no such key: string; this device has"),
     ],
-    ids=["behind an attribute", "as an attribute"],
+    ids=["behind an attribute", "as the field of Go", "as an attribute"],
 )
 def test_the_kind_of_a_value_is_not_written_behind_it(device, text, told):
     """It is written so in a slice, from where it is copied."""
     assert describe(text, error_of(text, device), device).startswith(told)
+
+
+@pytest.mark.parametrize("domain", ["model", "dra.example.com/model"])
+def test_a_name_where_the_domain_should_stand_is_written_right(device, domain):
+    """A name alone reads an empty domain, and so does one with its domain in one: no guard would mend that."""
+    text = f"device.attributes['{domain}'].string == 'h100'"
+
+    assert describe(text, error_of(text, device), device) == (
+        'no such key: string; this device has attributes["dra.example.com"].model'
+    )
 
 
 def test_without_a_close_name_those_there_are_named(device):

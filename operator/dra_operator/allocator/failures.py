@@ -12,12 +12,14 @@ from dra_operator.allocator.comparison import types_of
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.selectors import SelectorAnswers
+from dra_operator.api.patterns import DRIVER
 from dra_operator.cel import prepare_device
-from dra_operator.cel.diagnostics import ADVICE, describe
+from dra_operator.cel.diagnostics import ADVICE, describe, domains
 from dra_operator.inventory import Slice
 
 _PART_OF_TEXT: Final = re.compile(r"[\"']\s+in\s+device\.attributes\[")
-_DOMAIN: Final = re.compile(r"device\.(?:attributes|capacity)\[[\"']([^\"']+)[\"']\]")
+_OF_ALL_DRIVERS: Final = "resource.kubernetes.io"
+"""The domain of attributes that Kubernetes defines, such as `pcieRoot`."""
 _WRONG_TYPES: Final = ("no such overload", "CEL result of type ")
 
 
@@ -81,10 +83,12 @@ def failing(answers: SelectorAnswers, number: int, content: Slice, index: int) -
 
 def _foreign_domain(expression: str, content: Slice, index: int) -> str:
     """Return the domain that an expression reads without asking for the driver, if the device has nothing in it."""
-    domains = set(_DOMAIN.findall(expression))
-    if len(domains) != 1 or "device.driver" in expression:
+    named = domains(expression)
+    if len(named) != 1 or "device.driver" in expression:
         return ""
-    (domain,) = domains
+    (domain,) = named
+    if domain == _OF_ALL_DRIVERS or not DRIVER.fullmatch(domain):
+        return ""
     device = content.device(index)
     own = {
         name.partition("/")[0] if "/" in name else content.driver

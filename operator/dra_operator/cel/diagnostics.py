@@ -25,8 +25,10 @@ _CUT: Final = "..."
 WIDTH: Final = 100
 """The columns that a line is shown in where no terminal says how many it has."""
 _KIND_BELOW: Final = re.compile(
-    r"device\.attributes\[[^\]]+\](?:\.\w+|\[[^\]]+\])\.(string|int|bool|version|strings|ints|bools|versions)\b"
+    r"device\.attributes\[[^\]]+\](?:\.\w+|\[[^\]]+\])\.((?i:(?:string|int|bool|version)s?(?:value)?|value))\b"
 )
+"""A kind of value behind an attribute, as slices have it, or the fields of Go's type."""
+_DOMAIN: Final = re.compile(r"device\.(?:attributes|capacity)\[[\"']([^\"']+)[\"']\]")
 _WRITTEN: Final = re.compile(r"\b(quantity|semver)\(\s*(?:\"([^\"\\]*)\"|'([^'\\]*)')\s*\)")
 ADVICE: Final = "guard what not every device has by has(), or by .? and orValue()"
 
@@ -108,7 +110,7 @@ def describe(
         text = f"does not compile{_place(expression, error)}: {compile_text(error, expression, environment)}"
     else:
         hint = _kind_below(expression, error.message) or _dotted_domain(expression, error.message, device)
-        hint = hint or _key_advice(error.message, device)
+        hint = hint or _key_advice(expression, error.message, device)
         mistaken = (told for message, told in mistaken_texts(expression) if message == error.message)
         told = next(mistaken, error.message)
         text = f"{told}; {hint}" if hint else told
@@ -137,7 +139,7 @@ def mistaken_texts(expression: str) -> Iterator[tuple[str, str]]:
             yield error.message, told
 
 
-def _key_advice(message: str, device: PreparedDevice | None) -> str:
+def _key_advice(expression: str, message: str, device: PreparedDevice | None) -> str:
     if not message.startswith(_MISSING):
         return ""
     if device is None:
@@ -146,10 +148,13 @@ def _key_advice(message: str, device: PreparedDevice | None) -> str:
     full_names = sorted({*device.attributes, *device.capacity})
     if not full_names:
         return f"this device has no attributes; {ADVICE}"
-    meant = [_where(full, device) for full in full_names if full.partition("/")[2].lower() == name.lower()]
+    meant = [full for full in full_names if full.partition("/")[2].lower() == name.lower()]
+    # The name is right but for its case; or the domain before it is not, or the table; or the name stands where
+    # the domain should. No guard would mend that.
+    written = domains(expression)
+    meant = meant or [full for full in full_names if written & {full, full.partition("/")[2]}]
     if meant:
-        # The name is right but for its case; or the domain before it is not, or the table. No guard would mend that.
-        return f"this device has {', '.join(meant)}"
+        return f"this device has {', '.join(_where(full, device) for full in meant)}"
     known = sorted({full.partition("/")[2] for full in full_names})
     known.sort(key=lambda known_name: -SequenceMatcher(None, name, known_name).ratio())
     attributes = {full.partition("/")[2] for full in device.attributes}
@@ -174,6 +179,11 @@ def _dotted_domain(expression: str, message: str, device: PreparedDevice | None)
         if "." in domain and f"device.attributes.{domain}." in expression:
             return f'write device.attributes["{domain}"], as a domain has dots of its own'
     return ""
+
+
+def domains(expression: str) -> set[str]:
+    """Return the domains that an expression names."""
+    return set(_DOMAIN.findall(expression))
 
 
 def _where(full: str, device: PreparedDevice) -> str:

@@ -35,6 +35,8 @@ _USAGE: Final = {
 _BOUND: Final = re.compile(rf"\b(?:{'|'.join(_USAGE)})\(\s*([A-Za-z_]\w*)\s*,(?:\s*([A-Za-z_]\w*)\s*,)?")
 _SLASHED: Final = re.compile(r"""\b(device\.(?:attributes|capacity))\[["']([^"'/\]]+)/(\w+)["']\]""")
 """A name written with its domain in one, as it is written everywhere but in CEL."""
+_BARE: Final = re.compile(r"""\bdevice\.(attributes|capacity)(?:\.(\w+)|\[["'](\w+)["']\])$""")
+"""A name that stands where its domain should."""
 _OTHER_LANGUAGES: Final = {
     "none": "null",
     "nil": "null",
@@ -45,6 +47,9 @@ _OTHER_LANGUAGES: Final = {
     "any": "exists",
     "some": "exists",
     "every": "all",
+    **dict.fromkeys(("tolower", "tolowercase", "lower", "lowercase"), "lowerAscii"),
+    **dict.fromkeys(("toupper", "touppercase", "upper", "uppercase"), "upperAscii"),
+    "version": "semver",
 }
 
 
@@ -143,9 +148,12 @@ def _operator(match: re.Match[str], around: Around, _environment: Environment) -
 
 
 def _slashed(around: Around) -> str:
-    """Return how to write a name that is written with its domain in one, or nothing."""
+    """Return how to write a name that is written with its domain in one, or without it, or nothing."""
     found = _SLASHED.search(around.before) or _SLASHED.search(around.rest)
-    return f'write {found[1]}["{found[2]}"].{found[3]}' if found else ""
+    if found:
+        return f'write {found[1]}["{found[2]}"].{found[3]}'
+    bare = _BARE.search(around.before.rstrip())
+    return f"write device.{bare[1]}[domain].{bare[2] or bare[3]}" if bare else ""
 
 
 def _call(match: re.Match[str], around: Around, _environment: Environment) -> Told:
