@@ -46,6 +46,29 @@ Q = "device.capacity['d'].memory"
             ),
         ),
         (
+            "device.attributes['model'] == 'x'",
+            "== cannot be applied to map(string, dyn) and string; write device.attributes[domain].model",
+        ),
+        (
+            "'x' == device.attributes.model",
+            "== cannot be applied to string and map(string, dyn); write device.attributes[domain].model",
+        ),
+        (
+            "device.capacity['memory'] >= quantity('1')",
+            (
+                ">= cannot be applied to map(string, kubernetes.Quantity) and Quantity; "
+                "write device.capacity[domain].memory"
+            ),
+        ),
+        (
+            "device.capacity['memory'].compareTo(quantity('1')) >= 0",
+            (
+                "compareTo() of map(string, kubernetes.Quantity) does not take Quantity; "
+                "write device.capacity[domain].memory"
+            ),
+        ),
+        ("device.attributes['d.e'] == 'x'", "== cannot be applied to map(string, dyn) and string"),
+        (
             f"{Q}.isGreaterThan(40)",
             'isGreaterThan() of Quantity does not take int; write an amount as quantity("10Gi")',
         ),
@@ -77,6 +100,11 @@ Q = "device.capacity['d'].memory"
         ("[1].all(x, y == 1)", 'no such name "y"'),
         ("len(device.driver) == 1", 'no such function "len"; did you mean "size"?'),
         ("device.driver.startswith('a')", 'no such function "startswith"; did you mean "startsWith"?'),
+        (
+            "device.driver.toLowerCase() == 'a'",
+            'no such function "toLowerCase"; did you mean "lowerAscii"?',
+        ),
+        ("version('1.2.3') == semver('1.2.3')", 'no such function "version"; did you mean "semver"?'),
         ("True", 'no such name "True"; did you mean "true"?'),
         ("device.driver == None", 'no such name "None"; did you mean "null"?'),
         ("devce.driver == 'x'", 'no such name "devce"; did you mean "device"?'),

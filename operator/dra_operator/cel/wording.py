@@ -35,8 +35,10 @@ _USAGE: Final = {
 _BOUND: Final = re.compile(rf"\b(?:{'|'.join(_USAGE)})\(\s*([A-Za-z_]\w*)\s*,(?:\s*([A-Za-z_]\w*)\s*,)?")
 _SLASHED: Final = re.compile(r"""\b(device\.(?:attributes|capacity))\[["']([^"'/\]]+)/(\w+)["']\]""")
 """A name written with its domain in one, as it is written everywhere but in CEL."""
-_BARE: Final = re.compile(r"""\bdevice\.(attributes|capacity)(?:\.(\w+)|\[["'](\w+)["']\])$""")
-"""A name that stands where its domain should."""
+_BARE: Final = re.compile(
+    r"""\bdevice\.(attributes|capacity)(?:\.(\w+)|\[["'](\w+)["']\])(?=\.\w+\(|[^\w.\[(]|$)"""
+)
+"""A name that stands where its domain should, and nothing behind it but a call."""
 _OTHER_LANGUAGES: Final = {
     "none": "null",
     "nil": "null",
@@ -128,12 +130,12 @@ def _operator(match: re.Match[str], around: Around, _environment: Environment) -
         return f"{operator} cannot be applied to {types[0]}", ""
     hint = ""
     ordered = operator in ("<", "<=", ">", ">=")
-    if "Quantity" in types and ordered:
+    if any(kind.startswith("map(") for kind in types) and (domain := _domain(around)):
+        hint = domain
+    elif "Quantity" in types and ordered:
         hint = f"compare quantities by a.compareTo(b) {operator} 0"
     elif "Semver" in types and ordered:
         hint = f"compare versions by a.compareTo(b) {operator} 0"
-    elif slashed := _slashed(around):
-        hint = slashed
     elif "Quantity" in types and "string" in types:
         hint = 'write a quantity as quantity("10Gi")'
     elif "Semver" in types and "string" in types:
@@ -147,12 +149,12 @@ def _operator(match: re.Match[str], around: Around, _environment: Environment) -
     return f"{operator} cannot be applied to {' and '.join(types)}", hint
 
 
-def _slashed(around: Around) -> str:
-    """Return how to write a name that is written with its domain in one, or without it, or nothing."""
-    found = _SLASHED.search(around.before) or _SLASHED.search(around.rest)
-    if found:
+def _domain(around: Around) -> str:
+    """Return how to write a name that is written with its domain in one, or without a domain, or nothing."""
+    text = around.before + around.rest
+    if found := _SLASHED.search(text):
         return f'write {found[1]}["{found[2]}"].{found[3]}'
-    bare = _BARE.search(around.before.rstrip())
+    bare = _BARE.search(text)
     return f"write device.{bare[1]}[domain].{bare[2] or bare[3]}" if bare else ""
 
 
@@ -160,7 +162,7 @@ def _call(match: re.Match[str], around: Around, _environment: Environment) -> To
     function, receiver, arguments = match[1], _short(match[2] or ""), _split(match[3])
     taken = " and ".join(map(_short, arguments)) or "no arguments"
     of = f" of {receiver}" if receiver else ""
-    hint = _slashed(around) if receiver.startswith("map(") else ""
+    hint = _domain(around) if receiver.startswith("map(") else ""
     if receiver in ("Quantity", "Semver") and "string" in arguments:
         hint = f"wrap the text in {receiver.lower()}(...)"
     elif receiver == "Quantity" and {"int", "double"}.intersection(arguments):
