@@ -86,6 +86,8 @@ Q = "device.capacity['d'].memory"
             f"{Q}.isGreaterThan('1')",
             "isGreaterThan() of Quantity does not take string; wrap the text in quantity(...)",
         ),
+        (f"quantity({Q}) == {Q}", "quantity() does not take Quantity; it is one already"),
+        (f"{Q} == quantity(40)", "quantity() does not take int; write the amount in quotes"),
         ("isQuantity()", "isQuantity() does not take no arguments"),
         ("1 + 1", "must be a bool, not int"),
         ("true &&", "the expression ends too early"),

@@ -167,6 +167,10 @@ def _call(match: re.Match[str], around: Around, _environment: Environment) -> To
         hint = f"wrap the text in {receiver.lower()}(...)"
     elif receiver == "Quantity" and {"int", "double"}.intersection(arguments):
         hint = 'write an amount as quantity("10Gi")'
+    elif function == "quantity" and taken == "Quantity":
+        hint = "it is one already"
+    elif function == "quantity" and taken == "int":
+        hint = "write the amount in quotes"
     return f"{function}(){of} does not take {taken}", hint
 
 
