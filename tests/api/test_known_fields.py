@@ -120,6 +120,52 @@ def test_an_older_version_has_its_own_fields(kind, spec, expected):
     assert found(kind, spec, "v1beta1") == [expected]
 
 
+@pytest.mark.parametrize(
+    ("kind", "version", "spec", "advice"),
+    [
+        (
+            "ResourceClaim",
+            "v1beta1",
+            asking({"exactly": {}}),
+            "write apiVersion: resource.k8s.io/v1, or what is in it beside the name",
+        ),
+        (
+            "ResourceSlice",
+            "v1",
+            {"devices": [{"name": "d", "basic": {}}]},
+            "that is v1beta1: here what is in it stands beside the name",
+        ),
+        (
+            "ResourceClaim",
+            "v1",
+            {"resourceClassName": "gpu"},
+            "a request in spec.devices.requests names a class",
+        ),
+        ("ResourceClaim", "v1", {"spec": asking({"name": "r"})}, "only a ResourceClaimTemplate has it"),
+        ("ResourceClaim", "v1beta1", asking({"name": "r"}, count=2), "it belongs to one of the requests"),
+        (
+            "DeviceTaintRule",
+            "v1alpha3",
+            {"deviceSelector": {"selectors": []}},
+            "since Kubernetes 1.35 only driver, pool and device select",
+        ),
+    ],
+    ids=[
+        "exactly",
+        "basic",
+        "a class of before",
+        "the spec of a template",
+        "beside requests",
+        "a rule's selectors",
+    ],
+)
+def test_a_field_of_another_place_or_version_is_told_with_what_to_do(kind, version, spec, advice):
+    """No known name is close to it, and a rule that loses its selectors would taint every device."""
+    body = {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+
+    assert [item.message for item in find_unknown_fields(body, TYPES[kind])] == [f"unknown field; {advice}"]
+
+
 def test_former_fields_are_known_to_their_version_alone():
     """`controller` of v1alpha3 is a field there, and none in v1."""
     assert found("ResourceClaim", {"controller": "c"}, "v1alpha3") == []

@@ -18,6 +18,8 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.convert import FLAT_VERSIONS, Body, to_v1, version_of
 from dra_operator.api.types import (
     AllocationResult,
+    Device,
+    DeviceClaim,
     DeviceRequest,
     DeviceTaintRule,
     DeviceTaintSelector,
@@ -46,9 +48,23 @@ _FORMERLY: dict[type[Any], tuple[str, ...]] = {
     ResourceClaimSpec: ("controller",),
     ResourceClaimStatus: ("deallocationRequested",),
     AllocationResult: ("controller",),
-    DeviceTaintSelector: ("deviceClassName", "selectors"),
 }
-"""Fields that v1alpha3 had, and no version has today."""
+"""Fields that v1alpha3 had, and no version has today: what is asked for is the same without them."""
+
+_ADVICE: dict[tuple[type[Any], str], str] = {
+    (DeviceRequest, "exactly"): "write apiVersion: resource.k8s.io/v1, or what is in it beside the name",
+    (Device, "basic"): "that is v1beta1: here what is in it stands beside the name",
+    (ResourceClaimSpec, "resourceClassName"): "a request in spec.devices.requests names a class",
+    (ResourceClaimSpec, "spec"): "only a ResourceClaimTemplate has it",
+    **dict.fromkeys(
+        ((DeviceClaim, name) for name in wire_fields(ExactDeviceRequest)), "it belongs to one of the requests"
+    ),
+    **dict.fromkeys(
+        ((DeviceTaintSelector, "deviceClassName"), (DeviceTaintSelector, "selectors")),
+        "since Kubernetes 1.35 only driver, pool and device select",
+    ),
+}
+"""What to do about fields that belong elsewhere or to another version, by the type that they were given to."""
 
 _OF_EVERY_OBJECT = ("apiVersion", "kind")
 """Fields that say which dataclass an object is read as, and are in none."""
@@ -56,10 +72,11 @@ _OF_EVERY_OBJECT = ("apiVersion", "kind")
 
 @dataclass(frozen=True, slots=True)
 class UnknownField:
-    """A field that its type does not have: its path, as written, and the known one it may stand for, or ""."""
+    """A field that its type does not have: its path, as written, and the known one it may stand for, or advice."""
 
     path: str
     meant: str = ""
+    advice: str = ""
 
     @property
     def message(self) -> str:
@@ -68,7 +85,9 @@ class UnknownField:
 
     @property
     def hint(self) -> str:
-        """The known field that it may stand for, for people; empty if there is none."""
+        """The known field that it may stand for, or advice, for people; empty if there is neither."""
+        if self.advice:
+            return f"; {self.advice}"
         return f"; did you mean {json.dumps(self.meant)}?" if self.meant else ""
 
 
@@ -81,7 +100,8 @@ def find_unknown_fields(body: Body, kind: type[Any]) -> Iterator[UnknownField]:
     walk = _Walk(version)
     yield from walk.lost_in_conversion(body, kind)
     for slip in walk.slips(to_v1(body, kind=kind.__name__, version=version), kind):
-        yield UnknownField(slip.path, walk.meant(slip))
+        advice = _ADVICE.get((slip.type, slip.name), "")
+        yield UnknownField(slip.path, "" if advice else walk.meant(slip), advice)
 
 
 def without_unknown_fields(body: Body, kind: type[Any]) -> Body:
@@ -145,7 +165,7 @@ class _Walk:
         return path if flat else _joined(path, name)
 
     def meant(self, slip: _Slip) -> str:
-        """Return the known field that is closest, or the one that has just this name one step below."""
+        """Return the known field that is closest, or the one that has this name or is a map one step below."""
         name, expected = str(slip.name), slip.type
         known = _fields(expected)
         if expected is DeviceRequest and self.version in FLAT_VERSIONS:
@@ -175,7 +195,8 @@ class _Walk:
             spec = ("spec",) if kind is ResourceClaim else ("spec", "spec")
             for index, request in enumerate(_items(body, *spec, "devices", "requests")):
                 if isinstance(request, Mapping) and "exactly" in request:
-                    yield UnknownField(f"{'.'.join(spec)}.devices.requests[{index}].exactly")
+                    path = f"{'.'.join(spec)}.devices.requests[{index}].exactly"
+                    yield UnknownField(path, advice=_ADVICE[DeviceRequest, "exactly"])
 
 
 @lru_cache(maxsize=256)
