@@ -94,6 +94,16 @@ def test_an_attribute_of_a_type_to_come_is_unknown():
             '"12 GB" is not a quantity such as 16Gi or 500m',
         ),
         (device(capacity={"memory": {}}), 'spec.devices[0].capacity["memory"].value', "is required"),
+        (
+            device(capacity={"memory": "16Gi"}),
+            'spec.devices[0].capacity["memory"]',
+            '"16Gi" is not an object such as {"value": "16Gi"}',
+        ),
+        (
+            device(consumesCounters=[{"counters": {"slices": 1}}]),
+            'spec.devices[0].consumesCounters[0].counters["slices"]',
+            '1 is not an object such as {"value": 1}',
+        ),
         (device(capacity=["memory"]), "spec.devices[0].capacity", '["memory"] is not an object'),
         (
             device(attributes={"a": {"int": "5"}}),
@@ -122,9 +132,15 @@ def test_an_attribute_of_a_type_to_come_is_unknown():
         ),
         (body(devices={}), "spec.devices", "{} is not a list"),
         (body(devices=[5]), "spec.devices[0]", "5 is not an object"),
-        (body(allNodes="true"), "spec.allNodes", '"true" is not true or false'),
+        (body(allNodes="true"), "spec.allNodes", '"true" is not true or false: write it without quotes'),
+        (body(allNodes="yes"), "spec.allNodes", '"yes" is not true or false'),
         (body(allNodes=1), "spec.allNodes", "1 is not true or false"),
-        (body(pool={"generation": "1"}), "spec.pool.generation", '"1" is not a whole number'),
+        (
+            body(pool={"generation": "1"}),
+            "spec.pool.generation",
+            '"1" is not a whole number: write it without quotes',
+        ),
+        (body(pool={"generation": "one"}), "spec.pool.generation", '"one" is not a whole number'),
         (body(pool={"generation": 1.5}), "spec.pool.generation", "1.5 is not a whole number"),
         (body(driver=7), "spec.driver", "7 is not text: write it in quotes"),
         ({"kind": "ResourceSlice", "metadata": {"name": "n"}, "spec": []}, "spec", "[] is not an object"),
@@ -142,6 +158,13 @@ def test_a_wrong_value_is_one_clear_sentence(wire, field, message):
 
     assert (caught.value.field, caught.value.message) == (field, message)
     assert str(caught.value) == f'ResourceSlice "n": {field}: {message}'
+
+
+def test_an_expression_without_its_object_is_told_with_one():
+    """`cel: ...` is written for `cel: {expression: ...}`."""
+    with pytest.raises(ObjectError) as caught:
+        read_object(body("DeviceClass", selectors=[{"cel": "true"}]))
+    assert caught.value.message == '"true" is not an object such as {"expression": "true"}'
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,9 @@ from pydantic_core import ErrorDetails
 from dra_operator.api.convert import FLAT_VERSIONS, to_v1, version_of
 from dra_operator.api.shortened import shown
 from dra_operator.api.types import (
+    CELSelector,
+    Counter,
+    DeviceCapacity,
     DeviceClass,
     DeviceTaintRule,
     Namespace,
@@ -54,6 +57,13 @@ _WORDS = {
     "dict_type": "is not an object",
     "missing": "is required",
 }
+
+
+_UNQUOTED = {"int_type": re.compile(r"-?\d+"), "bool_type": re.compile("true|false")}
+"""What is meant by a text where there should be none."""
+
+_ONLY_FIELD: dict[Any, str] = {DeviceCapacity: "value", Counter: "value", CELSelector: "expression"}
+"""Objects that are easily written without their braces, and the field that is meant."""
 
 
 class ObjectError(ValueError):
@@ -111,8 +121,9 @@ def _read(expected: Any, body: Any, kind: str, name: tuple[str, str], version: s
         return adapter.validate_python(_without_nulls(body, failure))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-    path = path_in_version(_path(expected, problem["loc"]), kind, version)
-    raise ObjectError(kind, *name, path, value=problem["input"], message=_message(problem)) from None
+    path, there = _path(expected, problem["loc"])
+    path = path_in_version(path, kind, version)
+    raise ObjectError(kind, *name, path, value=problem["input"], message=_message(problem, there)) from None
 
 
 def _without_nulls(body: Any, failure: ValidationError) -> Any:
@@ -142,20 +153,26 @@ def _name(body: Mapping[str, Any]) -> tuple[str, str]:
     return namespace if isinstance(namespace, str) else "", name if isinstance(name, str) else ""
 
 
-def _message(problem: ErrorDetails) -> str:
+def _message(problem: ErrorDetails, expected: Any) -> str:
     kind = problem["type"]
     if kind == "value_error":
         return str(problem["ctx"]["error"])
     if kind == "missing":
         return _WORDS[kind]
-    text = f"{shown(problem['input'])} {_WORDS.get(kind) or problem['msg']}"
+    given = problem["input"]
+    text = f"{shown(given)} {_WORDS.get(kind) or problem['msg']}"
     # YAML reads y, n, yes, no, on and off as true and false, as kubectl does.
-    quoted = kind == "string_type" and isinstance(problem["input"], bool | int | float)
-    return f"{text}: write it in quotes" if quoted else text
+    if kind == "string_type" and isinstance(given, bool | int | float):
+        return f"{text}: write it in quotes"
+    if isinstance(given, str) and (pattern := _UNQUOTED.get(kind)) and pattern.fullmatch(given):
+        return f"{text}: write it without quotes"
+    if isinstance(given, str | int) and (inner := _ONLY_FIELD.get(expected)):
+        return f"{text} such as {shown({inner: given})}"
+    return text
 
 
-def _path(expected: Any, location: tuple[int | str, ...]) -> str:
-    """Return the path of a field as the API writes it: `spec.devices[0].capacity["memory"].value`."""
+def _path(expected: Any, location: tuple[int | str, ...]) -> tuple[str, Any]:
+    """Return the path of a field as the API writes it, `spec.devices[0].capacity["memory"].value`, and its type."""
     path = ""
     for step in location:
         expected, quoted = _step_into(expected, step)
@@ -165,7 +182,7 @@ def _path(expected: Any, location: tuple[int | str, ...]) -> str:
             path += f"[{json.dumps(step, ensure_ascii=False)}]"
         else:
             path += f".{step}" if path else step
-    return path
+    return path, plain(expected)
 
 
 def _step_into(expected: Any, step: int | str) -> tuple[Any, bool]:
