@@ -33,3 +33,34 @@ def test_a_context_that_cannot_be_used_is_an_access_error(kubeconfig, user, cont
     path = kubeconfig(user, context=context)
     with pytest.raises(AccessError, match=f"kubeconfig {path}: "):
         load_access(path)
+
+
+def test_a_kubeconfig_without_users_is_that_of_nobody(kubeconfig):
+    """As it is of a server that asks for nothing."""
+    path = Path(kubeconfig())
+    config = yaml.safe_load(path.read_text())
+    del config["users"]
+    path.write_text(yaml.safe_dump(config))
+
+    assert load_access(str(path)).headers() == {}
+
+
+IN_A_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+@pytest.mark.parametrize(
+    ("context", "environ", "files"),
+    [("here", IN_A_POD, ["token"]), (None, {}, ["token"]), (None, IN_A_POD, [])],
+    ids=["a context is asked for", "no pod", "a pod without an account"],
+)
+def test_a_service_account_counts_in_a_pod_that_is_asked_for_nothing_else(
+    kubeconfig, tmp_path, context, environ, files
+):
+    """Otherwise the kubeconfig does that the environment names."""
+    for name in files:
+        (tmp_path / name).write_text("secret")
+    environ = environ | {"KUBECONFIG": kubeconfig({"token": "mine"})}
+
+    access = load_access(None, context, environ=environ, service_account=tmp_path)
+
+    assert access.headers() == {"Authorization": "Bearer mine"}

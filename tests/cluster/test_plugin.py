@@ -139,8 +139,12 @@ def test_a_plugin_runs_as_the_kubeconfig_says(kubeconfig, tmp_path):
             {"exec": {**shell("")["exec"], "command": "/absent"}},
             r"process returned 1\. /absent: No such file or directory",
         ),
+        (
+            shell(f'echo \'{{{API}, "kind": "ExecCredential", "status": {{"token": ""}}}}\''),
+            "nothing is in what it printed",
+        ),
     ],
-    ids=["it says so", "not there"],
+    ids=["it says so", "not there", "an empty token"],
 )
 def test_what_is_told_says_why_a_plugin_gave_nothing(kubeconfig, caplog, user, why):
     """What a plugin complains of is there to be read, and so is that it cannot be started; and that once."""

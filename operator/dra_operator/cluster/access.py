@@ -336,7 +336,8 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
         raise AccessError(f"kubeconfig {paths}: cluster {chosen['cluster']!r} names no server")
     if not configuration.host.lower().startswith(("https://", "http://")):
         raise AccessError(f"kubeconfig {paths}: server {configuration.host!r} does not begin with https://")
-    if by_exec and "BearerToken" not in configuration.api_key and not configuration.cert_file:
+    token = _authorization(configuration.api_key.get("BearerToken"))
+    if by_exec and token is None and not configuration.cert_file:
         # The loader goes on without credentials, which would read as a 401 later.
         why = "; ".join(complaints) or "nothing is in what it printed"
         raise AccessError(f"kubeconfig {paths}: exec plugin {command!r} gave no credentials: {why}")
