@@ -86,6 +86,7 @@ NAMES = st.sampled_from(
         "b",
         "has",
         "`a-b`",
+        '"b"',
     )
 )
 PLAIN = st.text(st.characters(codec="ascii"), max_size=6)
@@ -244,6 +245,7 @@ def test_what_differs_only_in_values_and_names_is_not_parsed_again(device, monke
         (f'{DRA}.model == "h100" && {DRA}.index == 3', f'{DRA}.model == "h100" && {DRA}.nope == 3'),
         (f"{DRA}.index == 3", f"{DRA}.in == 3"),
         (f"{DRA}.healthy == true", f"{DRA}.true == true"),
+        (f"{DRA}.index == 3", f"{DRA}.'index' == 3"),
         (f"{DRA}.index == 3", "device.attributes['dra.example.com/x'].index == 3"),
         (f"{DRA}.model.size() == 4", f"{DRA}.model.length() == 4"),
         (f'has({DRA}.nope) && {DRA}.b != "a"', f'has({DRA}.model) && {DRA}.model != "b"'),

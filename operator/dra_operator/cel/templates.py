@@ -225,7 +225,8 @@ def _text(written: str) -> str:
 
 def _name(domain: str, name: str) -> str:
     domain = _text(domain)
-    if "/" in domain or name in _KEYWORDS:
+    # A text in its place is a mistake, which compiling tells.
+    if "/" in domain or name in _KEYWORDS or name.startswith(_QUOTES):
         raise ValueError(name)
     return intern(f"{domain}/{name}")
 
