@@ -30,6 +30,14 @@ VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 
 
+_FRACTIONAL: tuple[Wire, ...] = (
+    {"min": "500m", "step": "250m"},
+    {"min": "100m", "max": "2500m", "step": "200m"},
+    {"min": "0", "step": "500m"},
+)
+"""Ranges in which amounts below one matter, as far as the feature for them is on."""
+
+
 def make_device(chance: Chance, style: Style, driver: str, name: str, sets: list[str]) -> Wire:
     """Return a device; `sets` are the counter sets it may consume from."""
     device: Wire = {"name": name, "attributes": _attributes(chance, style, driver)}
@@ -117,6 +125,8 @@ def _policy(chance: Chance, style: Style, family: str) -> Wire:
 
 
 def _range(chance: Chance, style: Style, family: str) -> Wire:
+    if family == "fractions" and chance.maybe(0.3):
+        return dict(chance.pick(*_FRACTIONAL))
     span = {"min": amount(chance, style, family)}
     if chance.maybe(style.broken / 2):
         del span["min"]

@@ -1,5 +1,7 @@
 """Scenarios: a cluster, what is in use, and claims to be allocated together."""
 
+from dataclasses import replace
+
 from conformance.generate.chance import Chance
 from conformance.generate.devices import Wire
 from conformance.generate.pools import make_node, make_rules, make_slices
@@ -22,6 +24,10 @@ FEATURES = (
 )
 _USED_GATES = {
     "CompatibilityGroups": "groups",
+    "ConsumableCapacity": "shareable",
+    "DeviceBindingAndStatus": "binding",
+    "DeviceTaints": "taints",
+    "FractionalCapacityRange": "policies",
     "ListTypeAttributes": "lists",
     "OptionalNodeOperations": "node_operations",
     "PartitionableDevices": "counters",
@@ -32,6 +38,12 @@ def make_scenario(seed: int, number: int) -> Wire:
     """Return the scenario of that number, in the format that `dra-operator replay` reads."""
     chance = Chance(f"scenario {seed} {number}")
     style = Style.drawn(chance)
+    off = {name for name in FEATURES if chance.maybe(style.gates)}
+    # A gate matters where its feature is used.
+    off |= {gate for gate, level in _USED_GATES.items() if getattr(style, level) and chance.maybe(0.04)}
+    if "ConsumableCapacity" in off and chance.maybe(0.8):
+        # What asks for an amount is an error then, and nothing else is looked at.
+        style = replace(style, capacity_requests=0)
     nodes = [make_node(chance, style, place) for place in range(chance.pick(1, 1, 2, 2, 3, 4))]
     slices = make_slices(chance, style, [node["metadata"]["name"] for node in nodes])
     scenario: Wire = {
@@ -46,12 +58,9 @@ def make_scenario(seed: int, number: int) -> Wire:
     }
     if chance.maybe(0.05) and (state := make_state(chance, style, slices)):
         scenario["allocatedState"] = state
-    off = {name for name in FEATURES if chance.maybe(style.gates)}
     if "allocatedState" in scenario and chance.maybe(0.15):
         # What it says of shares is believed all the same.
         off.add("ConsumableCapacity")
-    # A gate matters where its feature is used.
-    off |= {gate for gate, level in _USED_GATES.items() if getattr(style, level) and chance.maybe(0.04)}
     if off:
         scenario["features"] = dict.fromkeys(sorted(off), False)
     if chance.maybe(0.03):

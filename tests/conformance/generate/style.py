@@ -15,6 +15,7 @@ _THEMES = (
     ("counters", "groups", "used"),
     ("counters", "groups", "admin"),
     ("counters", "generations"),
+    ("shareable", "policies", "capacity_requests"),
     ("all_mode", "shareable", "capacity_requests", "used", "constraints"),
     ("lists", "constraints"),
     ("derived", "constraints"),
