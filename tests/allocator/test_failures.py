@@ -139,6 +139,20 @@ def test_a_class_that_comes_to_devices_of_another_driver(scene: Any, ask: Any) -
     )
 
 
+def test_a_selector_behind_one_that_asks_for_the_driver_is_not_told_to(scene: Any, ask: Any) -> None:
+    """What it comes to is of the driver that was asked for: to ask for another one would leave no device."""
+    scene.nodes("n")
+    scene.slice("n", {"name": "d", "attributes": {"size": {"int": 1}}})
+    scene.device_class("h100", f'device.driver == "{DRIVER}"', 'device.attributes["acme.com"].bool == true')
+    of_class = scene.explain(scene.claim({"name": "r", "exactly": {"deviceClassName": "h100"}}))
+    of_request = scene.explain(scene.claim(ask("r", 1, 'device.attributes["acme.com"].bool == true')))
+
+    assert of_class.message.startswith("class h100: selector #1 fails on device ")
+    assert of_request.message.startswith("request r: selector #0 fails on device ")
+    for found in (of_class, of_request):
+        assert found.message.endswith("by has(), or by .? and orValue()")
+
+
 @pytest.mark.parametrize("domain", ["resource.kubernetes.io", "acme.com/gpu"])
 def test_a_domain_that_is_no_drivers_is_not_taken_for_one(scene: Any, ask: Any, domain: str) -> None:
     """No device would be left: what Kubernetes defines is of all drivers, a name with a slash of none."""

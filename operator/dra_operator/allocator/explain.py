@@ -373,7 +373,7 @@ class Explainer:
                 return None
             found = obstacle.failure
             answers = self.tallies.candidates.selectors.get(expressions[found.number])
-            text = f"{source.title}: {failing(answers, found.number, found.content, found.index)}"
+            text = failing(answers, source, found.number, found.content, found.index)
             return Explanation(Reason.SELECTOR_FAILED, text, source.request)
         return None
 

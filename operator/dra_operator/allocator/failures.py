@@ -53,7 +53,7 @@ def selector_failure(
             request=source.request,
             subject=source.subject,
         )
-    text = f"{source.title}: {failing(answers, number, content, index)}"
+    text = failing(answers, source, number, content, index)
     return FatalError(text, Reason.SELECTOR_FAILED, request=source.request, subject=source.subject)
 
 
@@ -63,12 +63,14 @@ def invalid(answers: SelectorAnswers, source: Whereabouts, number: int) -> str:
     return f"{source.title}: selector #{number} {describe(answers.expression, answers.error)}"
 
 
-def failing(answers: SelectorAnswers, number: int, content: Slice, index: int) -> str:
+def failing(answers: SelectorAnswers, source: Whereabouts, number: int, content: Slice, index: int) -> str:
     """Return how a selector fails on a device."""
     device = prepare_device(content.driver, content.device(index))
     error = answers.failure(content, index)
     text = describe(answers.expression, error, device)
-    if ADVICE in text and (foreign := _foreign_domain(answers.expression, content, index)):
+    # Selectors behind the first of a class only see devices that those before them take.
+    first = number == 0 and source.subject[0] == "DeviceClass"
+    if first and ADVICE in text and (foreign := _foreign_domain(answers.expression, content, index)):
         text += f'; if only devices of that driver are meant, begin with device.driver == "{foreign}" &&'
     if error.message.startswith(_WRONG_TYPES) and answers.program is not None:
         # Which operator or function has it is not known any more; what it was given is.
@@ -78,7 +80,7 @@ def failing(answers: SelectorAnswers, number: int, content: Slice, index: int) -
             text += '; compare a version by .compareTo(semver("1.2.3"))'
         elif "is string " in types and _PART_OF_TEXT.search(answers.expression):
             text += "; in asks of a list; write text.contains(part)"
-    return f"selector #{number} fails on device {content.path(index)}: {text}"
+    return f"{source.title}: selector #{number} fails on device {content.path(index)}: {text}"
 
 
 def _foreign_domain(expression: str, content: Slice, index: int) -> str:
