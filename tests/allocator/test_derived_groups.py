@@ -51,6 +51,21 @@ def test_devices_are_aligned_by_what_is_called_differently(counted_only: Any, as
     assert counted_only.picks(claim) == ["g=g1", "n=n1"]
 
 
+@pytest.mark.parametrize(
+    ("features", "picked"), [({}, ["p=a", "q=b"]), ({"list_type_attributes": False}, None)]
+)
+def test_derived_lists_agree_only_with_their_feature(
+    scene_with: Any, ask: Any, features: dict[str, bool], picked: list[str] | None
+) -> None:
+    """With the feature switched off a list agrees with nothing, a list that is the same neither."""
+    scene = scene_with(**features)
+    scene.nodes("n")
+    scene.slice("s", gpu("a", 0), gpu("b", 1), nodeName="n")
+    claim = scene.claim(*[ask(name, **derive('["x", "y"]')) for name in "pq"], constraints=MATCH)
+
+    assert scene.picks(claim) == picked
+
+
 def test_devices_differ_in_what_is_derived(counted_only: Any, ask: Any) -> None:
     """Of two at one place the first is taken."""
     counted_only.slice("s", gpu("a", 0), gpu("b", 0), gpu("c", 1))

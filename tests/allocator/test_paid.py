@@ -118,6 +118,23 @@ def test_counters_that_keep_requests_from_other_devices_are_told(
     assert told.endswith(f"; on n, {stuck} need capacity of the same devices{others}")
 
 
+def test_without_the_feature_no_share_takes_room(scene_with: Any, ask: Any) -> None:
+    """Shares that are given raw may fill devices, many of which are asked about at once: each is had as a whole."""
+    scene = scene_with(consumable_capacity=False)
+    scene.nodes("n")
+    names = [f"{number:02}" for number in range(20)]
+    full = {"driver": GPU, "pool": "n", "shareID": "s", "consumedCapacity": {"time": "2"}}
+    room = {"allowMultipleAllocations": True, "capacity": {"time": {"value": "2"}}}
+    scene.slice("s", *[{"name": name, **room} for name in names], nodeName="n")
+    results = [{"request": "r", "device": name, **full} for name in names]
+    status = {"allocation": {"devices": {"results": results}}}
+    scene.ledger.put(
+        read_object({"metadata": {"name": "old"}, "spec": {}, "status": status}, "ResourceClaim")
+    )
+
+    assert scene.picks(scene.claim(ask("p"), ask("q"))) == ["p=00", "q=01"]
+
+
 def test_what_a_share_pays_is_seen_where_no_counter_changes(scene: Any, ask: Any) -> None:
     """Somebody has the whole device at the same time, so its counters were taken before the share, and are after."""
     scene.nodes("n")
