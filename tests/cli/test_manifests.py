@@ -87,6 +87,25 @@ def test_a_broken_document_leaves_the_others_alone(found):
 
 
 @pytest.mark.parametrize(
+    "text", ["{{- if .Values.on }}\nkind: Node\n{{- end }}\n", "metadata:\n  name: {{ $name }}\nkind: Node\n"]
+)
+def test_a_template_is_told_as_one(found, text):
+    """What a chart is made of stands beside its manifests, and is no YAML before it is rendered."""
+    (item,) = found(text)
+
+    assert isinstance(item, Unreadable)
+    assert item.message.endswith("; a template must be rendered first, as by helm template")
+
+
+def test_braces_in_a_broken_document_make_no_template_of_it(found):
+    """A map may hold a map."""
+    (item,) = found('kind: {{"a": 1}')
+
+    assert isinstance(item, Unreadable)
+    assert "template" not in item.message
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ("- a\n- b\n", 'document 1 (line 1): ["a", "b"] is not an object'),

@@ -31,6 +31,8 @@ SUFFIXES = (".yaml", ".yml", ".json", ".yaml.gz", ".yml.gz", ".json.gz")
 """What is read of a folder. A file that is named is read whatever it is called."""
 
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_TEMPLATE = re.compile(r"\{\{-?\s*[.$\w]")
+"""What a chart of Helm has in it before it is rendered, and YAML seldom."""
 _STRINGS = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 # What kubectl's reader takes for more than a text, and PyYAML does not.
@@ -220,7 +222,9 @@ def _yaml_objects(name: str, text: str) -> Iterator[Found]:
             value = yaml.load(document, Loader=_Loader)  # noqa: S506 - derived from the safe one
         except yaml.YAMLError as error:
             number += 1
-            yield Unreadable(f"{name}, document {number}: {_problem(error, offset)}")
+            template = "; a template must be rendered first, as by helm template"
+            hint = template if _TEMPLATE.search(document) else ""
+            yield Unreadable(f"{name}, document {number}: {_problem(error, offset)}{hint}")
         except (RecursionError, ValueError, OverflowError) as error:
             number += 1
             problem = TOO_DEEP if isinstance(error, RecursionError) else f"not understood: {error}"
