@@ -67,6 +67,17 @@ Q = "device.capacity['d'].memory"
                 "write device.capacity[domain].memory"
             ),
         ),
+        (
+            "device.attributes['d.e/a'].x == 1 && device.capacity['d.e/memory'] >= quantity('1')",
+            (
+                ">= cannot be applied to map(string, kubernetes.Quantity) and Quantity; "
+                'write device.capacity["d.e"].memory'
+            ),
+        ),
+        (
+            "device.attributes['d'].version.isGreaterThan('1.2.3')",
+            "isGreaterThan() of dyn does not take string; wrap the text in semver(...)",
+        ),
         ("device.attributes['d.e'] == 'x'", "== cannot be applied to map(string, dyn) and string"),
         (
             f"{Q}.isGreaterThan(40)",

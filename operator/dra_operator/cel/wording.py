@@ -39,6 +39,8 @@ _BARE: Final = re.compile(
     r"""\bdevice\.(attributes|capacity)(?:\.(\w+)|\[["'](\w+)["']\])(?=\.\w+\(|[^\w.\[(]|$)"""
 )
 """A name that stands where its domain should, and nothing behind it but a call."""
+_OF_VERSIONS: Final = ("compareTo", "isGreaterThan", "isLessThan")
+"""What compares an attribute: none is a quantity."""
 _OTHER_LANGUAGES: Final = {
     "none": "null",
     "nil": "null",
@@ -151,11 +153,16 @@ def _operator(match: re.Match[str], around: Around, _environment: Environment) -
 
 def _domain(around: Around) -> str:
     """Return how to write a name that is written with its domain in one, or without a domain, or nothing."""
-    text = around.before + around.rest
-    if found := _SLASHED.search(text):
+    if found := _nearest(_SLASHED, around):
         return f'write {found[1]}["{found[2]}"].{found[3]}'
-    bare = _BARE.search(text)
+    bare = _nearest(_BARE, around)
     return f"write device.{bare[1]}[domain].{bare[2] or bare[3]}" if bare else ""
+
+
+def _nearest(words: re.Pattern[str], around: Around) -> re.Match[str] | None:
+    """Return the last match before a place, or else the first one from there on."""
+    before = list(words.finditer(around.before))
+    return before[-1] if before else words.search(around.rest)
 
 
 def _call(match: re.Match[str], around: Around, _environment: Environment) -> Told:
@@ -165,6 +172,8 @@ def _call(match: re.Match[str], around: Around, _environment: Environment) -> To
     hint = _domain(around) if receiver.startswith("map(") else ""
     if receiver in ("Quantity", "Semver") and "string" in arguments:
         hint = f"wrap the text in {receiver.lower()}(...)"
+    elif receiver == "dyn" and function in _OF_VERSIONS and arguments == ["string"]:
+        hint = "wrap the text in semver(...)"
     elif receiver == "Quantity" and {"int", "double"}.intersection(arguments):
         hint = 'write an amount as quantity("10Gi")'
     elif function == "quantity" and taken == "Quantity":
