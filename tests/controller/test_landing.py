@@ -276,6 +276,18 @@ def test_what_is_in_vain_all_night_is_logged_seldom(bench, write, clock, answer,
         assert [times for told, times in lines if told == kind and times <= 50] == [1, 2, 4, 8, 16, 32, 48]
 
 
+def test_the_first_refusal_is_logged_whatever_the_claim_was_put_off_for_before(bench, write, clock):
+    """Else nobody would read for a while that a webhook refuses a claim that lost races before."""
+    for _ in range(2):
+        bench.run(Conflict(write, None, "changed"))
+        clock.now += 31
+        (write,) = writes(bench.run())
+    with capture_logs() as logs:
+        bench.run(Refused(write, "no"))
+
+    assert [line["why"] for line in logs if line["event"] == "write refused"] == ["no"]
+
+
 def test_a_write_that_failed_at_each_attempt_is_told_and_soon_tried_again(bench, write, clock):
     """A webhook that is away leaves no claim waiting without a word, neither on it nor in the numbers and the log."""
     away = Unaccepted(write, None, "failed calling webhook")

@@ -207,20 +207,20 @@ class Landing:
     def _in_vain(self, key: Key, write: Write, does: str, waits: tuple[float, float]) -> int:
         """Put a claim off whose write the API server does not take, and say so; `does` follows "the API server".
 
-        That is said by an Event, and where the claim waits for the write, by its annotation. Return how often in a row
-        it was in vain.
+        That is said by an Event, and where the claim waits for the write, by its annotation. Return how often it was
+        in vain by now.
         """
         desk = self._desk
         self._put_off(key, write, *waits)
         if isinstance(write, AnnotateWrite):
-            return desk.telling.refused(key) or desk.lingering.times(key)
+            return desk.telling.refused(key) or desk.lingering.refused(key)
         if (claim := desk.book.get(key)) is not None:
             why = f"the API server {does}"
             if isinstance(write, DeallocateWrite | ReleaseWrite):
                 desk.say(Notice(subject_of(claim), "Warning", messages.EVENT_REFUSED, one_line(why)))
             else:
                 desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
-        return desk.putoffs.times(key)
+        return desk.putoffs.refused(key)
 
     def _put_off(self, key: Key, write: Write, first: float, longest: float) -> None:
         """Put a claim off, unless only the annotation that says why it waits could not be written, or taken off.

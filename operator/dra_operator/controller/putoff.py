@@ -19,6 +19,7 @@ class _Wait:
     attempts: int
     until: float
     version: str | None
+    refusals: int
     over: bool = False
 
 
@@ -46,10 +47,15 @@ class PutOffs:
             return False
         return self._clock() < wait.until
 
-    def times(self, key: Key) -> int:
-        """Return how often in a row the claim was put off."""
-        wait = self._waits.get(key)
-        return 0 if wait is None else wait.attempts
+    def refused(self, key: Key) -> int:
+        """Count that the API server did not take a write; return how often that was so since it took one.
+
+        Whatever else the claim was put off for is not counted.
+        """
+        if (wait := self._waits.get(key)) is None:
+            return 0
+        wait.refusals += 1
+        return wait.refusals
 
     def forget(self, key: Key) -> None:
         """Forget that the claim was ever put off."""
@@ -73,7 +79,9 @@ class PutOffs:
 
     def _put(self, key: Key, uid: str, first: float, longest: float, version: str | None) -> float:
         before = self._waits.get(key)
-        attempts = before.attempts if before is not None and before.uid == uid else 0
+        attempts = refusals = 0
+        if before is not None and before.uid == uid:
+            attempts, refusals = before.attempts, before.refusals
         seconds = doubled(first, longest, attempts)
-        self._waits[key] = _Wait(uid, attempts + 1, self._clock() + seconds, version)
+        self._waits[key] = _Wait(uid, attempts + 1, self._clock() + seconds, version, refusals)
         return seconds
