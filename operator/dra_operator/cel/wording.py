@@ -36,7 +36,7 @@ _BOUND: Final = re.compile(rf"\b(?:{'|'.join(_USAGE)})\(\s*([A-Za-z_]\w*)\s*,(?:
 _SLASHED: Final = re.compile(r"""\b(device\.(?:attributes|capacity))\[["']([^"'/\]]+)/(\w+)["']\]""")
 """A name written with its domain in one, as it is written everywhere but in CEL."""
 _BARE: Final = re.compile(
-    r"""\bdevice\.(attributes|capacity)(?:\.(\w+)|\[["'](\w+)["']\])(?=\.\w+\(|[^\w.\[(]|$)"""
+    r"""\bdevice\.(attributes|capacity)(?:\.(\w+)|\[["'](\w+)["']\])(?=\.\w+(?:\(|$)|[^\w.\[(]|$)"""
 )
 """A name that stands where its domain should, and nothing behind it but a call."""
 _OF_VERSIONS: Final = ("compareTo", "isGreaterThan", "isLessThan")
