@@ -64,7 +64,12 @@ def a_request(random: Random, style: Style, name: str) -> Body:
             "selectors": [{"cel": {"expression": item}} for item in expressions],
         }
         if not few and sometimes(random, 0.3):
-            fields["capacity"] = {"requests": {"memory": str(random.randint(1, 3))}}
+            # No range can be computed with an amount as fine as the last one.
+            amounts = {"memory": random.choice(["1", "2", "3", *style.odd * ["1500500u"]])}
+            if sometimes(random, 0.15):
+                # Some devices lack these, or all.
+                amounts[random.choice(["band", "no", "d/memory"])] = random.choice(["1", "500m", "0"])
+            fields["capacity"] = {"requests": amounts}
         if sometimes(random, 0.1):
             del fields["count"]
             fields["allocationMode"] = "All"

@@ -251,7 +251,9 @@ def helps_when_taken(device: Body) -> bool:
 
 def _use(random: Random, style: Style, counter_set: str) -> Body:
     amounts = [-3, -2, 2, 3, 3] if style.giving else [0, 0, 1, 1, 2, 3]
-    groups = {"compatibilityGroups": random.sample("pq", 1)} if style.odd and sometimes(random, 0.2) else {}
+    groups = {}
+    if style.odd and sometimes(random, 0.2):
+        groups["compatibilityGroups"] = random.sample("pqr", random.choice([1, 1, 2]))
     cores = {"value": str(random.choice(amounts))}
     return {"counterSet": counter_set, "counters": {"cores": cores, "memory": {"value": "1"}}, **groups}
 
