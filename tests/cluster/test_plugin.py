@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dra_operator.cluster import plugin
 from dra_operator.cluster.access import AccessError, load_access
@@ -69,6 +70,20 @@ def test_a_plugin_that_hangs_is_ended_whatever_stands_beside_it(kubeconfig, tmp_
         load_access(kubeconfig(user=shell("sleep 20") | beside))
 
     assert time.monotonic() < begun + 10
+
+
+def test_a_file_that_is_written_keeps_the_plugin_that_it_names(kubeconfig, tmp_path):
+    """What another way to log in gives is stored there, and kubectl starts the plugin from there, too."""
+    token = {"access_token": "t", "token_expiry": "2999-01-01T00:00:00Z"}
+    (tmp_path / "token").write_text(json.dumps({"credential": token}))
+    provider = {"name": "gcp", "config": {"cmd-path": "cat", "cmd-args": f"{tmp_path}/token"}}
+    user = shell("exit 1")
+    path = kubeconfig(user=user | {"auth-provider": provider})
+
+    assert load_access(path).headers() == {"Authorization": "Bearer t"}
+    stored = yaml.safe_load(Path(path).read_text())["users"][0]["user"]
+    assert stored["auth-provider"]["config"]["access-token"] == "t"
+    assert stored["exec"] == user["exec"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there somebody else can be the first process")
@@ -159,6 +174,5 @@ def test_whoever_sits_at_a_terminal_has_all_the_time_there_is(terminal, stream):
     """A plugin may wait for somebody who logs in, wherever the output goes."""
     terminal.add(stream)
     called = shell("kubelogin")["exec"]
-    plugin.bound(called)
 
-    assert called == shell("kubelogin")["exec"]
+    assert plugin.bound(called) == called

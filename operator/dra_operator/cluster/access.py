@@ -321,7 +321,7 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
         by_exec = bool(user.get("exec")) and not any(map(user.get, _BEFORE_EXEC))
         command = user["exec"].get("command") if user.get("exec") else None
         if command:
-            bound(user["exec"])
+            _take_plugin(merged.config, chosen, bound(user["exec"]))
         loader: Any = KubeConfigLoader(  # type: ignore[no-untyped-call]
             config_dict=merged.config,
             active_context=context,
@@ -402,6 +402,13 @@ def _user(config: Any, chosen: dict[str, Any]) -> dict[str, Any]:
             user = entry["user"]
             return dict(getattr(user, "value", user) or {})
     return {}
+
+
+def _take_plugin(config: Any, chosen: dict[str, Any], plugin: dict[str, Any]) -> None:
+    """Have the loader start this plugin; in the file, which the loader may write, stays the one that is there."""
+    for entry in config.value["users"]:
+        if entry["name"] == chosen["user"]:
+            entry.value = {**entry.value, "user": {**entry.value["user"], "exec": plugin}}
 
 
 def _credentials(

@@ -27,14 +27,17 @@ PR_SET_CHILD_SUBREAPER = 36
 """Source: linux/prctl.h."""
 
 
-def bound(plugin: dict[str, Any]) -> None:
-    """Have the `exec` of a user in a kubeconfig end in time, unless somebody sits at a terminal, who may log in."""
+def bound(plugin: dict[str, Any]) -> dict[str, Any]:
+    """Return the `exec` of a user in a kubeconfig that ends in time.
+
+    The one that is given, if somebody sits at a terminal, who may log in.
+    """
     # Whoever has the output of a command in a file may well have a browser.
     if any(map(os.isatty, (0, 1, 2))):
-        return
+        return plugin
     # Only what is in Python itself is needed, and nothing that the plugin's environment may say about Python.
-    plugin["args"] = ["-I", "-S", __file__, str(SECONDS), plugin["command"], *(plugin.get("args") or ())]
-    plugin["command"] = sys.executable
+    args = ["-I", "-S", __file__, str(SECONDS), plugin["command"], *(plugin.get("args") or ())]
+    return {**plugin, "command": sys.executable, "args": args}
 
 
 def main(seconds: str, *command: str) -> int:
