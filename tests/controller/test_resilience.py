@@ -117,21 +117,25 @@ async def test_a_webhook_that_denies_a_claim_does_not_make_the_operator_unready(
     assert operator.runtime.unready() == []
 
 
-async def test_events_that_are_not_permitted_are_named(cluster, operator, gpu, monkeypatch):
+@pytest.mark.parametrize("verb", ["create", "patch"])
+async def test_events_that_are_not_permitted_are_named(cluster, operator, gpu, monkeypatch, verb):
     """Allocation goes on; readiness names the right until it is there."""
     monkeypatch.setattr("dra_operator.controller.runtime.RETRY_EVENTS_SECONDS", 0.1)
-    message = 'events is forbidden: User "operator" cannot create resource "events"'
-    fault = cluster.server.faults.answer(403, times=None, verb="create", kind="Event", message=message)
+    message = f'events is forbidden: User "operator" cannot {verb} resource "events"'
+    there = cluster.server.faults.answer(
+        409, times=0 if verb == "create" else None, verb="create", kind="Event"
+    )
+    fault = cluster.server.faults.answer(403, times=None, verb=verb, kind="Event", message=message)
     cluster.put(claim())
     await cluster.allocated()
     await cluster.until(operator.runtime.unready)
-    assert operator.runtime.unready() == [f"not permitted to create events: {message}"]
+    assert operator.runtime.unready() == [f"not permitted to {verb} events: {message}"]
 
-    fault.times = 0
+    fault.times = there.times = 0
     with capture_logs() as logs:
         await operator.ready()
         await cluster.until(lambda: cluster.reasons("claim") == ["Allocated"])
-        told = {"event": "permitted again", "verb": "create", "resource": "events", "log_level": "info"}
+        told = {"event": "permitted again", "verb": verb, "resource": "events", "log_level": "info"}
         await cluster.until(lambda: told in logs, seconds=6)
 
 

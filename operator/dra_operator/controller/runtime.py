@@ -147,7 +147,8 @@ class Runtime:
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble: str | None = messages.NOT_CONNECTED
         self._discovered_at = 0.0
-        self._events_denied_at: float | None = None
+        self._events_denied: ApiError | None = None
+        self._events_denied_at = 0.0
         self._crashed: str | None = None
         self._connected = False
         self._stopping = False
@@ -371,11 +372,11 @@ class Runtime:
         """Log that Events are not permitted, which no Event can say, and find out when they are."""
         error = self._recorder.forbidden if self._recorder is not None else None
         if self._recorder is None or error is None:
-            if self._events_denied_at is not None:
-                log.info(messages.PERMITTED, verb="create", resource="events")
-            self._events_denied_at = None
-        elif self._events_denied_at is None:
-            self._events_denied_at = now
+            if (told := self._events_denied) is not None:
+                log.info(messages.PERMITTED, verb=told.verb, resource=told.resource)
+            self._events_denied = None
+        elif self._events_denied is None:
+            self._events_denied, self._events_denied_at = error, now
             log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
         elif now - self._events_denied_at >= RETRY_EVENTS_SECONDS:
             self._events_denied_at = now
