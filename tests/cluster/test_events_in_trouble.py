@@ -99,6 +99,19 @@ async def test_an_answer_is_not_waited_for_as_long_as_that_to_a_write(script, re
     assert recorder.recorder.counts == {"created": 1, "refreshed": 1}
 
 
+async def test_what_was_stored_without_an_answer_counts_once(script, recording):
+    """It is found when it is sent again, like that of an operator that ran before."""
+    exists = status(409, "already exists", "AlreadyExists")
+    script.then(cut, exists, lambda request: ok(script.asked[0].body)(request), KEPT)
+    recorder = recording()
+    recorder.say()
+    await recorder.sent(script, 3)
+    recorder.now += 100
+    recorder.say()
+
+    assert (await recorder.sent(script, 4))[3].body["count"] == 2
+
+
 async def test_a_right_that_is_missing_after_an_outage_is_told_when_it_lasts(script, recording):
     """The pauses begin anew; and what is denied later is denied at once."""
     script.then(cut)

@@ -327,9 +327,11 @@ class EventRecorder:
         except ApiError as error:
             if error.status != 409:
                 raise
-            # Made by the operator that ran before this one: go on counting where it stopped.
             stored = await self._send_patch(entry, {"lastTimestamp": entry.last})
-            entry.count += int(stored.get("count") or 0)
+            # Our own, where only the answer was lost. Else it was made by the operator that ran before this one: go on
+            # counting where that one stopped.
+            if stored.get("firstTimestamp") != entry.first:
+                entry.count += int(stored.get("count") or 0)
         entry.exists = True
         self.counts["created"] += 1
 
