@@ -100,7 +100,8 @@ async def test_operator_that_is_killed_is_followed_when_its_lease_is_over(cluste
     cluster.put(claim())
     assert cluster.devices() == []
 
-    assert await cluster.allocated() == ["gpu-0"]
+    await cluster.until(cluster.devices, "the allocation", 10)
+    assert cluster.devices() == ["gpu-0"]
     assert (lease(cluster), leading(second)) == ("second", "dra_operator_leading 1.0")
 
 
