@@ -173,8 +173,9 @@ async def test_expired_event_is_made_anew(script, recording):
 
 
 async def test_restarted_operator_goes_on_counting(script, recording):
-    """An Event of the operator before this one is found by its name and counted on."""
-    script.then(status(409, "already exists", "AlreadyExists"), ok({"count": 7}), ok({}))
+    """An Event of the operator before this one is found by its name and counted on, also if it is a moment old."""
+    stored = {"count": 7, "firstTimestamp": "2026-01-01T12:00:00Z"}
+    script.then(status(409, "already exists", "AlreadyExists"), ok(stored), ok({}))
     recorder = recording()
     recorder.say()
     first, second = await recorder.sent(script, 2)

@@ -328,9 +328,10 @@ class EventRecorder:
             if error.status != 409:
                 raise
             stored = await self._send_patch(entry, {"lastTimestamp": entry.last})
-            # Our own, where only the answer was lost. Else it was made by the operator that ran before this one: go on
-            # counting where that one stopped.
-            if stored.get("firstTimestamp") != entry.first:
+            # Our own, where only the answer was lost. Else it was made by the operator that ran before this one, maybe
+            # in the same second: go on counting where that one stopped.
+            is_sent_again = entry.attempts > 0 or entry.unanswered_after is not None
+            if not is_sent_again or stored.get("firstTimestamp") != entry.first:
                 entry.count += int(stored.get("count") or 0)
         entry.exists = True
         self.counts["created"] += 1
