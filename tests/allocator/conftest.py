@@ -8,7 +8,15 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, Decision, Explanation, Features, Limits
+from dra_operator.allocator import (
+    Allocated,
+    Allocator,
+    Decision,
+    Explanation,
+    Features,
+    Limits,
+    Searching,
+)
 from dra_operator.allocator.board import Board, set_up
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
@@ -17,6 +25,7 @@ from dra_operator.allocator.searches import Searches
 from dra_operator.allocator.stock import Stock
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
+from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Inventory, Slice
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.slices import read_slice
@@ -146,6 +155,24 @@ def outcome() -> Callable[[Decision], Any]:
         ]
 
     return build
+
+
+@pytest.fixture
+def take_as_plainly(scene: Any, outcome: Callable[[Decision], Any]) -> Callable[[ResourceClaim], None]:
+    """Give a claim what the fast searches find, which has to be what the plain one finds: `take_as_plainly(claim)`."""
+
+    def take(claim: ResourceClaim) -> None:
+        allocator = scene.allocator
+        allocator.searching = Searching.COUNTING
+        found = scene.decide(claim)
+        allocator._nodes.forget()
+        allocator.searching = Searching.PLAIN
+        assert outcome(scene.decide(claim)) == outcome(found)
+        allocator._nodes.forget()
+        if isinstance(found, Allocated):
+            scene.ledger.assume(claim.metadata.namespace, claim.metadata.name, found.results[0])
+
+    return take
 
 
 @pytest.fixture
