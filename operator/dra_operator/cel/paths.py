@@ -22,9 +22,10 @@ from dra_operator.cel.plan import (
 
 Aliases: TypeAlias = dict[int, tuple[Qualifier, ...]]
 """The slots of variables that are bound to a part of the device, with the way to it."""
-_MAPS = ("attributes", "capacity")
+MAPS = ("attributes", "capacity")
+"""The maps of a device, by domain and name."""
 _FIELDS = ("driver", "allowMultipleAllocations")
-_LEVELS = 3
+LEVELS = 3
 """A map, a domain and a name."""
 
 
@@ -64,10 +65,10 @@ def table_entry(qualifiers: tuple[Qualifier, ...]) -> tuple[str, str] | None:
 
     Only the first three qualifiers count, of which the last may be optional or a test; None for all other ways.
     """
-    if len(qualifiers) < _LEVELS or any(part.optional or part.test_only for part in qualifiers[:2]):
+    if len(qualifiers) < LEVELS or any(part.optional or part.test_only for part in qualifiers[:2]):
         return None
-    keys = _named(qualifiers[:_LEVELS])
-    return (keys[0], f"{keys[1]}/{keys[2]}") if keys is not None and keys[0] in _MAPS else None
+    keys = _named(qualifiers[:LEVELS])
+    return (keys[0], f"{keys[1]}/{keys[2]}") if keys is not None and keys[0] in MAPS else None
 
 
 def _named(qualifiers: tuple[Qualifier, ...]) -> tuple[str, ...] | None:
@@ -90,7 +91,7 @@ def reads(plan: Plan, blanks: Container[int] = ()) -> frozenset[str] | None:
         part = _part(qualifiers)
         if part is None:
             return None
-        if len(qualifiers) < _LEVELS or qualifiers[_LEVELS - 1].id not in blanks:
+        if len(qualifiers) < LEVELS or qualifiers[LEVELS - 1].id not in blanks:
             found.add(part)
     return frozenset(found)
 
@@ -123,9 +124,9 @@ def _ways_inside(step: Step, aliases: Aliases) -> Iterator[tuple[Qualifier, ...]
 
 
 def _part(qualifiers: tuple[Qualifier, ...]) -> str | None:
-    keys = _named(qualifiers[:_LEVELS])
+    keys = _named(qualifiers[:LEVELS])
     if not keys:
         return None
     if keys[0] in _FIELDS:
         return keys[0]
-    return "/".join(keys) if keys[0] in _MAPS and len(keys) == _LEVELS else None
+    return "/".join(keys) if keys[0] in MAPS and len(keys) == LEVELS else None

@@ -26,6 +26,7 @@ from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.library.semvers import parse_semver
 from dra_operator.cel.nodes import Call, Expr, Literal, Select, children
+from dra_operator.cel.paths import LEVELS, MAPS
 from dra_operator.cel.simple import way
 
 _MOST: Final = 1024
@@ -37,9 +38,6 @@ _is_plain_amount: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[numkMGTP
 _COMPARING: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
 _SEARCHING: Final = frozenset(("contains", "startsWith", "endsWith"))
 _ORDERING: Final = frozenset(("compareTo", "isGreaterThan", "isLessThan"))
-_TABLES: Final = frozenset(("attributes", "capacity"))
-_LEVELS: Final = 3
-"""A table, a domain and a name."""
 _KEYWORDS: Final = frozenset(("true", "false", "null", "in"))
 
 Read: TypeAlias = Callable[..., Any]
@@ -192,7 +190,7 @@ def _path(expr: Select, starts: Mapping[int, int]) -> Blank | None:
     """Return the blank for the path that a select ends, if that is one to an attribute or a capacity."""
     names = way(expr)
     domain = expr.operand
-    if len(names) != _LEVELS or names[0] not in _TABLES or type(domain) is not Call:
+    if len(names) != LEVELS or names[0] not in MAPS or type(domain) is not Call:
         return None
     places = starts.get(domain.args[1].position), starts.get(expr.position + 1)
     if places[0] is None or places[1] is None:
