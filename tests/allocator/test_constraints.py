@@ -1,12 +1,23 @@
 """Devices that must agree, or differ, in an attribute."""
 
+from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator.constraints import Constraint, distinct, match
+from dra_operator.allocator import Searching, plan, searches
+from dra_operator.allocator.constraints import (
+    _KINDS,
+    DISTINCT,
+    MATCH,
+    Constraint,
+    DistinctSets,
+    as_set,
+    fresh,
+)
 from dra_operator.api.attributes import UNKNOWN, AttributeValue
 
 
@@ -44,8 +55,8 @@ def accepted(constraint: Constraint, *contents: Any) -> list[bool]:
 )
 def test_match(contents: list[Any], scalar: list[bool], lists: list[bool]) -> None:
     """Without the list feature a list is a value of unknown type: fine alone, equal to nothing."""
-    assert accepted(match(lists=False), *contents) == scalar
-    assert accepted(match(lists=True), *contents) == lists
+    assert accepted(fresh(MATCH, lists=False), *contents) == scalar
+    assert accepted(fresh(MATCH, lists=True), *contents) == lists
 
 
 @pytest.mark.parametrize(
@@ -63,8 +74,8 @@ def test_match(contents: list[Any], scalar: list[bool], lists: list[bool]) -> No
 )
 def test_distinct(contents: list[Any], scalar: list[bool], lists: list[bool]) -> None:
     """Without the list feature a list is accepted as the first and refused beside anything."""
-    assert accepted(distinct(lists=False), *contents) == scalar
-    assert accepted(distinct(lists=True), *contents) == lists
+    assert accepted(fresh(DISTINCT, lists=False), *contents) == scalar
+    assert accepted(fresh(DISTINCT, lists=True), *contents) == lists
 
 
 VALUES = st.one_of(
@@ -77,20 +88,66 @@ VALUES = st.one_of(
 
 
 @pytest.mark.parametrize("lists", [True, False])
-@pytest.mark.parametrize("make", [match, distinct])
+@pytest.mark.parametrize("kind", [MATCH, DISTINCT])
 @given(
     before=st.lists(VALUES, max_size=4),
     between=st.lists(VALUES, max_size=4),
     after=st.lists(VALUES, max_size=4),
 )
 def test_what_is_undone_leaves_nothing_behind(
-    make: Any, before: list[Any], between: list[Any], after: list[Any], *, lists: bool
+    kind: str, before: list[Any], between: list[Any], after: list[Any], *, lists: bool
 ) -> None:
     """A constraint answers after an undo as if the devices had never been there."""
-    tried, plain = make(lists=lists), make(lists=lists)
+    tried, plain = fresh(kind, lists=lists), fresh(kind, lists=lists)
     accepted(tried, *before)
     accepted(plain, *before)
     for _ in range(sum(accepted(tried, *between))):
         tried.undo()
 
     assert accepted(tried, *after) == accepted(plain, *after)
+
+
+KIND = "gpu.example.com/kind"
+
+
+class TwoValues(DistinctSets):
+    """At most two values among all devices: a kind of constraint that Kubernetes does not have."""
+
+    def add(self, value: AttributeValue) -> bool:
+        """Take a device in, if that leaves no more than two values."""
+        own = as_set(value)
+        if own is None or len({own, *self._stack}) > 2:
+            return False
+        self._stack.append(own)
+        return True
+
+
+@pytest.fixture
+def two_values() -> Iterator[None]:
+    """Have matchAttribute be of a new kind, for two values, which is told to the plain search alone."""
+    with (
+        patch.dict(_KINDS, {"twoValues": (TwoValues, TwoValues)}),
+        patch.object(plan, "MATCH", "twoValues"),
+        patch.object(searches, "_FAILURES_BEFORE_PROSPECTS", 0),
+    ):
+        yield
+
+
+@pytest.mark.usefixtures("two_values")
+@pytest.mark.parametrize("searching", list(Searching))
+@pytest.mark.parametrize(
+    ("kinds", "devices"), [("xyzy", "a b d"), ("xyxx", "a b c"), ("xxzx", "a b c"), ("xyzv", None)]
+)
+def test_a_kind_that_fast_searches_do_not_know_is_left_to_the_plain_one(
+    scene: Any, ask: Any, searching: Searching, kinds: str, devices: str | None
+) -> None:
+    """Nobody counts with it as if it were another, for a claim of one request or of several; it takes longer only."""
+    scene.nodes("n1")
+    listed = zip("abcd", kinds, strict=True)
+    scene.slice("s", *({"name": name, "attributes": {"kind": {"string": kind}}} for name, kind in listed))
+    scene.allocator.searching = searching
+    expected = None if devices is None else devices.split()
+
+    for requests in ([ask("r", 3)], [ask("r", 2), ask("s", 1)], [ask("r"), ask("s"), ask("t")]):
+        picks = scene.picks(scene.claim(*requests, constraints=[{"matchAttribute": KIND}]))
+        assert expected == (picks and [pick.partition("=")[2] for pick in picks]), requests

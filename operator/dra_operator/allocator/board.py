@@ -14,6 +14,7 @@ from dra_operator.allocator.bounds import Choice, Demand, GroupRule
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import CandidateKey
 from dra_operator.allocator.capacity import Consumed
+from dra_operator.allocator.constraints import MATCH
 from dra_operator.allocator.derived_groups import derived_groups
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Unsure
@@ -182,7 +183,7 @@ def _board(
             groups = _groups(eligibility, plan, number, masks, view, budget)
             if groups is UNSURE:
                 return UNSURE
-            rules.append(GroupRule(constraint.matching, groups))
+            rules.append(GroupRule(constraint.kind == MATCH, groups))
         for request in plan.requests:
             demand: Demand = ()
             for item in request.alternatives:

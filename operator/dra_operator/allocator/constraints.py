@@ -6,9 +6,15 @@ Source: docs/dra-semantics 3.7.
 """
 
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from dra_operator.api.attributes import AttributeType, AttributeValue
+
+MATCH: Final = "matchAttribute"
+DISTINCT: Final = "distinctAttribute"
+"""A kind of constraint is called what its field in the claim is called."""
+COUNTED: Final = frozenset((MATCH, DISTINCT))
+"""The kinds that fast searches know, as groups of devices with equal values; others are left to the plain search."""
 
 _T = TypeVar("_T")
 ValueSet: TypeAlias = tuple[str, frozenset[int | bool | str]]
@@ -140,11 +146,13 @@ def elements(value: AttributeValue) -> tuple[AttributeValue, ...]:
     return tuple([AttributeValue(base, item) for item in dict.fromkeys(value.value)])
 
 
-def match(*, lists: bool) -> Constraint:
-    """Return a fresh matchAttribute constraint; `lists` is the feature ListTypeAttributes."""
-    return MatchSets() if lists else MatchScalar()
+def fresh(kind: str, *, lists: bool) -> Constraint:
+    """Return a constraint of a kind before any device has joined; `lists` is the feature ListTypeAttributes."""
+    scalar, sets = _KINDS[kind]
+    return sets() if lists else scalar()
 
 
-def distinct(*, lists: bool) -> Constraint:
-    """Return a fresh distinctAttribute constraint; `lists` is the feature ListTypeAttributes."""
-    return DistinctSets() if lists else DistinctScalar()
+_KINDS: Final[dict[str, tuple[type[Constraint], type[Constraint]]]] = {
+    MATCH: (MatchScalar, MatchSets),
+    DISTINCT: (DistinctScalar, DistinctSets),
+}

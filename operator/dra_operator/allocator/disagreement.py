@@ -14,6 +14,7 @@ from dra_operator.allocator.absent import selected_devices
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.comparison import listed_values
+from dra_operator.allocator.constraints import COUNTED, MATCH
 from dra_operator.allocator.plan import Alternative, ConstraintPlan
 from dra_operator.allocator.published import Published
 from dra_operator.api.attributes import AttributeValue
@@ -67,11 +68,11 @@ def most_that_agree(
 ) -> int | None:
     """Return how many devices of one node a constraint admits at the most for an alternative, whoever uses them.
 
-    None where that is not plain: devices are there for several nodes, values are lists, or the alternative derives the
-    attribute. Raises AbortedError if the time is used up.
+    None where that is not plain: devices are there for several nodes, values are lists, the alternative derives the
+    attribute, or the constraint is of another kind. Raises AbortedError if the time is used up.
     """
     attribute = constraint.attribute
-    if attribute in item.derived:
+    if attribute in item.derived or constraint.kind not in COUNTED:
         return None
     on_node: dict[str, Counter[AttributeValue]] = {}
     known: dict[object, Counter[AttributeValue]] = {}
@@ -93,7 +94,7 @@ def most_that_agree(
 
 
 def _most(values: Counter[AttributeValue], constraint: ConstraintPlan) -> int:
-    return max(values.values(), default=0) if constraint.matching else len(values)
+    return max(values.values(), default=0) if constraint.kind == MATCH else len(values)
 
 
 def _tell_types(values: set[AttributeValue]) -> str:

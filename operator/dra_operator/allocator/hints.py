@@ -13,6 +13,7 @@ from dra_operator.allocator.absent import names_on, tell_absent, tell_unknown
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.comparison import conjuncts
+from dra_operator.allocator.constraints import MATCH
 from dra_operator.allocator.disagreement import BoundRequest, most_that_agree, tell_disagreement
 from dra_operator.allocator.plan import Alternative, ClaimPlan, ConstraintPlan
 from dra_operator.allocator.published import Published
@@ -82,7 +83,7 @@ class Hints:
             for request in plan.requests
             if all(number in item.constraints for item in request.alternatives)
         ]
-        if not plan.constraints[number].matching or not bound:
+        if plan.constraints[number].kind != MATCH or not bound:
             return ""
         attribute = plan.constraints[number].attribute
         key = (attribute, *((each.name, _look(each.alternatives, attribute)) for each in bound))

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeGuard
 
 from dra_operator.allocator.asked import Asked, AskedAmount, Expressions, Rule, Wanted, asked_by
 from dra_operator.allocator.candidates import CandidateKey, Candidates, KeyContent
+from dra_operator.allocator.constraints import COUNTED, DISTINCT, MATCH
 from dra_operator.allocator.decision import FatalError, claim_key
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.room import drop_older_half
@@ -61,15 +62,15 @@ class RequestPlan:
 
 
 class ConstraintPlan(NamedTuple):
-    """A constraint on an attribute: matching, or else distinct."""
+    """A constraint on an attribute."""
 
+    kind: str
     attribute: str
-    matching: bool
 
     @property
     def rule(self) -> str:
         """The constraint as it stands in the claim."""
-        return f"{'matchAttribute' if self.matching else 'distinctAttribute'} {self.attribute}"
+        return f"{self.kind} {self.attribute}"
 
 
 @sealed
@@ -78,10 +79,11 @@ class ClaimPlan:
 
     `signature` is equal for claims that are the same search problem. `evaluates_used` says that devices in use are
     looked at too, and `needs_free` that no node without a free device can serve it, or end it with an error.
-    `countable` says that no constraint applies to a request for all devices, and that the numbers stay within what a
-    claim can have whichever alternatives are chosen; `derives` that a constraint asks for a derived attribute; `quick`
-    that the quick search can be asked. `bare` says that it is one request without amounts and tolerations: what it asks
-    for has no part that others ask for, and none that is hardly ever asked for twice.
+    `countable` says that fast searches may be asked: they know each kind of constraint, none applies to a request for
+    all devices, and the numbers stay within what a claim can have whichever alternatives are chosen. `quick` says that
+    the quick search may be asked; `derives` that a constraint asks for a derived attribute. `bare` says that it is one
+    request without amounts and tolerations: what it asks for has no part that others ask for, and none that is hardly
+    ever asked for twice.
     """
 
     claim: ResourceClaim
@@ -120,6 +122,8 @@ def _claim_plan(
     countable = True
     bare = len(requests) == 1
     most = 0
+    for constraint in constraints:
+        countable = countable and constraint.kind in COUNTED
     asked: tuple[object, ...] = ()
     for request in requests:
         largest, takes = 0, True
@@ -311,22 +315,30 @@ def _applicable(parent: str, name: str, rules: Sequence[Rule]) -> tuple[int, ...
 
 def _derived(derivations: Sequence[tuple[str, str]], rules: Sequence[Rule]) -> dict[str, str]:
     """Return the expressions of those derived attributes that a constraint asks for."""
-    asked = {distinct if matching is None else matching for _, matching, distinct in rules}
+    asked = {found.attribute for rule in rules if (found := _constraint(rule)) is not None}
     # Of two entries with the same name the last one holds.
     return {name: expression for name, expression in derivations if name in asked}
 
 
 def _constraints(rules: Sequence[Rule]) -> tuple[ConstraintPlan, ...]:
     constraints: tuple[ConstraintPlan, ...] = ()
-    for number, (_, matching, distinct) in enumerate(rules):
-        attribute = distinct if matching is None else matching
-        if attribute is None:
+    for number, rule in enumerate(rules):
+        constraint = _constraint(rule)
+        if constraint is None:
             raise FatalError(
                 f"constraint #{number} names no attribute of a known kind; matchAttribute and distinctAttribute are",
                 Reason.REQUEST_UNSUPPORTED,
             )
-        constraints += (ConstraintPlan(attribute, matching is not None),)
+        constraints += (constraint,)
     return constraints
+
+
+def _constraint(rule: Rule) -> ConstraintPlan | None:
+    """Return the plan of a constraint, or None if it is of no known kind."""
+    _, match, distinct = rule
+    if match is not None:
+        return ConstraintPlan(MATCH, match)
+    return None if distinct is None else ConstraintPlan(DISTINCT, distinct)
 
 
 def _plan_for(claim: ResourceClaim, plan: ClaimPlan) -> ClaimPlan:

@@ -20,6 +20,7 @@ from dra_operator.allocator import bounds
 from dra_operator.allocator.bounds import Choice, Demand, GroupRule
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Answers
+from dra_operator.allocator.constraints import COUNTED, MATCH
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.groups import Grouping
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative
@@ -170,7 +171,7 @@ class _Maker:
         first = len(self.rules)
         for item in plan.constraints:
             groups = self._grouping.of(self.state.view, (item.attribute,))
-            self.rules.append(GroupRule(item.matching, groups))
+            self.rules.append(GroupRule(item.kind == MATCH, groups))
             self.allowed += (groups.members,)
         most = sum(max(map(self._count, request.alternatives)) for request in plan.requests)
         if most > MAX_DEVICES:
@@ -234,12 +235,13 @@ class _Maker:
         )
 
     def _counted(self, claim: int, first: int, alternative: Alternative, wanted: int) -> tuple[int, ...]:
-        """Return the constraints on an alternative that can be counted with: values can be told, and are published."""
-        attributes = self.state.plans[claim].constraints
+        """Return the constraints on an alternative that can be counted with: by their kind, and by published values."""
+        constraints = self.state.plans[claim].constraints
         return tuple(
             first + number
             for number in alternative.constraints
-            if attributes[number].attribute not in alternative.derived
+            if constraints[number].kind in COUNTED
+            and constraints[number].attribute not in alternative.derived
             and not self.rules[first + number].groups.odd & wanted
         )
 

@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.constraints import MATCH
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Answer, Unsure
 from dra_operator.allocator.groups import Groups
@@ -207,7 +208,7 @@ def _rules(plan: ClaimPlan, alternative: Alternative) -> tuple[tuple[str, ...], 
     for number in alternative.constraints:
         constraint = plan.constraints[number]
         attributes += (constraint.attribute,)
-        matching = matching and constraint.matching
+        matching = matching and constraint.kind == MATCH
     return attributes, matching
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.capacity import Consumed, has_room
-from dra_operator.allocator.constraints import Constraint, distinct, match
+from dra_operator.allocator.constraints import Constraint, fresh
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
@@ -84,8 +84,7 @@ class NodeState:
         self.picked = [0] * pools
         self.picked_by = [[0] * pools for _ in self.plans]
         self.constraints = [
-            [match(lists=lists) if item.matching else distinct(lists=lists) for item in plan.constraints]
-            for plan in self.plans
+            [fresh(item.kind, lists=lists) for item in plan.constraints] for plan in self.plans
         ]
 
     @property
