@@ -18,11 +18,14 @@ from dra_operator.allocator.capacity import Consumed, has_room
 from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.groups import Grouping
 from dra_operator.allocator.plan import Alternative
-from dra_operator.inventory import NodeView, PoolView, Slice, bits
+from dra_operator.inventory import NodeView, PoolView, bits
 from dra_operator.ledger import Availability
 from dra_operator.ledger.spare import FEW_DEVICES, spare_of
 
 _MAX_ROOMY = 8
+_FIRST_TOGETHER = 32
+_TIMES_MORE = 4
+"""So many positions of a large pool are judged at once, and then so many times more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,20 @@ class Eligibility:
             wanted ^= asked ^ self._roomy(key, pool, asked)
         return wanted
 
+    def lowest(self, key: CandidateKey, pool: PoolView, wanted: int, count: int) -> int:
+        """Return those of the candidates that fit, at least the lowest `count` of them if there are so many.
+
+        Mostly one of the first does, and a pool may have thousands.
+        """
+        found = 0
+        together = _FIRST_TOGETHER
+        while wanted and found.bit_count() < count:
+            some = wanted & bits.first(bits.lowest(wanted) + together)
+            wanted ^= some
+            found |= self.judge(key, pool, some)
+            together *= _TIMES_MORE
+        return found
+
     def paid(self, pool: PoolView, devices: int) -> int:
         """Return those of some devices of which somebody has a share: the first one has paid their counters."""
         found = 0
@@ -166,32 +183,6 @@ class Eligibility:
                 if shares is None or has_room(consumed, shares.amounts, {}):
                     found |= 1 << offset + index
         return found
-
-    def _has_room(self, key: CandidateKey, pool: PoolView, content: Slice, index: int) -> bool:
-        consumed = self.candidates.consumed_each(key, content)[index]
-        assert isinstance(consumed, Consumed)
-        shares = self.availability.ledger.shared(pool.key).get(content.names[index])
-        return shares is None or has_room(consumed, shares.amounts, {})
-
-    def fits(self, key: CandidateKey, pool: PoolView, bit: int) -> bool:
-        """True if one candidate has room for the amounts, and its counters fit."""
-        content, index = pool.locate(bit.bit_length() - 1)
-        if bit & pool.charged and not self._has_room(key, pool, content, index):
-            known, roomy = pool.roomy.get(key.serial, (0, 0))
-            _keep(pool, key, known | bit, roomy)
-            return False
-        if bit & pool.counted:
-            if bit & pool.shareable and content.names[index] in self._paying(pool):
-                return True
-            assert pool.counters is not None
-            state = self.availability.counters(pool.counters)
-            if state.overdrawn:
-                return False
-            left = state.left
-            for place, amount in pool.counters.draw(content, index).amounts:
-                if left[place] < amount:
-                    return False
-        return True
 
 
 def _first_of(pool: PoolView) -> int:

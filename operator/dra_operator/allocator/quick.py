@@ -90,18 +90,14 @@ class QuickSearch:
             counted = pool.counted
             if count > 1 and wanted & counted:
                 return UNSURE
-            if pool.roomy and (found_out := pool.roomy.get(key.serial)) is not None:
-                # A pool that all nodes see may have thousands of devices that are known to be full.
-                known, roomy = found_out
-                wanted &= roomy | ~known
-            asked = wanted & (pool.charged | counted)
+            if wanted & (pool.charged | counted):
+                wanted = eligibility.lowest(key, pool, wanted, count - len(found))
             while wanted:
                 bit = wanted & -wanted
                 wanted ^= bit
-                if not asked & bit or eligibility.fits(key, pool, bit):
-                    found.append((pool, bit.bit_length() - 1))
-                    if len(found) == count:
-                        return found
+                found.append((pool, bit.bit_length() - 1))
+                if len(found) == count:
+                    return found
         return None
 
     def _all(

@@ -84,7 +84,7 @@ class PoolView:
     def is_large(self) -> bool:
         """True if the first devices are worth being asked about before the others.
 
-        Not if they draw on counters: each is looked at by itself then, and the first that fits ends that.
+        Not if they draw on counters: a few are looked at together then, and the first that fits ends that.
         """
         return len(self.slices) > _FEW_SLICES and not self.counted
 
