@@ -239,7 +239,7 @@ def test_an_explanation_that_takes_too_long_is_no_search_given_up(ticking: Any, 
 
     assert found.reason is Reason.SEARCH_ABORTED
     assert found.message == (
-        "it fits on no node; what keeps it from them was not found, as the search was given up after 0 s"
+        "it fits on no node; the cause was not found, as the search was given up after 0 s"
     )
 
 

@@ -91,7 +91,7 @@ class Explainer:
         except FatalError as error:
             return explain_failure(error.failed(), self.inventory.classes)
         except AbortedError as error:
-            text = f"it fits on no node; what keeps it from them was not found, as {error}"
+            text = f"it fits on no node; the cause was not found, as {error}"
             return Explanation(Reason.SEARCH_ABORTED, text)
         # No device is there for the only request of these, whoever uses which.
         alone = len(plans) == len(plan.requests) == 1 and not plan.requests[0].prioritized

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dra_operator.api.types import Device, ResourceSlice
 
 _FROM_FILE: Final = click.option(
-    "-f", "--file", type=FILE, metavar="FILE", help="Read the expression here; - is stdin."
+    "-f", "--file", type=FILE, metavar="FILE", help="Read the expression from this file; - is stdin."
 )
 
 
@@ -58,7 +58,9 @@ class _OfExpression(click.Command):
 
 @app.command(short_help="Evaluate recorded expressions and compare with the recorded answers.")
 @click.argument("file", type=FILE)
-@click.option("--out", type=FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
+@click.option(
+    "--out", type=FILE, metavar="FILE", help="Write the JSON lines to this file; .gz is compressed."
+)
 def cases(file: Path, out: Path | None) -> None:
     """Evaluate recorded expressions and compare with the recorded answers.
 
@@ -140,7 +142,7 @@ def _printable(text: str) -> str:
 
 
 @app.command(
-    cls=_OfExpression, short_help="Say what an expression is, what it can cost, or what is wrong with it."
+    cls=_OfExpression, short_help="Print the type and cost of an expression, or what is wrong with it."
 )
 @click.argument("expression", required=False)
 @_FROM_FILE
@@ -149,13 +151,13 @@ def _printable(text: str) -> str:
     type=click.Choice(["1.36", "1.37"]),
     default="1.37",
     show_default=True,
-    help="Whose rules.",
+    help="Kubernetes version whose rules apply.",
 )
-@click.option("--new", is_flag=True, help="The rules for new expressions, not for stored ones.")
+@click.option("--new", is_flag=True, help="Apply the rules for new expressions, not those for stored ones.")
 def check(
     expression: str | None, file: Path | None, kubernetes: Literal["1.36", "1.37"], *, new: bool
 ) -> None:
-    """Say what an expression is: its type, what it can cost, or what is wrong with it and where."""
+    """Print the type of an expression and what it can cost, or what is wrong with it and where."""
     text = _text(expression, file)
     environment = Environment(kubernetes, "new" if new else "stored")
     try:
@@ -176,11 +178,11 @@ def check(
     metavar="FILE",
     multiple=True,
     required=True,
-    help="Manifests with ResourceSlices; may be given several times.",
+    help="Manifests with ResourceSlices; may be repeated.",
 )
 @_FROM_FILE
 def evaluate(expression: str | None, slices: tuple[Path, ...], file: Path | None) -> None:
-    """Say which devices a selector takes, and on which it fails, and why."""
+    """Print which devices a selector matches, and why it fails on others."""
     text = _text(expression, file)
     try:
         selector = compile_selector(text)

@@ -202,7 +202,8 @@ def _say_what_next() -> None:
     following = {
         f"{program} demo --serve": "keep it up, and use kubectl on it",
         f"{program} run --kubeconfig F": "run the operator on a cluster of yours",
-        "docs/user.md": "what claims can ask for, and what the reasons mean",
+        "docs/user.md": "what claims can ask for",
+        "docs/reasons.md": "what the reasons mean, and what to do",
     }
     width = max(map(len, following))
     typer.echo("Try next:")

@@ -38,11 +38,13 @@ _OBJECTS_A_COLLECTION = 500_000
     type=click.Choice([item.value for item in Searching]),
     default=Searching.COUNTING.value,
     show_default=True,
-    help="How devices are searched for.",
+    help="plain: one device at a time, as Kubernetes does; counting: by the fast searches.",
 )
-@click.option("--sequential", is_flag=True, help="Claims one after the other, with times.")
-@click.option("--cold", is_flag=True, help="With --sequential: no rehearsal before the claims.")
-@click.option("--out", type=FILE, metavar="FILE", help="Write the JSON lines here; .gz is compressed.")
+@click.option("--sequential", is_flag=True, help="Decide claims one after the other, and measure times.")
+@click.option("--cold", is_flag=True, help="With --sequential: do not warm up before the claims.")
+@click.option(
+    "--out", type=FILE, metavar="FILE", help="Write the JSON lines to this file; .gz is compressed."
+)
 def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out: Path | None) -> None:
     """Decide recorded allocator scenarios again and compare with the recorded answers.
 

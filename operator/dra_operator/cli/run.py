@@ -16,7 +16,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 @with_settings
 def run(config: str | None, flags: Mapping[str, str]) -> None:
-    """Run the operator until SIGTERM or Ctrl-C. Each setting can also stand in the environment or a file."""
+    """Run the operator until SIGTERM or Ctrl-C. Settings can also come from the environment or a file."""
     # Kopf handles it once it runs. Before, a plugin may take a minute to say as whom we speak, and the first process of
     # a container ignores what it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -38,7 +38,9 @@ class Format(StrEnum):
 @app.command()
 def simulate(
     more: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE_OR_DIR", parser=place, help="More of what -f takes.")
+        # Hidden, as Typer would show its type in Python; the line of usage shows it.
+        list[str] | None,
+        typer.Argument(metavar="FILE_OR_DIR", parser=place, hidden=True),
     ] = None,
     *,
     file: Annotated[
@@ -48,14 +50,13 @@ def simulate(
             "--filename",
             metavar="FILE_OR_DIR",
             parser=place,
-            help="Manifests, YAML or JSON; a folder with all below it; - is stdin. May be given several times.",
+            help="Manifests, YAML or JSON; a folder with everything below it; - is stdin. May be repeated, with or "
+            "without -f.",
         ),
     ],
     node: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NODE", parser=node_name, help="Only this node may be chosen. May be given several times."
-        ),
+        typer.Option(metavar="NODE", parser=node_name, help="Allow only this node. May be repeated."),
     ] = None,
     output: Annotated[
         Format,
@@ -64,16 +65,17 @@ def simulate(
             "--output",
             metavar=f"[{'|'.join(Format)}]",
             parser=choice_of(Format),
-            help="How to print it.",
+            help="Output format.",
         ),
     ] = Format.TABLE,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", parser=file_path, help="Write it here; .gz is compressed.")
+        Path | None,
+        typer.Option(metavar="FILE", parser=file_path, help="Write to this file; .gz is compressed."),
     ] = None,
 ) -> None:
-    """Decide the claims of some manifests as the operator would. Needs no cluster.
+    """Decide the claims in some manifests as the operator would. Needs no cluster.
 
-    Exit code 0: every claim has its devices; 1: one waits; 2: something could not be read.
+    Exit code 0: every claim has its devices; 1: a claim waits; 2: something could not be read.
     """
     gathered = gather(read([*file, *(more or ())]))
     made, missing = make_claims(gathered)

@@ -59,20 +59,27 @@ def snapshot(
         bool,
         typer.Option(
             "--redact",
-            help="Other names, namespaces, labels, annotations and uids for claims and pods; no opaque parameters.",
+            help="Replace names, namespaces, labels, annotations and uids of claims and pods; drop opaque parameters.",
         ),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", parser=file_path, help="Write it here; .gz is compressed.")
+        Path | None,
+        typer.Option(metavar="FILE", parser=file_path, help="Write to this file; .gz is compressed."),
     ] = None,
     kubeconfig: Annotated[
-        str, typer.Option(envvar="DRA_OPERATOR_KUBECONFIG", help="Kubeconfig file, as for `run`.")
+        str,
+        typer.Option(metavar="FILE", envvar="DRA_OPERATOR_KUBECONFIG", help="Kubeconfig file, as for `run`."),
     ] = "",
     context: Annotated[
-        str, typer.Option(envvar="DRA_OPERATOR_CONTEXT", help="Context of it, as for `run`.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            envvar="DRA_OPERATOR_CONTEXT",
+            help="Context of the kubeconfig file, as for `run`.",
+        ),
     ] = "",
 ) -> None:
-    """Write what a cluster decides claims by, as YAML that `simulate -f` reads. Changes nothing."""
+    """Write the state of a cluster, as far as claims depend on it, for `simulate -f`. Only reads from the cluster."""
     # Kopf and the kubernetes package take most of a second, which `--help` should not.
     from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
     from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable  # noqa: PLC0415

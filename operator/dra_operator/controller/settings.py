@@ -57,7 +57,7 @@ class Settings(BaseModel):
     claims: Literal["standalone"] = Field(
         "standalone",
         description="Which claims the operator allocates. `standalone`: every claim that no pod uses; "
-        "those of pods are left to kube-scheduler.",
+        "claims of pods are left to kube-scheduler.",
     )
     kubeconfig: str = Field(
         "",
@@ -67,13 +67,13 @@ class Settings(BaseModel):
     )
     context: str = Field(
         "",
-        description="Context of the kubeconfig file. Empty: its current one.",
+        description="Context of the kubeconfig file. Empty: the current context.",
         json_schema_extra={"allowed": "a name"},
     )
     listen: HostAndPort = Field(
         "0.0.0.0:8080",
-        description="Where `/healthz`, `/readyz`, `/leaderz` and `/metrics` are served. Port 0 takes a free one; the "
-        "log says which.",
+        description="Where `/healthz`, `/readyz`, `/leaderz` and `/metrics` are served. Port 0 takes a free port, "
+        "which the log names.",
         json_schema_extra={"allowed": "HOST:PORT, for example 0.0.0.0:8080 or [::]:8080"},
     )
     liveness_endpoint: str = Field(
@@ -84,64 +84,67 @@ class Settings(BaseModel):
     )
     leader_election: Literal["lease", "none"] = Field(
         "lease",
-        description="How several operators of a cluster agree which one decides. `lease`: the one that holds the Lease "
-        "`dra-operator`. `none`: not at all, so that there must never be two.",
+        description="How the operators of a cluster agree on which of them decides. `lease`: the one that holds the "
+        "Lease `dra-operator`. `none`: they do not, so there must never be two.",
     )
     lease_namespace: str = Field(
         "",
-        description="Namespace of the Lease; the same for all operators of a cluster. Empty: that of the pod, outside "
-        "a pod that of the kubeconfig's context.",
+        description="Namespace of the Lease; must be the same for all operators of a cluster. Empty: that of the pod; "
+        "outside a pod, that of the kubeconfig's context.",
         json_schema_extra={"allowed": "a name"},
     )
     lease_identity: str = Field(
         "",
         pattern=r"^[A-Za-z0-9._-]*$",
-        description="What the operator is called in the Lease. Two must never share it; one that is started anew "
-        "under the same takes over at once. Empty: the name of the host and a random part.",
+        description="Name of the operator in the Lease. Two operators must never share it; one that restarts with the "
+        "same name takes over at once. Empty: the host name and a random part.",
         json_schema_extra={"allowed": "letters, digits, `.`, `_` and `-`"},
     )
     lease_seconds: int = Field(
         15,
         ge=3,
         le=600,
-        description="How long after the last renewal of the Lease another operator takes over.",
+        description="After how long without a renewal of the Lease another operator takes over.",
     )
     log_format: Literal["auto", "json", "console"] = Field(
-        "auto", description="How log lines look. `auto`: for people at a terminal, JSON elsewhere."
+        "auto", description="Format of log lines. `auto`: `console` at a terminal, `json` elsewhere."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least important log lines that are written."
+        "info", description="The lowest level of log lines that are written."
     )
     pod_name: str = Field(
         "",
         description="Name of the operator's own pod, which gets the Events about the operator itself. "
-        "Empty: the Namespace it runs in gets them.",
+        "Empty: its namespace gets them.",
         json_schema_extra={"allowed": "a name"},
     )
     quiet_seconds: float = Field(
-        0.02, ge=0, le=10, description="A pass starts when nothing has changed for so long."
+        0.02, ge=0, le=10, description="A pass starts when nothing has changed for this long."
     )
     latest_seconds: float = Field(
-        0.25, ge=0, le=60, description="A pass starts at the latest so long after the first change."
+        0.25, ge=0, le=60, description="A pass starts at the latest this long after the first change."
     )
     full_pass_seconds: float = Field(
         300,
         ge=1,
         le=86400,
-        description="Every so often all pending claims are tried again, whatever has changed.",
+        description="How often all pending claims are tried again, even if nothing has changed.",
     )
     claim_deadline_seconds: float = Field(
-        10, ge=0.1, le=600, description="How long the allocator may work on one claim before it is put off."
+        10,
+        ge=0.1,
+        le=600,
+        description="How long the allocator may work on one claim before it gives up and tries again later.",
     )
     tries_per_node: int = Field(
         1000,
         ge=100,
         le=10_000_000,
-        description="How many devices the allocator may try in vain on one node before a claim is put off; "
-        "that says nothing about whether it fits.",
+        description="How many devices the allocator may try in vain on one node before it gives up on the claim and "
+        "tries again later; whether the claim fits is then unknown.",
     )
     write_concurrency: int = Field(
-        12, ge=1, le=256, description="How many writes are on their way to the API server at once."
+        12, ge=1, le=256, description="How many writes are sent to the API server at the same time."
     )
     request_timeout_seconds: float = Field(
         60, ge=1, le=600, description="How long one request to the API server may take."
@@ -150,25 +153,28 @@ class Settings(BaseModel):
         1200,
         ge=1,
         le=3600,
-        description="Every so often the Event of a claim that still waits is refreshed. The API server "
-        "forgets Events after an hour.",
+        description="How often the Event of a waiting claim is refreshed. The API server deletes Events after "
+        "an hour.",
     )
     stale_seconds: float = Field(
         120,
         ge=90,
         le=3600,
-        description="Not ready when the API server has not been heard from for so long. Of a kind that nobody changes "
-        "nothing is heard for up to 75.",
+        description="The operator is not ready if it has not heard from the API server for this long. For a kind that "
+        "nobody changes, up to 75 seconds are normal.",
     )
     stuck_seconds: float = Field(
-        300, ge=10, le=3600, description="Not alive when one pass makes no progress for so long."
+        300,
+        ge=10,
+        le=3600,
+        description="The liveness probe fails if one pass makes no progress for this long.",
     )
     drain_seconds: float = Field(
         10,
         ge=0,
         le=300,
-        description="How long writes on their way may take to finish when the operator stops, and the pass before "
-        "them. In a pod, `terminationGracePeriodSeconds` must be twice as long and ten more.",
+        description="How long the operator, when it stops, waits for the running pass, and then for writes that were "
+        "sent. In a pod, `terminationGracePeriodSeconds` must be twice as long, plus ten.",
     )
 
 
@@ -251,14 +257,17 @@ def markdown() -> str:
 _PAGE = """\
 # Settings
 
-Written by `dra-operator config --markdown`; the texts stand in `controller/settings.py`.
+Generated by `dra-operator config --markdown` from `controller/settings.py`.
 
-Each setting is a flag of `dra-operator run`, a variable of the environment and a field of the YAML configuration
-file that `--config FILE` or `DRA_OPERATOR_CONFIG` names. The flag `--quiet-seconds` is the variable
-`DRA_OPERATOR_QUIET_SECONDS` and the field `quiet_seconds`. A flag beats the environment, which beats the file.
-An unknown name, a name that the file has twice, or a value that is not allowed ends the start with exit code 2, and
-says which, where, and what is allowed. `dra-operator config` prints the settings in force; `dra-operator config
---check` only checks them.
+Each setting can be given in three ways; a flag takes precedence over the environment, the environment over the file:
+
+- as a flag of `dra-operator run`: `--quiet-seconds 0.5`;
+- as an environment variable: `DRA_OPERATOR_QUIET_SECONDS=0.5`;
+- as a field of the YAML file that `--config FILE` or `DRA_OPERATOR_CONFIG` names: `quiet_seconds: 0.5`.
+
+If a name is unknown or given twice in the file, or a value is not allowed, the operator does not start: it exits with 2
+and says what is wrong, where, and what is allowed. An empty environment variable counts as not set. `dra-operator
+config` prints the settings in force; `dra-operator config --check` only checks them.
 
 | flag | default | allowed | what it does |
 |---|---|---|---|
