@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Searching, plan, searches
+from dra_operator.allocator import Searching, asked, searches
 from dra_operator.allocator.constraints import (
-    _KINDS,
     DISTINCT,
+    KINDS,
     MATCH,
     Constraint,
+    ConstraintPlan,
     DistinctSets,
     as_set,
     fresh,
@@ -55,8 +56,8 @@ def accepted(constraint: Constraint, *contents: Any) -> list[bool]:
 )
 def test_match(contents: list[Any], scalar: list[bool], lists: list[bool]) -> None:
     """Without the list feature a list is a value of unknown type: fine alone, equal to nothing."""
-    assert accepted(fresh(MATCH, lists=False), *contents) == scalar
-    assert accepted(fresh(MATCH, lists=True), *contents) == lists
+    assert accepted(fresh(ConstraintPlan(MATCH, "a"), lists=False), *contents) == scalar
+    assert accepted(fresh(ConstraintPlan(MATCH, "a"), lists=True), *contents) == lists
 
 
 @pytest.mark.parametrize(
@@ -74,8 +75,8 @@ def test_match(contents: list[Any], scalar: list[bool], lists: list[bool]) -> No
 )
 def test_distinct(contents: list[Any], scalar: list[bool], lists: list[bool]) -> None:
     """Without the list feature a list is accepted as the first and refused beside anything."""
-    assert accepted(fresh(DISTINCT, lists=False), *contents) == scalar
-    assert accepted(fresh(DISTINCT, lists=True), *contents) == lists
+    assert accepted(fresh(ConstraintPlan(DISTINCT, "a"), lists=False), *contents) == scalar
+    assert accepted(fresh(ConstraintPlan(DISTINCT, "a"), lists=True), *contents) == lists
 
 
 VALUES = st.one_of(
@@ -98,7 +99,10 @@ def test_what_is_undone_leaves_nothing_behind(
     kind: str, before: list[Any], between: list[Any], after: list[Any], *, lists: bool
 ) -> None:
     """A constraint answers after an undo as if the devices had never been there."""
-    tried, plain = fresh(kind, lists=lists), fresh(kind, lists=lists)
+    tried, plain = (
+        fresh(ConstraintPlan(kind, "a"), lists=lists),
+        fresh(ConstraintPlan(kind, "a"), lists=lists),
+    )
     accepted(tried, *before)
     accepted(plain, *before)
     for _ in range(sum(accepted(tried, *between))):
@@ -126,8 +130,8 @@ class TwoValues(DistinctSets):
 def two_values() -> Iterator[None]:
     """Have matchAttribute be of a new kind, for two values, which is told to the plain search alone."""
     with (
-        patch.dict(_KINDS, {"twoValues": (TwoValues, TwoValues)}),
-        patch.object(plan, "MATCH", "twoValues"),
+        patch.dict(KINDS, {"twoValues": (TwoValues, TwoValues)}),
+        patch.object(asked, "MATCH", "twoValues"),
         patch.object(searches, "_FAILURES_BEFORE_PROSPECTS", 0),
     ):
         yield

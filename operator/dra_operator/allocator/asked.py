@@ -7,7 +7,14 @@ for the same in the same words have equal plans as long as classes stay as they 
 
 from typing import TypeAlias
 
-from dra_operator.api.types import DeviceClaim, DeviceSubRequest, DeviceToleration, ExactDeviceRequest
+from dra_operator.allocator.constraints import DISTINCT, MATCH, ConstraintPlan
+from dra_operator.api.types import (
+    DeviceClaim,
+    DeviceConstraint,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+)
 from dra_operator.api.wire import Flag
 
 Expressions: TypeAlias = tuple[str | None, ...]
@@ -28,8 +35,8 @@ Wanted: TypeAlias = tuple[
 
 Class, selectors, allocation mode, count, tolerations, amounts, derived attributes by name, admin access.
 """
-Rule: TypeAlias = tuple[tuple[str, ...], str | None, str | None]
-"""A constraint: the requests that it names, and the attribute that has to match, or to differ."""
+Rule: TypeAlias = tuple[tuple[str, ...], ConstraintPlan | None]
+"""A constraint: the requests that it names, and what it asks for; None if that is of no known kind."""
 _Request: TypeAlias = tuple[str, Wanted | None, tuple[tuple[str, Wanted], ...]]
 Asked: TypeAlias = tuple[tuple[_Request, ...], tuple[Rule, ...]]
 """By request its name, what it wants exactly, and its subrequests by name; then the constraints."""
@@ -50,8 +57,16 @@ def asked_by(devices: DeviceClaim) -> Asked:
         requests += ((request.name, None, others),)
     rules: tuple[Rule, ...] = ()
     for rule in devices.constraints:
-        rules += ((rule.requests, rule.match_attribute, rule.distinct_attribute),)
+        rules += ((rule.requests, _constraint(rule)),)
     return requests, rules
+
+
+def _constraint(rule: DeviceConstraint) -> ConstraintPlan | None:
+    if rule.match_attribute is not None:
+        return ConstraintPlan(MATCH, rule.match_attribute)
+    if rule.distinct_attribute is not None:
+        return ConstraintPlan(DISTINCT, rule.distinct_attribute)
+    return None
 
 
 def _wanted(part: ExactDeviceRequest | DeviceSubRequest, admin_access: Flag | None) -> Wanted:

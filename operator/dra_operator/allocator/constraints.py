@@ -6,7 +6,7 @@ Source: docs/dra-semantics 3.7.
 """
 
 from dataclasses import dataclass, field
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from dra_operator.api.attributes import AttributeType, AttributeValue
 
@@ -25,6 +25,18 @@ _BASE_TYPES: dict[str, AttributeType] = {
     "versions": "version",
 }
 SCALARS: frozenset[str] = frozenset(_BASE_TYPES.values())
+
+
+class ConstraintPlan(NamedTuple):
+    """What a constraint asks for."""
+
+    kind: str
+    attribute: str
+
+    @property
+    def rule(self) -> str:
+        """The constraint as it stands in the claim."""
+        return f"{self.kind} {self.attribute}"
 
 
 class Constraint(Protocol):
@@ -146,13 +158,13 @@ def elements(value: AttributeValue) -> tuple[AttributeValue, ...]:
     return tuple([AttributeValue(base, item) for item in dict.fromkeys(value.value)])
 
 
-def fresh(kind: str, *, lists: bool) -> Constraint:
-    """Return a constraint of a kind before any device has joined; `lists` is the feature ListTypeAttributes."""
-    scalar, sets = _KINDS[kind]
+def fresh(plan: ConstraintPlan, *, lists: bool) -> Constraint:
+    """Return a constraint that no device has joined yet; `lists` is the feature ListTypeAttributes."""
+    scalar, sets = KINDS[plan.kind]
     return sets() if lists else scalar()
 
 
-_KINDS: Final[dict[str, tuple[type[Constraint], type[Constraint]]]] = {
+KINDS: Final[dict[str, tuple[type[Constraint], type[Constraint]]]] = {
     MATCH: (MatchScalar, MatchSets),
     DISTINCT: (DistinctScalar, DistinctSets),
 }

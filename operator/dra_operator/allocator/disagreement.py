@@ -14,8 +14,8 @@ from dra_operator.allocator.absent import selected_devices
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.comparison import listed_values
-from dra_operator.allocator.constraints import COUNTED, MATCH
-from dra_operator.allocator.plan import Alternative, ConstraintPlan
+from dra_operator.allocator.constraints import COUNTED, MATCH, ConstraintPlan
+from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.published import Published
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.shortened import shortened

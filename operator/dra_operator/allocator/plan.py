@@ -8,11 +8,11 @@ Source: docs/dra-semantics 3.1 and 3.7.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeGuard
+from typing import Final, TypeGuard
 
 from dra_operator.allocator.asked import Asked, AskedAmount, Expressions, Rule, Wanted, asked_by
 from dra_operator.allocator.candidates import CandidateKey, Candidates, KeyContent
-from dra_operator.allocator.constraints import COUNTED, DISTINCT, MATCH
+from dra_operator.allocator.constraints import COUNTED, KINDS, ConstraintPlan
 from dra_operator.allocator.decision import FatalError, claim_key
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.room import drop_older_half
@@ -59,18 +59,6 @@ class RequestPlan:
     name: str
     prioritized: bool
     alternatives: tuple[Alternative, ...]
-
-
-class ConstraintPlan(NamedTuple):
-    """A constraint on an attribute."""
-
-    kind: str
-    attribute: str
-
-    @property
-    def rule(self) -> str:
-        """The constraint as it stands in the claim."""
-        return f"{self.kind} {self.attribute}"
 
 
 @sealed
@@ -307,7 +295,7 @@ def _unknown(request: str, selectors: Expressions) -> FatalError:
 def _applicable(parent: str, name: str, rules: Sequence[Rule]) -> tuple[int, ...]:
     """Return the positions of the constraints that apply to a request, or to a subrequest of `parent`."""
     found: tuple[int, ...] = ()
-    for number, (named, _, _) in enumerate(rules):
+    for number, (named, _) in enumerate(rules):
         if not named or parent in named or name in named:
             found += (number,)
     return found
@@ -315,30 +303,21 @@ def _applicable(parent: str, name: str, rules: Sequence[Rule]) -> tuple[int, ...
 
 def _derived(derivations: Sequence[tuple[str, str]], rules: Sequence[Rule]) -> dict[str, str]:
     """Return the expressions of those derived attributes that a constraint asks for."""
-    asked = {found.attribute for rule in rules if (found := _constraint(rule)) is not None}
+    asked = {constraint.attribute for _, constraint in rules if constraint is not None}
     # Of two entries with the same name the last one holds.
     return {name: expression for name, expression in derivations if name in asked}
 
 
 def _constraints(rules: Sequence[Rule]) -> tuple[ConstraintPlan, ...]:
     constraints: tuple[ConstraintPlan, ...] = ()
-    for number, rule in enumerate(rules):
-        constraint = _constraint(rule)
+    for number, (_, constraint) in enumerate(rules):
         if constraint is None:
             raise FatalError(
-                f"constraint #{number} names no attribute of a known kind; matchAttribute and distinctAttribute are",
+                f"constraint #{number} names no attribute of a known kind; {' and '.join(KINDS)} are",
                 Reason.REQUEST_UNSUPPORTED,
             )
         constraints += (constraint,)
     return constraints
-
-
-def _constraint(rule: Rule) -> ConstraintPlan | None:
-    """Return the plan of a constraint, or None if it is of no known kind."""
-    _, match, distinct = rule
-    if match is not None:
-        return ConstraintPlan(MATCH, match)
-    return None if distinct is None else ConstraintPlan(DISTINCT, distinct)
 
 
 def _plan_for(claim: ResourceClaim, plan: ClaimPlan) -> ClaimPlan:

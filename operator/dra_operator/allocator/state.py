@@ -83,9 +83,7 @@ class NodeState:
         self.picks = [[] for _ in self.plans]
         self.picked = [0] * pools
         self.picked_by = [[0] * pools for _ in self.plans]
-        self.constraints = [
-            [fresh(item.kind, lists=lists) for item in plan.constraints] for plan in self.plans
-        ]
+        self.constraints = [[fresh(item, lists=lists) for item in plan.constraints] for plan in self.plans]
 
     @property
     def features(self) -> Features:
