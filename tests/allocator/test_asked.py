@@ -1,5 +1,6 @@
 """What claims ask for, as a key."""
 
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
@@ -9,6 +10,17 @@ from dra_operator.allocator.asked import asked_by
 from dra_operator.allocator.plan import Planner
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
+from dra_operator.api.types import (
+    CapacityRequirements,
+    CELSelector,
+    DerivedAttribute,
+    DeviceClaim,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+)
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -101,6 +113,38 @@ def test_the_name_of_a_claim_is_not_asked_for() -> None:
 def test_whatever_a_plan_is_made_of_is_asked_for(other: Any) -> None:
     """A claim that differs in it has a plan of its own; an empty list of amounts differs from none."""
     assert asked(other) != asked(claim())
+
+
+def test_each_field_of_a_request_and_of_a_constraint_is_asked_for() -> None:
+    """Two claims share a plan only if they are equal in every field but configuration."""
+    read: set[tuple[type, str]] = set()
+
+    class Noting:
+        def __init__(self, item: Any) -> None:
+            self._item = item
+
+        def __getattr__(self, name: str) -> Any:
+            read.add((type(self._item), name))
+            return noting(getattr(self._item, name))
+
+    def noting(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(noting, value))
+        return Noting(value) if is_dataclass(value) else value
+
+    requests = [
+        {"name": "r", "exactly": EXACTLY},
+        {"name": "s", "firstAvailable": [EXACTLY | {"name": "t"}]},
+    ]
+    constraints = [CONSTRAINT, {"distinctAttribute": "a.io/b"}, {}]
+    asked_by(noting(with_devices("c", requests=requests, constraints=constraints).spec.devices))
+
+    kinds = (
+        DeviceClaim, DeviceRequest, ExactDeviceRequest, DeviceSubRequest, DeviceConstraint, DeviceSelector,
+        CELSelector, CapacityRequirements, DerivedAttribute,
+    )  # fmt: skip
+    every = {(kind, field.name) for kind in kinds for field in fields(kind)}
+    assert every - read == {(DeviceClaim, "config")}
 
 
 def test_a_plan_serves_every_claim_that_asks_for_the_same(allocator: Allocator) -> None:
