@@ -6,7 +6,8 @@ Source: docs/dra-semantics 3.1 and 3.7.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, TypeGuard
 
@@ -96,6 +97,10 @@ class ClaimPlan:
         return "/".join(part for part in self.key if part)
 
 
+_after_claim = attrgetter(*(item.name for item in fields(ClaimPlan)[1:]))
+"""Returns all of a plan but the claim: what it shares with the plans of claims that ask for the same."""
+
+
 def with_requests(
     plan: ClaimPlan, requests: tuple[RequestPlan, ...], constraints: tuple[ConstraintPlan, ...]
 ) -> ClaimPlan:
@@ -169,7 +174,7 @@ class Planner:
         asked = asked_by(claim.spec.devices)
         alike = self._plans.get(asked)
         if alike is not None:
-            return _plan_for(claim, alike)
+            return ClaimPlan(claim, *_after_claim(alike))
         if len(self._plans) >= _MAX_ASKED:
             drop_older_half(self._plans)
         try:
@@ -318,19 +323,3 @@ def _constraints(rules: Sequence[Rule]) -> tuple[ConstraintPlan, ...]:
             )
         constraints += (constraint,)
     return constraints
-
-
-def _plan_for(claim: ResourceClaim, plan: ClaimPlan) -> ClaimPlan:
-    """Return the plan of a claim that asks for what the claim of another plan asks for."""
-    return ClaimPlan(
-        claim,
-        plan.requests,
-        plan.constraints,
-        plan.signature,
-        plan.evaluates_used,
-        plan.needs_free,
-        plan.countable,
-        plan.derives,
-        plan.quick,
-        plan.bare,
-    )
