@@ -126,7 +126,7 @@ def set_up_first(
     None where requests have alternatives or too few devices there, where those behind matter in any case, and where
     only the plain search can tell. Raises AbortedError.
     """
-    if view.error is not None or view.skips_operations:
+    if not view.countable:
         return None
     masks: _Masks = {}
     for plan in plans:
@@ -152,7 +152,7 @@ def _masks(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget, *, give_up: bool
 ) -> _Masks | Unsure | None:
     """Return the devices that each alternative can have; None, if we may give up, when there are too few for one."""
-    if view.error is not None or view.skips_operations:
+    if not view.countable:
         return UNSURE
     masks: _Masks = {}
     for plan in plans:

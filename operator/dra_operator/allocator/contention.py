@@ -175,11 +175,7 @@ class Contention:
 
 def _has_enough(ask: _Ask, plan: ClaimPlan, view: NodeView, budget: Budget) -> bool:
     """False if the pools of a node have too few of the devices asked about for a request; true where that is unsure."""
-    return (
-        view.error is not None
-        or view.skips_operations
-        or all(_is_enough(ask, request, view, budget) for request in plan.requests)
-    )
+    return not view.countable or all(_is_enough(ask, request, view, budget) for request in plan.requests)
 
 
 def _is_enough(ask: _Ask, request: RequestPlan, view: NodeView, budget: Budget) -> bool:

@@ -49,7 +49,7 @@ class QuickSearch:
         Raises AbortedError.
         """
         plan = plans[0]
-        if view.error is not None or view.skips_operations:
+        if not view.countable:
             return UNSURE
         for alternative in plan.requests[0].alternatives:
             found = self._alternative(plan, alternative, view, budget)

@@ -106,6 +106,7 @@ class PoolView:
 class NodeView:
     """The pools of some nodes in search order; `error` tells of a node selector that cannot be parsed.
 
+    `countable` says that fast searches may be asked about its nodes: no error, and no slice skips node operations.
     Side by side the pools make one row of positions: `starts` holds the first of each, `row` both together. `groups`
     keeps what searches have found out about some attributes; it goes with the view.
     """
@@ -120,6 +121,10 @@ class NodeView:
     nodes: int = 0
     users: int = 0
     groups: dict[tuple[str, ...], object] = field(default_factory=dict)
+    countable: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.countable = self.error is None and not self.skips_operations
 
     def number_of(self, position: int) -> int:
         """Return the number of the pool of the device at a position of the row."""
