@@ -264,9 +264,9 @@ def searches() -> Callable[[], AbstractContextManager[list[str]]]:
     def record() -> Iterator[list[str]]:
         asked: list[str] = []
 
-        def recorded(searches: Searches, plans: Any, ways: Any, node: str, *rest: Any) -> Any:
+        def recorded(searches: Searches, plans: Any, fast: Any, node: str, *rest: Any) -> Any:
             asked.append(node)
-            return search(searches, plans, ways, node, *rest)
+            return search(searches, plans, fast, node, *rest)
 
         with patch.object(Searches, "search", recorded):
             yield asked

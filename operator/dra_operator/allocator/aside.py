@@ -17,7 +17,7 @@ from dra_operator.allocator.explain import Explainer, explain_failure
 from dra_operator.allocator.found import Found
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.searches import Searches, Way
+from dra_operator.allocator.searches import FastSearches, Searches
 from dra_operator.allocator.surplus import tells_surplus
 from dra_operator.allocator.tally import TallyMaker
 from dra_operator.allocator.walk import Walk
@@ -35,15 +35,15 @@ class _InCompletePools:
 
     searches: Searches
 
-    def ways(self, plans: Sequence[ClaimPlan]) -> Sequence[Way]:
+    def fast_for(self, plans: Sequence[ClaimPlan]) -> FastSearches:
         """Return the fast searches that can be asked about some claims."""
-        return self.searches.ways(plans)
+        return self.searches.fast_for(plans)
 
     def search(
-        self, plans: Sequence[ClaimPlan], ways: Sequence[Way], node: str, view: NodeView, budget: Budget
+        self, plans: Sequence[ClaimPlan], fast: FastSearches, node: str, view: NodeView, budget: Budget
     ) -> Found | None:
         """Return what a node has for some claims, or None. Raises FatalError and AbortedError."""
-        return self.searches.search(plans, ways, node, _complete(view), budget)
+        return self.searches.search(plans, fast, node, _complete(view), budget)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from dra_operator.allocator.doubts import Doubt, Doubts
 from dra_operator.allocator.found import UNSURE
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan, with_requests
 from dra_operator.allocator.problems import SearchProblem, SearchProblems
-from dra_operator.allocator.searches import Way, WaysFor
+from dra_operator.allocator.searches import FastSearches, FastSearchesFor
 from dra_operator.allocator.shortcut import Shortcut
 from dra_operator.inventory import NodeView
 from dra_operator.ledger import Availability
@@ -41,7 +41,7 @@ class Common(Shortcut):
     """
 
     part: Sequence[ClaimPlan]
-    ways: Sequence[Way]
+    fast: FastSearches
     problem: SearchProblem
     doubt: Doubt | None
     _patience: int = 0
@@ -82,8 +82,8 @@ class Common(Shortcut):
         if self._few is None:
             self._few = budget.few(steps=_STEPS, tries=_TRIES)
         try:
-            for way in self.ways:
-                answer = way(self.part, view, self._few)
+            for search in self.fast:
+                answer = search(self.part, view, self._few)
                 if answer is not UNSURE:
                     break
             else:
@@ -108,7 +108,7 @@ class Commons:
     def __post_init__(self) -> None:
         self._problems = SearchProblems(self.availability)
 
-    def of(self, plans: Sequence[ClaimPlan], ways: WaysFor) -> Common | None:
+    def of(self, plans: Sequence[ClaimPlan], fast_for: FastSearchesFor) -> Common | None:
         """Return the common part of some claims that nobody has asked about before, or None if there is none.
 
         Each request of it was asked about before, and brings no amount: those are rarely the same in two claims.
@@ -122,19 +122,19 @@ class Commons:
         part = [with_requests(plan, common, plan.constraints) for plan, common in kept]
         keys = [item.key for request in left_out[:before] for item in request.alternatives]
         doubt = self.doubts.of(keys) if keys else None
-        return self._common(part, ways, doubt)
+        return self._common(part, fast_for, doubt)
 
-    def of_all(self, plans: Sequence[ClaimPlan], ways: WaysFor) -> Common | None:
+    def of_all(self, plans: Sequence[ClaimPlan], fast_for: FastSearchesFor) -> Common | None:
         """Return what some claims have in common with others, or None if that is not all that they ask for."""
         if all(_is_common(request) for plan in plans for request in plan.requests):
-            return self._common(plans, ways, None)
+            return self._common(plans, fast_for, None)
         return None
 
-    def _common(self, part: Sequence[ClaimPlan], ways: WaysFor, doubt: Doubt | None) -> Common:
+    def _common(self, part: Sequence[ClaimPlan], fast_for: FastSearchesFor, doubt: Doubt | None) -> Common:
         signatures: tuple[object, ...] = ()
         for plan in part:
             signatures += (plan.signature,)
-        return Common(part, ways(part), self._problems.get(signatures), doubt)
+        return Common(part, fast_for(part), self._problems.get(signatures), doubt)
 
 
 def _divided(

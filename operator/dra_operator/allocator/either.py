@@ -11,7 +11,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.common import Common, Commons
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan, with_requests
 from dra_operator.allocator.scales import Scales, ScalesMaker
-from dra_operator.allocator.searches import WaysFor
+from dra_operator.allocator.searches import FastSearchesFor
 from dra_operator.allocator.shortcut import Shortcut
 from dra_operator.api.sealed import sealed
 from dra_operator.inventory import NodeView
@@ -39,7 +39,7 @@ class Either(Shortcut):
         self.common.note(view, budget)
 
 
-def of(plan: ClaimPlan, scales: ScalesMaker, commons: Commons, ways: WaysFor) -> Either | None:
+def of(plan: ClaimPlan, scales: ScalesMaker, commons: Commons, fast_for: FastSearchesFor) -> Either | None:
     """Return the shortcut for a claim with a new amount in some of its alternatives, or None if it is none of that."""
     if len(plan.requests) != 1:
         return None
@@ -52,5 +52,5 @@ def of(plan: ClaimPlan, scales: ScalesMaker, commons: Commons, ways: WaysFor) ->
         with_requests(plan, (RequestPlan(request.name, request.prioritized, items),), plan.constraints)
         for items in (with_amounts, others)
     )
-    weighed, common = scales.of_new((heavy,)), commons.of_all((light,), ways)
+    weighed, common = scales.of_new((heavy,)), commons.of_all((light,), fast_for)
     return None if weighed is None or common is None else Either(weighed, common)

@@ -23,10 +23,11 @@ from dra_operator.allocator.window import WindowSearch, is_countable
 from dra_operator.inventory import NodeView
 from dra_operator.ledger import Availability
 
-Way: TypeAlias = Callable[[Sequence[ClaimPlan], NodeView, Budget], Answer]
+FastSearch: TypeAlias = Callable[[Sequence[ClaimPlan], NodeView, Budget], Answer]
 """A fast search. Raises AbortedError."""
-WaysFor: TypeAlias = Callable[[Sequence[ClaimPlan]], Sequence[Way]]
-"""Tells the fast searches that can be asked about some claims."""
+FastSearches: TypeAlias = Sequence[FastSearch]
+FastSearchesFor: TypeAlias = Callable[[Sequence[ClaimPlan]], FastSearches]
+"""Tells the fast searches that can be asked about some claims, the faster first."""
 _FAILURES_BEFORE_PROSPECTS = 16
 
 
@@ -43,7 +44,7 @@ class Searches:
 
     availability: Availability
     candidates: Candidates
-    fast: Sequence[Way] = ()
+    fast: FastSearches = ()
 
     @classmethod
     def counting(cls, availability: Availability, candidates: Candidates) -> "Searches":
@@ -52,7 +53,7 @@ class Searches:
         fast = (QuickSearch(eligibility).search, WindowSearch(eligibility).search)
         return cls(availability, candidates, fast)
 
-    def ways(self, plans: Sequence[ClaimPlan]) -> Sequence[Way]:
+    def fast_for(self, plans: Sequence[ClaimPlan]) -> FastSearches:
         """Return the fast searches that can be asked about some claims."""
         if not self.fast:
             return ()
@@ -62,14 +63,14 @@ class Searches:
         return self.fast[1:] if is_countable(plans) else ()
 
     def search(
-        self, plans: Sequence[ClaimPlan], ways: Sequence[Way], node: str, view: NodeView, budget: Budget
+        self, plans: Sequence[ClaimPlan], fast: FastSearches, node: str, view: NodeView, budget: Budget
     ) -> Found | None:
-        """Return what a node has for some claims, or None; `ways` are those for them. Raises FatalError, AbortedError.
+        """Return what a node has for some claims, or None; `fast` are those for them. Raises FatalError, AbortedError.
 
         `view` is what the node sees.
         """
-        for way in ways:
-            answer = way(plans, view, budget)
+        for search in fast:
+            answer = search(plans, view, budget)
             if answer is not UNSURE:
                 return answer
         state = NodeState(
@@ -80,5 +81,5 @@ class Searches:
             candidates=self.candidates,
             derived=partial(self.candidates.derived.value, budget=budget),
         )
-        search = PlainSearch(state, budget, _FAILURES_BEFORE_PROSPECTS if self.fast else None)
-        return search.found() if search.run() else None
+        plain = PlainSearch(state, budget, _FAILURES_BEFORE_PROSPECTS if self.fast else None)
+        return plain.found() if plain.run() else None

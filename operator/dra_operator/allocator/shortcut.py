@@ -33,9 +33,9 @@ class Shortcut:
         """Take note of what the nodes of a view have, on which there was too little. Raises AbortedError."""
 
 
-def can_be_left_out(plans: Sequence[ClaimPlan], ways: Sequence[object]) -> bool:
-    """True if claims that can be searched for in these fast ways fit on no node with too few devices for a request.
+def can_be_left_out(plans: Sequence[ClaimPlan], fast: Sequence[object]) -> bool:
+    """True if claims about which these fast searches can be asked fit on no node with too few devices for a request.
 
     Nor do they end there with an error.
     """
-    return bool(ways) and bool(plans) and all(plan.needs_free and not plan.derives for plan in plans)
+    return bool(fast) and bool(plans) and all(plan.needs_free and not plan.derives for plan in plans)

@@ -28,7 +28,7 @@ from dra_operator.allocator.openings import Openings
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.problems import SearchProblems
 from dra_operator.allocator.scales import ScalesMaker
-from dra_operator.allocator.searches import Way
+from dra_operator.allocator.searches import FastSearches
 from dra_operator.allocator.shortcut import Shortcut, can_be_left_out
 from dra_operator.allocator.sieve import Sieve
 from dra_operator.inventory import NodeView
@@ -43,11 +43,11 @@ _ALL_NODES = -1
 class InNode(Protocol):
     """The searches in a node."""
 
-    def ways(self, plans: Sequence[ClaimPlan]) -> Sequence[Way]:
+    def fast_for(self, plans: Sequence[ClaimPlan]) -> FastSearches:
         """Return the fast searches that can be asked about some claims."""
 
     def search(
-        self, plans: Sequence[ClaimPlan], ways: Sequence[Way], node: str, view: NodeView, budget: Budget
+        self, plans: Sequence[ClaimPlan], fast: FastSearches, node: str, view: NodeView, budget: Budget
     ) -> Found | None:
         """Return what a node has for some claims, or None. Raises FatalError and AbortedError."""
 
@@ -93,11 +93,11 @@ class Walk:
         wanted = allowed & problem.maybe
         if need_free:
             wanted &= availability.nonempty
-        ways = searches.ways(plans)
+        fast = searches.fast_for(plans)
         first: Sequence[Shortcut] = ()
         # These have no shortcuts, and would look for them again as long as they fit on the first node.
         bare = len(plans) == 1 and plans[0].bare
-        if not bare and problem.maybe == _ALL_NODES and wanted and can_be_left_out(plans, ways):
+        if not bare and problem.maybe == _ALL_NODES and wanted and can_be_left_out(plans, fast):
             first = self._for_new(plans, searches)
         shortcuts, asked, failures = first, wanted, 0
         try:
@@ -114,15 +114,15 @@ class Walk:
                         if lack is not None:
                             break
                 if not lack:
-                    found = searches.search(plans, ways, node, view, budget)
+                    found = searches.search(plans, fast, node, view, budget)
                     if found is not None:
                         return found, node
                     failures += 1
                     if failures == _FAILURES_BEFORE_SCALES and not (bare or first):
-                        shortcuts = self._for_filled(plans, ways, view, budget)
+                        shortcuts = self._for_filled(plans, fast, view, budget)
                         for shortcut in shortcuts:
                             wanted &= ~shortcut.closed(wanted)
-                    elif failures == _FAILURES_BEFORE_SIEVE and can_be_left_out(plans, ways):
+                    elif failures == _FAILURES_BEFORE_SIEVE and can_be_left_out(plans, fast):
                         shortcuts = (*shortcuts, Sieve(self.candidates, plans[0].requests[0].alternatives))
                 # Nodes that see the same say the same, unless what a node's kubelet can do matters.
                 wanted &= ~(1 << position if view.skips_operations else view.nodes)
@@ -138,16 +138,16 @@ class Walk:
         """Return the shortcuts for some claims that nobody has asked about before."""
         commons, scales = self._commons, self._scales
         found: tuple[Shortcut | None, ...]
-        found = (commons.of(plans, searches.ways), self._openings.of(plans), scales.of_new(plans))
+        found = (commons.of(plans, searches.fast_for), self._openings.of(plans), scales.of_new(plans))
         if len(plans) == 1 and len(plans[0].requests[0].alternatives) > 1:
-            found = (*found, either.of(plans[0], scales, commons, searches.ways))
+            found = (*found, either.of(plans[0], scales, commons, searches.fast_for))
         return [shortcut for shortcut in found if shortcut is not None]
 
     def _for_filled(
-        self, plans: Sequence[ClaimPlan], ways: Sequence[Way], view: NodeView, budget: Budget
+        self, plans: Sequence[ClaimPlan], fast: FastSearches, view: NodeView, budget: Budget
     ) -> Sequence[Shortcut]:
         """Return the scales for some claims that others have asked about, if a node that failed lacks amounts."""
-        if view.error is not None or not can_be_left_out(plans, ways):
+        if view.error is not None or not can_be_left_out(plans, fast):
             return ()
         scales = self._scales.of(plans)
         return () if scales is None or not scales.finds_lack(view, budget) else (scales,)
