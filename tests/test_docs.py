@@ -1,9 +1,13 @@
 """The pages point at what there is: their links, the headings behind a #, and the files that they name."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from dra_operator.cli.commands import COMMANDS, app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for where in ("*.md", "docs/*.md", "[a-z]*/README.md") for path in ROOT.glob(where))
@@ -43,3 +47,40 @@ def test_each_module_that_a_page_names_is_there(page):
     named = re.findall(r"`([\w.*-]+/[\w/.*-]+\.py)`", prose(page))
 
     assert [name for name in named if not any(any(base.glob(name)) for base in BASES)] == []
+
+
+def test_each_dependency_has_its_reason():
+    """Whoever wonders why a package is needed finds its row, and no row is of a package that is not."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    section = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8").partition("## Dependencies")[2]
+    rows = re.findall(r"^\| ([\w, -]+) \|", section.partition("\n## ")[0], re.MULTILINE)
+    _, *named = [name for row in rows for name in row.split(", ")]
+
+    assert sorted(named) == sorted(re.match(r"[\w-]+", each)[0] for each in project["dependencies"])
+
+
+def test_each_file_of_a_feature_has_its_row():
+    """Whoever looks for a feature finds its example, and each row leads to one."""
+    page = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+
+    for folder in ("features", "1.37"):
+        table = page.partition(f"| file in `{folder}/` |")[2].partition("\n\n")[0]
+        rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+        named = [name for row in rows for name in re.findall(r"`([\w-]+)`", row)]
+        assert sorted(named) == sorted(path.stem for path in (ROOT / "examples" / folder).glob("*.yaml"))
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "cel check", "cel eval", "cel cases"])
+def test_each_option_is_on_a_page(command):
+    """An option that `--help` lists, in one of its spellings, is on the page of commands or that of settings."""
+    pages = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("cli.md", "settings.md"))
+    listed = re.findall(
+        r"^ +((?:-\w, )?--[\w-]+)", CliRunner().invoke(app, [*command.split(), "--help"]).output, re.MULTILINE
+    )
+
+    assert listed
+    assert [
+        option
+        for option in listed
+        if not any(re.search(rf"(?<![\w-]){name}(?![\w-])", pages) for name in option.split(", "))
+    ] == []
