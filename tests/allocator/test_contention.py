@@ -159,15 +159,16 @@ def test_counters_that_no_sum_tells_of(scene: Any, ask: Any) -> None:
     assert told == "; on n1, p and q draw on the same counters"
 
 
-def test_requests_that_draw_on_no_common_counter_are_not_said_to(scene: Any, ask: Any) -> None:
+def test_requests_are_said_to_share_what_they_share_and_no_more(scene: Any, ask: Any) -> None:
     """The last one takes what draws on nothing, so that the first has to draw beside the second."""
     partitions(scene, "30Gi", "20Gi", "15Gi")
     scene.slice("t", kind("plain", "plain"), pool="other")
     either = f"{KIND.format('20Gi')} || {KIND.format('plain')}"
 
-    assert not cause(
+    told = cause(
         scene, ask("p", 1, either), ask("q", 1, KIND.format("15Gi")), ask("r", 1, KIND.format("plain"))
     )
+    assert told == "; on n1, p and r want the same devices, and p and q draw on the same counters"
 
 
 def test_requests_for_shares_of_the_same_devices(scene: Any, ask: Any) -> None:
@@ -232,12 +233,29 @@ def test_of_three_requests_those_are_told_that_are_stuck_on_the_node(scene: Any,
     assert told == "; n1 has 1 device left for p and q, which want 2"
 
 
-def test_what_only_the_plain_search_can_tell_is_not_told(scene: Any, ask: Any) -> None:
-    """A slice that skips node operations."""
-    scene.put("Node", "n1", status={"declaredFeatures": ["DRAOptionalNodeOperations"]})
-    scene.slice("s", "a", "b", skipNodeOperations=["*"])
+@pytest.fixture
+def skipping(scene: Any) -> Any:
+    """Nodes of which only the plain search can tell what they have."""
+    for node in ("n1", "n2"):
+        scene.put("Node", node, status={"declaredFeatures": ["DRAOptionalNodeOperations"]})
+    return scene
 
-    assert not cause(scene, ask("p", 2), ask("q"))
+
+def test_where_only_the_plain_search_can_tell_the_overlap_is_told(skipping: Any, ask: Any) -> None:
+    """On the node on which it found that each request fits alone."""
+    skipping.slice("s", "a", "b", skipNodeOperations=["*"])
+
+    assert cause(skipping, ask("p", 2), ask("q")) == "; on n1, p and q want the same devices"
+
+
+def test_where_only_the_plain_search_can_tell_and_nodes_differ_nothing_is_told(
+    skipping: Any, ask: Any
+) -> None:
+    """It is not known whether each fits alone on any of them."""
+    skipping.slice("s", kind("a", "x"), nodeName="n1", skipNodeOperations=["*"])
+    skipping.slice("t", kind("a", "x"), kind("b", "y"), nodeName="n2", skipNodeOperations=["*"])
+
+    assert not cause(skipping, ask("p"), ask("q", 1, KIND.format("y")), ask("r"))
 
 
 def test_shares_of_a_device_that_draws_on_counters_need_its_capacity(scene: Any, ask: Any) -> None:

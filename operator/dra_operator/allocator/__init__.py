@@ -34,7 +34,7 @@
      left after each obstacle
    - `obstacles`: those obstacles, in order; `comparison` of selectors, `tainted` and `holders` put three in words
    - `absent`, `disagreement`, `hints`: names and values that no device has, whoever uses them
-   - `values_left`, `contention`: what requests leave each other
+   - `values_left`, `contention`: what requests leave each other; `overlap`: what each of them could take
    - `aside`, `surplus`: pools that are not complete, or have too many slices
    - `phrases`: texts that need no look at devices
 

@@ -3,7 +3,7 @@
 Two requests may fit alone on nodes of their own, or on the same node, where the one takes what the other needs:
 devices, counters that both draw on, capacity of devices that they share. The first node by name on which each fits
 alone is looked at, and what there is of it is told beside what they take at least. Where no sum says so, or only the
-plain search can tell, nothing is said.
+plain search can tell, what they could both take is told (`overlap`).
 Source: docs/engine sections 7 and 9.
 """
 
@@ -19,6 +19,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.found import UNSURE, Unsure
+from dra_operator.allocator.overlap import tell_overlap
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reduced import only, stuck_requests
 from dra_operator.allocator.stock import Stock
@@ -62,14 +63,15 @@ class Contention:
 
     eligibility: Eligibility
 
-    def tell(self, plan: ClaimPlan, whole: ClaimPlan, budget: Budget) -> str:
+    def tell(self, plan: ClaimPlan, whole: ClaimPlan, nodes: Mapping[str, str], budget: Budget) -> str:
         """Return a clause on why requests do not fit together, each of which fits alone; no constraint binds them.
 
         They are some of `whole`, or all: a node on which each of those fits alone is what the claim comes closest to.
-        The clause is empty where that is not plain, or where the time is used up: without it there is enough to tell.
+        `nodes` has the first node on which each fits alone, by request. The clause is empty where there is none that is
+        plain, or where the time is used up: without it there is enough to tell.
         """
         try:
-            return self._tell(plan, whole, budget) if is_countable([whole]) else ""
+            return self._tell(plan, whole, nodes, budget)
         except AbortedError:
             return ""
 
@@ -83,8 +85,8 @@ class Contention:
         except AbortedError:
             return ""
 
-    def _tell(self, plan: ClaimPlan, whole: ClaimPlan, budget: Budget) -> str:
-        found = self._find_node(whole, budget)
+    def _tell(self, plan: ClaimPlan, whole: ClaimPlan, nodes: Mapping[str, str], budget: Budget) -> str:
+        found = self._find_node(whole, budget) if is_countable([whole]) else UNSURE
         if found is None and whole is not plan:
             found = self._find_node(plan, budget)
         if found is None:
@@ -93,31 +95,19 @@ class Contention:
                 return f"{names} have no node in common even if no device were in use"
             return f"no node has enough left for each of {names}"
         if found is UNSURE:
-            return ""
+            first, *others = {nodes[request.name] for request in plan.requests}
+            if others:
+                return ""
+            found = first, self.eligibility.availability.views.of_node(first)
         node, view = found
-        if self._search(plan, view, budget) is not False:
-            return ""
-        stuck = only(plan, stuck_requests(plan, partial(self._maybe, node, view, budget)))
-        board = set_up(self.eligibility, [stuck], view, budget)
-        if board is UNSURE:
-            return ""
-        names = listed(stuck.requests)
-        admin = any(item.admin_access for request in stuck.requests for item in request.alternatives)
-        for item in _sums(board):
-            if item.least > item.have:
-                return item.tell(node, names, "" if admin else " left")
-        # There are devices enough where nobody can choose among alternatives; what else they take is the cause.
-        if any(request.prioritized for request in stuck.requests):
-            return ""
-        if board.counted and not board.shareable and _draw_on_one_counter(board):
-            return f"on {node}, {names} draw on the same counters"
-        if board.counted and not board.shareable and _want_one_device(board):
-            # If no counter were in the way, the number of devices would be.
-            return f"on {node}, {names} want the same devices, and the others draw on the same counters"
-        if board.shareable == board.available and _want_one_device(board):
-            others = "" if _can_pay_all(board) else ", and the others draw on the same counters"
-            return f"on {node}, {names} need capacity of the same devices{others}"
-        return ""
+        stuck = plan
+        if is_countable([plan]) and self._search(plan, view, budget) is False:
+            stuck = only(plan, stuck_requests(plan, partial(self._maybe, node, view, budget)))
+            board = set_up(self.eligibility, [stuck], view, budget)
+            if board is not UNSURE and (told := _tell_board(board, stuck, node)):
+                return told
+        overlap = tell_overlap(self.eligibility, stuck, view, budget)
+        return f"on {node}, {overlap}" if overlap else ""
 
     def _tell_constraint(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
         found = self._find_node(plan, budget)
@@ -189,6 +179,28 @@ def _is_enough(ask: _Ask, request: RequestPlan, view: NodeView, budget: Budget) 
         if number >= (item.count or 1):
             return True
     return False
+
+
+def _tell_board(board: Board, plan: ClaimPlan, node: str) -> str:
+    """Return what the requests of a plan take from each other on a node, none of which can be left out; or nothing."""
+    names = listed(plan.requests)
+    items = [item for request in plan.requests for item in request.alternatives]
+    left = "" if any(item.admin_access for item in items) else " left"
+    for item in _sums(board):
+        if item.least > item.have:
+            return item.tell(node, names, left)
+    # There are devices enough where nobody can choose among alternatives; what else they take is the cause.
+    if any(request.prioritized for request in plan.requests):
+        return ""
+    if board.counted and not board.shareable and _draw_on_one_counter(board):
+        return f"on {node}, {names} draw on the same counters"
+    if board.counted and not board.shareable and _want_one_device(board):
+        # If no counter were in the way, the number of devices would be.
+        return f"on {node}, {names} want the same devices, and the others draw on the same counters"
+    if board.shareable == board.available and _want_one_device(board):
+        others = "" if _can_pay_all(board) else ", and the others draw on the same counters"
+        return f"on {node}, {names} need capacity of the same devices{others}"
+    return ""
 
 
 def _sums(board: Board) -> Iterator[_Sum]:

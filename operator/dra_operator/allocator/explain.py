@@ -255,7 +255,7 @@ class Explainer:
             if len(stuck) < len(plan.requests):
                 text += f", not even for {listed(stuck)}"
                 free = only(free, stuck)
-        cause = self._contention.tell(free, whole, budget)
+        cause = self._contention.tell(free, whole, nodes, budget)
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, f"{text}; {cause}" if cause else text)
 
     def _tell_between(self, plan: ClaimPlan, number: int, budget: Budget) -> str:

@@ -1,0 +1,106 @@
+"""What requests could each take is told where no sum shows what keeps them from each other."""
+
+from typing import Any
+
+import pytest
+
+from dra_operator.allocator import Reason
+
+KIND = 'device.attributes["gpu.example.com"].kind == "{}"'
+
+
+def kind(name: str, value: str, **more: Any) -> dict[str, Any]:
+    """Return a device of some kind."""
+    return {"name": name, "attributes": {"kind": {"string": value}}, **more}
+
+
+@pytest.fixture
+def listing(ask: Any) -> Any:
+    """Make a request with alternatives, each so many of a kind."""
+
+    def make(name: str, *alternatives: tuple[int, str]) -> dict[str, Any]:
+        items = [
+            {"name": f"{count}-{which}", **ask("", count, KIND.format(which))["exactly"]}
+            for count, which in alternatives
+        ]
+        return {"name": name, "firstAvailable": items}
+
+    return make
+
+
+def cause(scene: Any, *requests: dict[str, Any]) -> str:
+    """Return the last clause of the line."""
+    found = scene.explain(scene.claim(*requests))
+    assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER, found
+    return str(found.message.partition("; ")[2])
+
+
+def test_alternatives_that_each_leave_too_little_to_another(scene: Any, ask: Any, listing: Any) -> None:
+    """There are as many devices as all want at least, but whichever the first takes is needed by one of the others."""
+    scene.nodes("n1")
+    scene.slice("s", *(kind(f"x{n}", "x") for n in range(3)), kind("y0", "y"), kind("y1", "y"))
+
+    told = cause(
+        scene,
+        listing("p", (3, "x"), (2, "y")),
+        ask("q", 1, KIND.format("x")),
+        ask("r", 1, KIND.format("y")),
+    )
+    assert told == "on n1, p, q and r want the same devices"
+
+
+def test_alternatives_that_only_share_capacity(scene: Any, ask: Any) -> None:
+    """Each device has room for one of them, and there are fewer devices than requests."""
+    shared = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", **shared}, {"name": "b", **shared})
+    share = {"capacity": {"requests": {"bandwidth": "6G"}}}
+    listed = {"name": "p", "firstAvailable": [{"name": "share", **ask("", 1, **share)["exactly"]}]}
+
+    told = cause(scene, listed, ask("q", 1, **share), ask("r", 1, **share))
+    assert told == "on n1, p, q and r need capacity of the same devices"
+
+
+def test_shares_beside_whole_devices(scene: Any, ask: Any) -> None:
+    """A request for all devices takes also what could be shared."""
+    shared = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", **shared}, "b")
+
+    assert cause(scene, ask("p", 1), ask("q", allocationMode="All")) == "on n1, p and q want the same devices"
+
+
+@pytest.mark.parametrize(
+    ("groups", "told"),
+    [
+        (("x", "y"), "draw on the same counters and want devices without a compatibility group in common"),
+        (("x", None), "draw on the same counters and want devices without a compatibility group in common"),
+        (("x", "x"), "draw on the same counters"),
+    ],
+)
+def test_compatibility_groups(scene: Any, ask: Any, groups: tuple[str | None, str | None], told: str) -> None:
+    """Two devices of one counter set need one in common; it is told only where two of them have none."""
+    scene.nodes("n1")
+    memory = "3Gi" if groups[0] != groups[1] else "1Gi"
+    scene.slice("c", count=2, sharedCounters=[{"name": "set", "counters": {"memory": {"value": memory}}}])
+    devices = []
+    for name, group in zip("ab", groups, strict=True):
+        use = {"counterSet": "set", "counters": {"memory": {"value": "1Gi"}}}
+        grouped = use if group is None else {**use, "compatibilityGroups": [group]}
+        devices.append(kind(name, name, consumesCounters=[grouped]))
+    scene.slice("s", *devices, count=2)
+
+    found = cause(scene, ask("p", 1, KIND.format("a")), ask("q", 1, KIND.format("b")))
+    assert found == f"on n1, p and q {told}"
+
+
+def test_what_others_use_is_not_said_to_be_wanted(scene: Any, listing: Any) -> None:
+    """Devices in use draw on counters, but not for these requests."""
+    use = {"consumesCounters": [{"counterSet": "set", "counters": {"memory": {"value": "1Gi"}}}]}
+    scene.nodes("n1")
+    scene.slice("c", count=2, sharedCounters=[{"name": "set", "counters": {"memory": {"value": "2Gi"}}}])
+    scene.slice("s", kind("a", "x", **use), kind("b", "y", **use), kind("c", "z"), count=2)
+    scene.hold("holder", "a", "pool")
+
+    told = cause(scene, listing("p", (1, "x"), (1, "z")), listing("q", (2, "y"), (1, "z")))
+    assert told == "on n1, p and q want the same devices"
