@@ -8,6 +8,7 @@ Source: ResourceSlice of resource.k8s.io/v1.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import count
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from dra_operator.api.attributes import AttributeValue
@@ -48,6 +49,8 @@ class Traits:
 
 PLAIN: Final = Traits()
 _SHAREABLE: Final = Traits(shareable=True)
+_COMMON: Final = ("name", "attributes", "capacity", "allow_multiple_allocations")
+"""Fields of a device that are kept in columns, or that most devices have."""
 _DOUBTFUL: Final = frozenset(("version", "versions", "unknown"))
 _serials = count()
 
@@ -232,17 +235,11 @@ def _by_name(tables: Sequence[Mapping[str, _T]]) -> Iterator[tuple[str, tuple[_T
         yield name, tuple([table.get(name) for table in tables])
 
 
+_besides = attrgetter(*(item.name for item in fields(Device) if item.name not in _COMMON))
+
+
 def _traits(device: Device) -> Traits:
-    if not (
-        device.consumes_counters
-        or device.node_name
-        or device.all_nodes
-        or device.node_selector
-        or device.taints
-        or device.binds_to_node
-        or device.binding_conditions
-        or device.binding_failure_conditions
-    ):
+    if not any(_besides(device)):
         return _SHAREABLE if device.allow_multiple_allocations else PLAIN
     traits = Traits(
         consumes=tuple(
