@@ -20,7 +20,7 @@ from dra_operator.allocator import Searching
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.cel.cases import CaseError, differences
 from dra_operator.cel.cases import outcome as cel_outcome
-from dra_operator.cel.environment import Environment
+from dra_operator.cel.environment import NEWEST, Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import limits
 from dra_operator.cel.meter import COST_LIMIT, Meter
@@ -193,7 +193,7 @@ def _judge_panic(case: Wire, ours: Wire, upstream: Wire) -> Judgement:
 
 def _has(case: Wire, is_cause: Callable[[Expr], bool]) -> bool:
     """True if a part of an expression is as `is_cause` says; one that we cannot read has no parts."""
-    environment = Environment(case.get("kubernetes", "1.37"), case.get("env", "stored"))
+    environment = Environment(case.get("kubernetes", NEWEST), case.get("env", "stored"))
     try:
         waiting = [parse(case["expression"], environment)]
     except CelError:

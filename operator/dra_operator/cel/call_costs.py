@@ -67,22 +67,11 @@ NOMINAL: Final = frozenset(
     ]
 )
 TRAVERSING: Final = frozenset(["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"])
-_READING: Final = frozenset(
-    [
-        "url",
-        "lowerAscii",
-        "upperAscii",
-        "substring",
-        "trim",
-        "cidr",
-        "isIP",
-        "isCIDR",
-        "quantity",
-        "isQuantity",
-        "semver",
-        "isSemver",
-    ]
-)
+TRANSFORMING: Final = frozenset(["lowerAscii", "upperAscii", "substring", "trim"])
+"""Functions that pass over a text once, and return one that is no longer."""
+READING: Final = frozenset(["cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"])
+"""Functions that pass over a text once, and return something else."""
+_SCANNING: Final = TRANSFORMING | READING | {"url"}
 
 
 def call_cost(name: str, overload: str, arguments: list[Any], result: Any) -> int:
@@ -150,7 +139,7 @@ def _kubernetes_cost(name: str, overload: str, arguments: list[Any], result: Any
         return 1
     if name in TRAVERSING:
         return traversal_cost(arguments[0]) if arguments else 0
-    if name in _READING:
+    if name in _SCANNING:
         return _scan(arguments[0])
     match name:
         case "check":
@@ -262,7 +251,7 @@ _SIZED: Final = frozenset(
 )
 _BY_ARGUMENTS: Final = (
     TRAVERSING
-    | _READING
+    | _SCANNING
     | frozenset(
         (
             "check", "replace", "split", "ip.isCanonical", "join", "find", "findAll", "ip", "containsIP",

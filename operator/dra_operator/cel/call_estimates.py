@@ -16,6 +16,8 @@ from dra_operator.cel.call_costs import (
     LIST_COST,
     NOMINAL,
     PATTERN_CHARACTER,
+    READING,
+    TRANSFORMING,
     TRAVERSING,
 )
 from dra_operator.cel.library.lists import COMPARABLE
@@ -74,16 +76,12 @@ def _kubernetes(name: str, overload: str, nodes: Arguments) -> Estimate | None:
         return Estimate(_ONE)
     if name in TRAVERSING:
         return _traversal(name, nodes[0])
-    if name in _TRANSFORMING:
+    if name in TRANSFORMING:
         return Estimate(_scan(nodes[0]), size_of(nodes[0]))
-    if name in _READING:
+    if name in READING:
         return Estimate(_scan(nodes[0]))
     handler = _BY_NAME.get(name)
     return None if handler is None else handler(overload, *nodes)
-
-
-_TRANSFORMING: Final = frozenset(("lowerAscii", "upperAscii", "substring", "trim"))
-_READING: Final = frozenset(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"))
 
 
 def _traversal(name: str, target: Measured) -> Estimate:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.cel.device import PreparedDevice, prepare_device
 from dra_operator.cel.encoding import encoded
-from dra_operator.cel.environment import Environment
+from dra_operator.cel.environment import NEWEST, VERSIONS, Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cel.program import Program, checked, compile_selector
@@ -44,9 +44,9 @@ def outcome(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def _environment(case: Mapping[str, Any]) -> Environment:
     expressions = case.get("env", "stored")
-    version = case.get("kubernetes", "1.37")
-    if expressions not in ("stored", "new") or version not in ("1.36", "1.37"):
-        raise CaseError('"env" is stored or new, "kubernetes" 1.36 or 1.37')
+    version = case.get("kubernetes", NEWEST)
+    if expressions not in ("stored", "new") or version not in VERSIONS:
+        raise CaseError(f'"env" is stored or new, "kubernetes" {" or ".join(VERSIONS)}')
     features = case.get("features") or {}
     if not isinstance(features, Mapping) or not all(isinstance(on, bool) for on in features.values()):
         raise CaseError('"features" is an object of names with true or false')

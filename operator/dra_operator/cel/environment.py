@@ -8,13 +8,16 @@ Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, k8s.io/apiserver `p
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from dra_operator.cel import declarations
 from dra_operator.cel.declarations import Overload, read_overload
 from dra_operator.cel.types import ANY, BOOL, DYN, QUANTITY, STRING, Kind, Type, map_of
 
 Version: TypeAlias = Literal["1.36", "1.37"]
+VERSIONS: Final[tuple[Version, ...]] = get_args(Version)
+"""The versions of Kubernetes whose rules are known, the oldest first."""
+NEWEST: Final = VERSIONS[-1]
 Expressions: TypeAlias = Literal["stored", "new"]
 
 DEVICE = Type(Kind.STRUCT, "kubernetes.DRADevice")
@@ -26,7 +29,7 @@ _DURATION_136 = "int64_to_duration: (int) -> google.protobuf.Duration"
 class Environment:
     """A set of rules. The two switches are the gates DRAConsumableCapacity and DRAListTypeAttributes."""
 
-    kubernetes: Version = "1.37"
+    kubernetes: Version = NEWEST
     expressions: Expressions = "stored"
     consumable_capacity: bool = True
     list_type_attributes: bool = True
@@ -34,7 +37,7 @@ class Environment:
     @property
     def attribute_type(self) -> Type:
         """The static type of an attribute: dyn where it may be a list, else any."""
-        listed = self.list_type_attributes or (self.kubernetes == "1.37" and self.expressions == "stored")
+        listed = self.list_type_attributes or (self.kubernetes >= "1.37" and self.expressions == "stored")
         return DYN if listed else ANY
 
     @property
@@ -45,7 +48,7 @@ class Environment:
     @property
     def quoted_fields(self) -> bool:
         """Whether a field name may be written in back quotes."""
-        return self.kubernetes == "1.37"
+        return self.kubernetes >= "1.37"
 
     @property
     def functions(self) -> Mapping[str, tuple[Overload, ...]]:
@@ -74,7 +77,7 @@ def _functions(environment: Environment) -> Mapping[str, tuple[Overload, ...]]:
     functions = {**declarations.functions()}
     if environment.expressions == "new" and not environment.list_type_attributes:
         del functions["includes"]
-    if environment.kubernetes == "1.36":
+    if environment.kubernetes < "1.37":
         if "includes" in functions:
             functions["includes"] = (read_overload(_INCLUDES_136),)
         same, *others = functions["duration"]

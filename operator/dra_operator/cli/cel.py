@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -23,6 +23,7 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
+from dra_operator.cel.environment import NEWEST, VERSIONS, Version
 from dra_operator.cli.lines import FILE, end, opened, refuse, refusing
 from dra_operator.cli.verdict import Refusal, Verdict, plain, refusal, show, verdict
 
@@ -148,15 +149,13 @@ def _printable(text: str) -> str:
 @_FROM_FILE
 @click.option(
     "--kubernetes",
-    type=click.Choice(["1.36", "1.37"]),
-    default="1.37",
+    type=click.Choice(VERSIONS),
+    default=NEWEST,
     show_default=True,
     help="Kubernetes version whose rules apply.",
 )
 @click.option("--new", is_flag=True, help="Apply the rules for new expressions, not those for stored ones.")
-def check(
-    expression: str | None, file: Path | None, kubernetes: Literal["1.36", "1.37"], *, new: bool
-) -> None:
+def check(expression: str | None, file: Path | None, kubernetes: Version, *, new: bool) -> None:
     """Print the type of an expression and what it can cost, or what is wrong with it and where."""
     text = _text(expression, file)
     environment = Environment(kubernetes, "new" if new else "stored")
