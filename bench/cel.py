@@ -36,7 +36,7 @@ from pydantic import TypeAdapter
 
 from conformance.program import UnavailableError, find_or_build
 from dra_operator.api.types import Device
-from dra_operator.cel import STORED_137, PreparedDevice, Selector, prepare_device
+from dra_operator.cel import STORED, PreparedDevice, Selector, prepare_device
 from dra_operator.cel.program import selector_by
 from dra_operator.cel.templates import Templates
 
@@ -152,7 +152,7 @@ def filling() -> float:
 
 
 def _compile(templates: Templates, expression: str) -> Selector:
-    return selector_by(templates, expression, STORED_137)
+    return selector_by(templates, expression, STORED)
 
 
 def other(times: Times, command: Sequence[str], lines: bytes) -> None:

@@ -11,7 +11,7 @@ from dra_operator.allocator import Failed, Limits, Searching, Unsatisfied
 from dra_operator.allocator.candidates import KeyContent
 from dra_operator.allocator.selectors import SelectorAnswers, SelectorCache
 from dra_operator.api.quantity import parse_quantity
-from dra_operator.cel import STORED_137, PreparedDevice, Selector
+from dra_operator.cel import STORED, PreparedDevice, Selector
 from opcodes import opcodes
 
 UUID = 'device.attributes["gpu.example.com"].uuid'
@@ -194,7 +194,7 @@ def test_an_attempt_that_ran_out_of_time_goes_on_where_it_ended(ticking: Any, as
 
 def test_what_a_class_reads_is_asked_once_for_all_requests() -> None:
     """Each claim may bring a selector of its own; that of the class may take long, and says the same for all."""
-    cache = SelectorCache(STORED_137)
+    cache = SelectorCache(STORED)
     of_class = ('device.driver == "d"', 'device.attributes["d"].model == "a"')
     first, second = (cache.together(of_class, (f'device.attributes["d"].uuid == "{name}"',)) for name in "ab")
     by_driver = cache.together(of_class[:1], ('device.attributes["d"].uuid == "a"',))

@@ -10,7 +10,7 @@ from dra_operator.allocator.decision import AbortedError, FatalError
 from dra_operator.allocator.derived import DerivedAttributes, Values
 from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.cel import STORED_137
+from dra_operator.cel import STORED
 
 ROOT = 'device.attributes["d.example"].root'
 EVERY = 0b111
@@ -24,7 +24,7 @@ def at(root: int, **attributes: Any) -> dict[str, Any]:
 @pytest.fixture
 def derived() -> DerivedAttributes:
     """Values of nothing yet."""
-    return DerivedAttributes(SelectorCache(STORED_137))
+    return DerivedAttributes(SelectorCache(STORED))
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def ticking_budget() -> Budget:
 
 def test_expressions_that_read_the_same_share_devices(slice_with: Any, budget: Budget) -> None:
     """Among each other, and with selectors."""
-    selectors = SelectorCache(STORED_137)
+    selectors = SelectorCache(STORED)
     derived = DerivedAttributes(selectors)
     content = slice_with(at(1), at(2))
     selectors.get(f"{ROOT} == 1").ask(content, EVERY, budget)

@@ -11,7 +11,7 @@ from dra_operator.allocator import Limits
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.api.read import read_object
-from dra_operator.cel import STORED_137, CelError, compile_selector, prepare_device
+from dra_operator.cel import STORED, CelError, compile_selector, prepare_device
 from dra_operator.inventory import Slice
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.slices import read_slice
@@ -60,7 +60,7 @@ def says(expressions: tuple[str, ...], content: Slice, index: int) -> str:
     """Return what selectors say of a device: the first that is false or fails is the end."""
     try:
         for expression in expressions:
-            program = compile_selector(expression, STORED_137)
+            program = compile_selector(expression, STORED)
             if not program.match(prepare_device(content.driver, content.device(index))):
                 return "no"
     except CelError:
@@ -90,7 +90,7 @@ def test_selectors_of_class_and_request_say_what_they_say_one_after_the_other(
     """Of the devices asked about and of all that are known beside them, however often it is asked."""
     content = slice_of(devices, driver)
     expected = [says(of_class + of_request, content, index) for index in range(len(devices))]
-    selection = SelectorCache(STORED_137).together(of_class, of_request)
+    selection = SelectorCache(STORED).together(of_class, of_request)
     for number in asked:
         wanted = number & content.every
         known, selected, failed = selection.answer(content, wanted, Budget(Limits(), lambda: 0.0))
@@ -124,7 +124,7 @@ def test_a_driver_is_refused_where_no_device_of_it_is_seen(
     expressions: tuple[str, ...], *, refused: bool
 ) -> None:
     """Pools of that driver are passed over from then on, without a question; unless a device could say otherwise."""
-    selection = SelectorCache(STORED_137).together(expressions, ())
+    selection = SelectorCache(STORED).together(expressions, ())
     selection.answer(slice_of([{}], "e"), 1, Budget(Limits(), lambda: 0.0))
 
     assert selection.refused == ({"e"} if refused else set())
@@ -133,7 +133,7 @@ def test_a_driver_is_refused_where_no_device_of_it_is_seen(
 def test_drivers_that_are_gone_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is known of a driver is forgotten with that of many others, and found out again."""
     monkeypatch.setattr("dra_operator.allocator.selectors._MAX_DRIVERS", 3)
-    selection = SelectorCache(STORED_137).together((EXPRESSIONS[0],), ())
+    selection = SelectorCache(STORED).together((EXPRESSIONS[0],), ())
     drivers = [*"abcdefgabcdefg"]
     found = [selection.answer(slice_of([{}], name), 1, Budget(Limits(), lambda: 0.0)) for name in drivers]
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from dra_operator.api.types import Device
-from dra_operator.cel import STORED_137, Environment, PreparedDevice, compile_program, prepare_device
+from dra_operator.cel import STORED, Environment, PreparedDevice, compile_program, prepare_device
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.checker import check as check_tree
 from dra_operator.cel.meter import Meter
@@ -48,7 +48,7 @@ def device(make_device) -> PreparedDevice:
 def check() -> Callable[..., Checked]:
     """Return a function that parses and checks an expression."""
 
-    def checked(text: str, environment: Environment = STORED_137) -> Checked:
+    def checked(text: str, environment: Environment = STORED) -> Checked:
         return check_tree(parse(text, environment), environment)
 
     return checked

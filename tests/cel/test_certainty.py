@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel import STORED_137
+from dra_operator.cel import STORED
 from dra_operator.cel.certainty import certain_type, type_of_elements
 from dra_operator.cel.planner import plan
 from dra_operator.cel.types import BOOL, DYN, INT, STRING
@@ -14,7 +14,7 @@ def certain(check):
 
     def found(text):
         tree = check(text)
-        return certain_type(plan(tree, STORED_137).step, tree.types, {}, {}, {})
+        return certain_type(plan(tree, STORED).step, tree.types, {}, {}, {})
 
     return found
 
@@ -58,7 +58,7 @@ def test_a_long_sum_is_looked_through_once(check):
     """A type is remembered for each sum in it: two hundred of them take no more than two hundred looks."""
     tree = check("+".join(["1"] * 200))
     known = {}
-    whole = plan(tree, STORED_137).step
+    whole = plan(tree, STORED).step
 
     assert certain_type(whole, tree.types, {}, {}, known) == INT
     assert len(known) <= 200

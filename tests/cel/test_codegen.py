@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel.codegen import generate
-from dra_operator.cel.environment import STORED_137
+from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.regex import Pattern
 from dra_operator.cel.planner import plan
@@ -24,7 +24,7 @@ def function(check):
 
     def made(text):
         checked = check(text)
-        return generate(plan(checked, STORED_137), checked.types, _otherwise, answer=BOOL)
+        return generate(plan(checked, STORED), checked.types, _otherwise, answer=BOOL)
 
     return made
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel.environment import STORED_137
+from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.nodes import Call, Literal, Select
 from dra_operator.cel.parser import parse
@@ -11,7 +11,7 @@ from dra_operator.cel.parser import parse
 @pytest.fixture
 def tree():
     """Return a function that parses an expression."""
-    return lambda text: parse(text, STORED_137)
+    return lambda text: parse(text, STORED)
 
 
 def test_a_minus_before_a_value_is_its_sign(tree):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel import STORED_137, CelError
+from dra_operator.cel import STORED, CelError
 from dra_operator.cel.macros import _MACROS
 from dra_operator.cel.nodes import Call, Comprehension, Literal, Select
 from dra_operator.cel.parser import parse
@@ -15,13 +15,13 @@ def test_there_are_the_21_macros_of_upstream():
 
 def test_has_is_a_select_that_only_tests():
     """`has(a.b)` becomes the select itself."""
-    assert isinstance(tree := parse("has(a.b)", STORED_137), Select)
+    assert isinstance(tree := parse("has(a.b)", STORED), Select)
     assert (tree.field, tree.test_only) == ("b", True)
 
 
 def test_exists_is_a_fold_with_or():
     """`exists` forgives errors because its step is `||`."""
-    tree = parse("x.exists(i, i)", STORED_137)
+    tree = parse("x.exists(i, i)", STORED)
 
     assert isinstance(tree, Comprehension)
     assert (tree.variable, tree.variable2, tree.accumulator) == ("i", "", "@result")
@@ -31,7 +31,7 @@ def test_exists_is_a_fold_with_or():
 
 def test_bind_is_a_fold_over_nothing():
     """`cel.bind` never folds: its condition is false."""
-    tree = parse("cel.bind(v, 1, v + 1)", STORED_137)
+    tree = parse("cel.bind(v, 1, v + 1)", STORED)
 
     assert isinstance(tree, Comprehension)
     assert isinstance(tree.condition, Literal)
@@ -40,7 +40,7 @@ def test_bind_is_a_fold_over_nothing():
 
 def test_bind_of_something_else_is_a_call():
     """Only `cel.bind` is the macro."""
-    assert isinstance(parse("other.bind(v, 1, v)", STORED_137), Call)
+    assert isinstance(parse("other.bind(v, 1, v)", STORED), Call)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_bind_of_something_else_is_a_call():
 def test_wrong_arguments_are_refused_at_their_place(text, message, position):
     """A macro says which argument it cannot take."""
     with pytest.raises(CelError, match=message) as caught:
-        parse(text, STORED_137)
+        parse(text, STORED)
 
     assert caught.value.position == position
 

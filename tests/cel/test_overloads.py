@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from dra_operator.api.semver import parse_semver
-from dra_operator.cel import STORED_137, CelError, compile_program
+from dra_operator.cel import STORED, CelError, compile_program
 from dra_operator.cel.declarations import functions
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.library.named_formats import FORMATS
@@ -117,7 +117,7 @@ def test_code_calls_what_the_interpreter_calls(name):
     asked = 0
     for text, used in dict(calls(name)).items():
         try:
-            program = compile_program(text, STORED_137)
+            program = compile_program(text, STORED)
         except CelError:
             continue
         codes = [program.compiled(left, DYN), program.counted()]

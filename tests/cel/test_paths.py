@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel.environment import STORED_137
+from dra_operator.cel.environment import STORED
 from dra_operator.cel.paths import reads, table_entry
 from dra_operator.cel.planner import plan
 
@@ -10,7 +10,7 @@ from dra_operator.cel.planner import plan
 @pytest.fixture
 def read(check):
     """Return a function that says what an expression reads."""
-    return lambda text: reads(plan(check(text), STORED_137))
+    return lambda text: reads(plan(check(text), STORED))
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def entry(check):
     """Return a function that says which entry of a prepared device an expression is."""
 
     def found(text):
-        return table_entry(tuple(plan(check(text), STORED_137).step.qualifiers))
+        return table_entry(tuple(plan(check(text), STORED).step.qualifiers))
 
     return found
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel.environment import STORED_137
+from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.plan import Attribute, Choice, Const, Fold, Invoke, Logic, MakeList, Operand, Variable
 from dra_operator.cel.planner import plan
@@ -12,13 +12,13 @@ from dra_operator.cel.values import TypeValue
 @pytest.fixture
 def step(check):
     """Return a function that plans an expression and returns its last step."""
-    return lambda text: plan(check(text), STORED_137).step
+    return lambda text: plan(check(text), STORED).step
 
 
 @pytest.fixture
 def slots(check):
     """Return a function that says how many variables the plan of an expression has."""
-    return lambda text: plan(check(text), STORED_137).slots
+    return lambda text: plan(check(text), STORED).slots
 
 
 def test_a_chain_is_one_attribute(step):
@@ -106,7 +106,7 @@ def test_a_list_of_what_is_not_constant_is_made_each_time(step):
 def test_an_index_that_no_map_can_have_is_refused(check, index, named):
     """A constant that is no key is refused before there is a device, at its place."""
     with pytest.raises(CelError) as caught:
-        plan(check(f"dyn(device)[{index}]"), STORED_137)
+        plan(check(f"dyn(device)[{index}]"), STORED)
 
     assert caught.value.message == f"invalid qualifier type: {named}"
     assert caught.value.position == len("dyn(device)")
@@ -133,6 +133,6 @@ def test_the_name_of_a_type_is_a_constant(step, name):
 def test_a_type_that_no_value_has_is_undefined(check, name, dot):
     """The checker knows the device and the messages that become something else; the evaluation does not."""
     with pytest.raises(CelError, match=f"reference to undefined type: {name}") as caught:
-        plan(check(dot + name), STORED_137)
+        plan(check(dot + name), STORED)
 
     assert caught.value.kind == "compile"

@@ -7,7 +7,7 @@ import pytest
 
 from celfuzz import Expressions
 from celfuzz.expressions import CORPUS, reference_expressions
-from dra_operator.cel import STORED_137, CelError, compile_program
+from dra_operator.cel import STORED, CelError, compile_program
 from dra_operator.cel.program import checked
 from dra_operator.cel.simple import most
 
@@ -40,7 +40,7 @@ OTHERS = (
 @pytest.mark.parametrize("expression", TYPICAL)
 def test_comparisons_with_constants_are_simple(expression: str) -> None:
     """The selectors that people write need no estimate."""
-    simply = most(checked(expression, STORED_137).expr, len(expression))
+    simply = most(checked(expression, STORED).expr, len(expression))
 
     assert simply is not None
     assert compile_program(expression).estimate().high <= simply < 1000
@@ -49,7 +49,7 @@ def test_comparisons_with_constants_are_simple(expression: str) -> None:
 @pytest.mark.parametrize("expression", OTHERS)
 def test_what_may_cost_more_is_not_simple(expression: str) -> None:
     """Folds, patterns, values that are made, and sizes that nothing limits are left to the estimate."""
-    assert most(checked(expression, STORED_137).expr, len(expression)) is None
+    assert most(checked(expression, STORED).expr, len(expression)) is None
 
 
 def test_the_estimate_is_never_above() -> None:
@@ -62,7 +62,7 @@ def test_the_estimate_is_never_above() -> None:
             program = compile_program(expression)
         except CelError:
             continue
-        simply = most(checked(expression, STORED_137).expr, len(expression))
+        simply = most(checked(expression, STORED).expr, len(expression))
         if simply is not None:
             simple += 1
             assert program.estimate().high <= simply, expression

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.cel import STORED_137, CelError, compile_program
+from dra_operator.cel import STORED, CelError, compile_program
 from dra_operator.cel.slips import Around, blotted, slip
 from dra_operator.cel.wording import compile_text
 
@@ -55,7 +55,7 @@ def test_what_was_meant_is_said(expression, text):
     with pytest.raises(CelError) as caught:
         compile_program(expression)
 
-    assert compile_text(caught.value, expression, STORED_137) == text
+    assert compile_text(caught.value, expression, STORED) == text
 
 
 @given(st.text("()[]{}\"'r\\/\n, aif", max_size=60))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from celfuzz import Expressions
 from celfuzz.expressions import CORPUS, reference_expressions
 from celfuzz.judge import interpreted
-from dra_operator.cel import STORED_137, CelError, Environment, PreparedDevice, Selector, program
+from dra_operator.cel import STORED, CelError, Environment, PreparedDevice, Selector, program
 from dra_operator.cel.program import selector_by
 from dra_operator.cel.templates import Templates
 
@@ -147,7 +147,7 @@ def agree(make_device, device) -> Callable[[str, str], None]:
 def _compiled(text: str, templates: Templates) -> Selector | str:
     """Return a selector, or the error that it ends with as a text."""
     try:
-        return selector_by(templates, text, STORED_137)
+        return selector_by(templates, text, STORED)
     except CelError as error:
         return repr((error.kind, error.message, error.position))
 
@@ -212,10 +212,10 @@ def test_known_expressions_with_other_literals_are_as_by_themselves(agree):
 def test_what_differs_only_in_values_and_names_is_not_parsed_again(device, monkeypatch, first, second):
     """The second text is answered right by code that nobody compiled for it."""
     templates = Templates()
-    selector_by(templates, first, STORED_137)
+    selector_by(templates, first, STORED)
     monkeypatch.setattr(program, "parse", None)
 
-    assert selector_by(templates, second, STORED_137).match(device) is True
+    assert selector_by(templates, second, STORED).match(device) is True
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_literal_is_found_behind_halves_of_surrogate_pairs(agree):
 def test_what_one_environment_admits_is_no_template_for_another() -> None:
     """A text that an older version refuses is refused there, also if a newer one has compiled its like."""
     templates = Templates()
-    selector_by(templates, 'device.attributes["dra.example.com"].`a-b` == "x"', STORED_137)
+    selector_by(templates, 'device.attributes["dra.example.com"].`a-b` == "x"', STORED)
 
     with pytest.raises(CelError, match="unsupported syntax"):
         selector_by(
@@ -283,12 +283,12 @@ def test_what_one_environment_admits_is_no_template_for_another() -> None:
 def test_a_text_too_long_to_be_cheap_is_not_filled_in():
     """A value so long that the cost has to be estimated is compiled by itself."""
     templates = Templates()
-    selector_by(templates, f'{DRA}.model.contains("a")', STORED_137)
+    selector_by(templates, f'{DRA}.model.contains("a")', STORED)
     long = f'{DRA}.model.contains("{3000 * "a"}")'
 
     assert (
-        selector_by(templates, long, STORED_137).may_take_long
-        is selector_by(Templates(), long, STORED_137).may_take_long
+        selector_by(templates, long, STORED).may_take_long
+        is selector_by(Templates(), long, STORED).may_take_long
         is True
     )
 
@@ -297,9 +297,9 @@ def test_only_so_many_templates_are_kept(device):
     """Of many shapes the oldest are forgotten, and compiled again when they are asked for."""
     templates = Templates(maximum=4)
     for number in range(20):
-        selector_by(templates, f'{DRA}.a{number} == "x"', STORED_137)
-        selector_by(templates, f'device.attributes["d{number}.example.com"].model == "x"', STORED_137)
+        selector_by(templates, f'{DRA}.a{number} == "x"', STORED)
+        selector_by(templates, f'device.attributes["d{number}.example.com"].model == "x"', STORED)
 
     assert len(templates._fixed) <= 4
     assert len(templates._templates) <= 4
-    assert selector_by(templates, f'{DRA}.model == "h100"', STORED_137).match(device) is True
+    assert selector_by(templates, f'{DRA}.model == "h100"', STORED).match(device) is True

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel import STORED_137, CelError, compile_selector
+from dra_operator.cel import STORED, CelError, compile_selector
 from dra_operator.cel.errors import compile_error
 from dra_operator.cel.macros import _MACROS
 from dra_operator.cel.wording import compile_text
@@ -147,7 +147,7 @@ def test_what_is_wrong_is_said_in_the_words_of_the_expression(expression, text):
     with pytest.raises(CelError) as caught:
         compile_selector(expression)
 
-    assert compile_text(caught.value, expression, STORED_137) == text
+    assert compile_text(caught.value, expression, STORED) == text
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in _MACROS} - {"bind", "has"}))
@@ -156,10 +156,10 @@ def test_every_macro_is_known_by_its_name(name):
     with pytest.raises(CelError) as caught:
         compile_selector(f"[1].{name}(1)")
 
-    text = compile_text(caught.value, f"[1].{name}(1)", STORED_137)
+    text = compile_text(caught.value, f"[1].{name}(1)", STORED)
     assert text.startswith(f"{name}() is not written like this; write ")
 
 
 def test_what_has_no_other_words_is_left_as_it_is():
     """Upstream's text is better than none."""
-    assert compile_text(compile_error("something new"), "x", STORED_137) == "something new"
+    assert compile_text(compile_error("something new"), "x", STORED) == "something new"

@@ -18,7 +18,7 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import Semver
 from dra_operator.api.types import Device
 from dra_operator.cel import (
-    STORED_137,
+    STORED,
     CelError,
     Environment,
     PreparedDevice,
@@ -52,7 +52,7 @@ _LEFT = "left to the interpreter"
 _PATIENCE = 30_000
 """How many steps the interpreter may take when it is asked what something costs."""
 ENVIRONMENTS = {
-    "stored-1.37": STORED_137,
+    "stored-1.37": STORED,
     "stored-1.36": Environment(kubernetes="1.36"),
     "new-1.36": Environment(
         kubernetes="1.36", expressions="new", list_type_attributes=False, consumable_capacity=False

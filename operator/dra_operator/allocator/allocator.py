@@ -33,7 +33,7 @@ from dra_operator.allocator.selectors import SelectorCache
 from dra_operator.allocator.tally import TallyMaker
 from dra_operator.allocator.walk import Walk
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cel import STORED_137, Environment
+from dra_operator.cel import STORED, Environment
 from dra_operator.inventory import Changes, Features, Inventory, Views
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 from dra_operator.ledger import Availability, ClaimKey, Ledger
@@ -65,7 +65,7 @@ class Allocator:
     limits: Limits = field(default_factory=Limits, kw_only=True)
     clock: Callable[[], float] = field(kw_only=True)
     share_ids: Callable[[], str] = field(kw_only=True)
-    environment: Environment = field(default=STORED_137, kw_only=True)
+    environment: Environment = field(default=STORED, kw_only=True)
     admin_access: AdminAccess = field(default=AdminAccess.LABELLED_NAMESPACES, kw_only=True)
     searching: Searching = field(default=Searching.COUNTING, kw_only=True)
     availability: Availability = field(init=False)

@@ -22,7 +22,7 @@ and `slips` are for people; `cases` and `encoding` are for recorded answers.
 """
 
 from dra_operator.cel.device import PreparedDevice, prepare_device
-from dra_operator.cel.environment import STORED_137, Environment
+from dra_operator.cel.environment import STORED, Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.program import (
     DerivedAttributeProgram,
@@ -34,7 +34,7 @@ from dra_operator.cel.program import (
 )
 
 __all__ = [
-    "STORED_137",
+    "STORED",
     "CelError",
     "DerivedAttributeProgram",
     "Environment",

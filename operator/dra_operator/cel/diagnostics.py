@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from dra_operator.cel.device import PreparedDevice
-from dra_operator.cel.environment import STORED_137, Environment
+from dra_operator.cel.environment import STORED, Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.library.semvers import parse_semver
@@ -100,7 +100,7 @@ def describe(
     expression: str,
     error: CelError,
     device: PreparedDevice | None = None,
-    environment: Environment = STORED_137,
+    environment: Environment = STORED,
 ) -> str:
     """Return an error as a clause about its selector, in one line: what is wrong, where, and what to do about it.
 

@@ -1,7 +1,7 @@
 """Environments: what an expression may use, by Kubernetes version, by purpose and by feature gate.
 
 The API server admits new expressions with fewer things than it evaluates stored ones with, so that a cluster
-can be downgraded. The operator evaluates what is stored, always with the newest rules: `STORED_137`.
+can be downgraded. The operator evaluates what is stored, always with the newest rules: `STORED`.
 Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, k8s.io/apiserver `pkg/cel/environment/base.go`.
 """
 
@@ -85,5 +85,5 @@ def _functions(environment: Environment) -> Mapping[str, tuple[Overload, ...]]:
     return functions
 
 
-STORED_137 = Environment()
-"""How the operator evaluates everything."""
+STORED = Environment()
+"""How the operator evaluates everything: what is stored, by the newest rules."""

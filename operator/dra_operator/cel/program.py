@@ -16,7 +16,7 @@ from dra_operator.cel.codegen import generate
 from dra_operator.cel.cost import estimate
 from dra_operator.cel.counted import Counted, generate_counted
 from dra_operator.cel.device import PreparedDevice
-from dra_operator.cel.environment import STORED_137, Environment
+from dra_operator.cel.environment import STORED, Environment
 from dra_operator.cel.errors import Abort, CelError, compile_error, runtime_error
 from dra_operator.cel.interpreter import interpret
 from dra_operator.cel.meter import COST_LIMIT, Meter
@@ -181,7 +181,7 @@ class Program:
             raise runtime_error(f"internal error: {error}") from None
 
 
-def compile_program(expression: str, environment: Environment = STORED_137) -> Program:
+def compile_program(expression: str, environment: Environment = STORED) -> Program:
     """Return the program of an expression of any type; raises CelError if it does not compile."""
     return Program(expression, checked(expression, environment), environment)
 
@@ -269,7 +269,7 @@ def as_bool(value: Any) -> bool:
 
 
 @lru_cache(maxsize=_MOST_PROGRAMS)
-def compile_selector(expression: str, environment: Environment = STORED_137) -> Selector:
+def compile_selector(expression: str, environment: Environment = STORED) -> Selector:
     """Return the selector that an expression is; raises CelError if it is none."""
     return selector_by(_TEMPLATES, expression, environment)
 
@@ -322,9 +322,7 @@ class DerivedAttributeProgram:
 
 
 @lru_cache(maxsize=_MOST_PROGRAMS)
-def compile_derived_attribute(
-    expression: str, environment: Environment = STORED_137
-) -> DerivedAttributeProgram:
+def compile_derived_attribute(expression: str, environment: Environment = STORED) -> DerivedAttributeProgram:
     """Return the program of a derived attribute; raises CelError if its type cannot be that of an attribute."""
     tree = checked(expression, environment)
     kind = tree.result_type

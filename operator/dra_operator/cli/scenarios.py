@@ -23,7 +23,7 @@ from dra_operator.api.types import (
     ResourceClaim,
     ResourceClaimStatus,
 )
-from dra_operator.cel import STORED_137
+from dra_operator.cel import STORED
 from dra_operator.cli.bounds import TOO_DEEP
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
@@ -104,7 +104,7 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
         share_ids=partial(share_id, ids.getrandbits),
         admin_access=AdminAccess.ANY_NAMESPACE,
         environment=replace(
-            STORED_137,
+            STORED,
             consumable_capacity=features.consumable_capacity,
             list_type_attributes=features.list_type_attributes,
         ),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dra_operator.api.semver import parse_semver
-from dra_operator.cel.environment import STORED_137
+from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import OVERLOADS, named_formats, network, quantities, times, urls
 from dra_operator.cel.operators import SINGLETONS
@@ -84,7 +84,7 @@ def functions(shared: Path):
 @pytest.fixture(scope="module")
 def declared(functions):
     """Return the declared overloads that the library implements."""
-    overloads = [overload for name in functions for overload in STORED_137.functions.get(name, ())]
+    overloads = [overload for name in functions for overload in STORED.functions.get(name, ())]
     return [overload for overload in overloads if overload.id in OVERLOADS]
 
 
@@ -99,9 +99,7 @@ def test_every_function_is_declared(functions, declared):
 def test_every_function_is_called():
     """What the planner or one binding for all overloads takes care of has no function in the library."""
     elsewhere = SINGLETONS.keys() | {"or", "orValue"}
-    called = {
-        each.id for name, group in STORED_137.functions.items() if name not in elsewhere for each in group
-    }
+    called = {each.id for name, group in STORED.functions.items() if name not in elsewhere for each in group}
 
     assert set(OVERLOADS) <= called
 
