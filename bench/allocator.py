@@ -1,29 +1,30 @@
-"""How long an allocation takes: ours and Kubernetes' own allocator, side by side.
+"""Measures how long an allocation takes: with our allocator and with Kubernetes' own, side by side.
 
     python bench/allocator.py                                  # every workload, 3 rounds
     python bench/allocator.py cluster-01000 mig-00100          # these
     python bench/allocator.py cluster --ours-only              # all sizes of a shape; ours alone
-    python bench/allocator.py cluster-00010 --cold             # with what a process does only once in the first claims
+    python bench/allocator.py cluster-00010 --cold             # including what a process does only once, at first
     python bench/allocator.py mig --rounds 9 --against ../old  # this tree and another checkout of it, without Go
-    python bench/allocator.py --python /usr/bin/python3.11     # ours run by another interpreter of the same version
+    python bench/allocator.py --python /usr/bin/python3.11     # run ours with another interpreter of the same version
 
-For each workload (`--list` names them, any other size can be named too) both decide the same claims, one after the
-other, in a fresh process each round and by turns, so that a busy machine is busy for both. A claim's time runs from the
-claim to the state brought up to date, with the evaluation of its selectors in it; compiling them is told apart. What is
-printed is the median over the rounds. Whoever takes longer than `--seconds` in all gets no further round.
+For each workload (`--list` names them; any other size can be named too) both decide the same claims, one after the
+other, by turns and in a new process each round, so that other load on the machine affects both. The time of a claim
+runs from the claim to the updated state, including the evaluation of its selectors; compiling them is reported
+separately. The printed numbers are medians over the rounds. A side that takes longer than `--seconds` in total gets no
+further round.
 
 An operator and a scheduler run for weeks, so both sides are measured warm: at the start and right before its first
-claim each decides the cluster of the operator's rehearsal, the same number of times. `--cold` leaves that out on both
-sides. Either way no collection of what was read before falls on a claim: Go collects before the first one, ours sets
-all that apart. A checkout that knows no rehearsal yet (`--against`) is cold in any case.
+claim, each decides the cluster of the operator's rehearsal, the same number of times. `--cold` skips that on both
+sides. In both cases, no garbage collection of the input is timed: Go collects before the first claim, ours freezes
+the heap. A checkout without a rehearsal (`--against`) is always cold.
 
-How an interpreter was built matters: one compiled with profiles of its own use, as that of the operator's image, is
-mostly the faster. The last line names the one that ran ours.
+How an interpreter was built matters: one built with profile-guided optimization, as that of the operator's image, is
+usually faster. The last line names the one that ran ours.
 
 The answers are compared claim by claim: node, devices and the whole result except for the ids of shares. "By ours only"
-are claims on which the other ran out of its 10 s, "undecided" those on which ours gave up. Where one side gave up and
-the other took devices, their clusters are different from there on: "first 16 equal" says how many claims were compared
-until then. The exit code is 1 if any answer is different. Peak memory is that of the process, with the file it reads.
+are claims for which the other ran out of its 10 s, "undecided" those for which ours gave up. If one side gave up and
+the other allocated devices, their clusters differ from there on: "first 16 equal" says how many claims were compared
+until then. The exit code is 1 if any answer differs. Peak memory is that of the process, including the file it reads.
 """
 
 import argparse
@@ -389,19 +390,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "names", nargs="*", help="workloads, or shapes in all their sizes; everything if absent"
-    )
+    parser.add_argument("names", nargs="*", help="workloads, or shapes in all their sizes; default: all")
     parser.add_argument("--rounds", type=_count, default=3, help="how often each side is measured")
     parser.add_argument(
-        "--seconds", type=float, default=10, help="after so long a side gets no further round"
+        "--seconds", type=float, default=10, help="a side that took longer in total gets no further round"
     )
-    parser.add_argument("--seed", type=int, default=1, help="what chance follows in the workloads")
-    parser.add_argument("--search", help="which search of ours, as dra-operator replay has them")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random workloads")
+    parser.add_argument("--search", help="which of our searches, as in dra-operator replay")
     parser.add_argument(
         "--cold", action="store_true", help="no rehearsal before the first claim, on either side"
     )
-    parser.add_argument("--ours-only", action="store_true", help="leave Kubernetes' allocator out")
+    parser.add_argument("--ours-only", action="store_true", help="do not run Kubernetes' allocator")
     parser.add_argument(
         "--against", type=_checkout, metavar="TREE", help="measure against this checkout instead of Go"
     )
@@ -410,9 +409,9 @@ def _parser() -> argparse.ArgumentParser:
         type=_interpreter,
         default=sys.executable,
         metavar="FILE",
-        help="run ours by this interpreter, which has to be of the same version as the one of this program",
+        help="run ours with this interpreter, which must have the same version as that of this program",
     )
-    parser.add_argument("--folder", type=Path, help="keep the workloads here instead of making them anew")
+    parser.add_argument("--folder", type=Path, help="keep the workloads here, and use them if they are there")
     parser.add_argument("--list", action="store_true", help="print the workloads and measure nothing")
     return parser
 

@@ -1,17 +1,17 @@
-"""How long CEL takes: ours, cel-python's two runners and Kubernetes' own evaluator, side by side.
+"""Measures how long CEL takes: ours, cel-python's two runners and Kubernetes' own evaluator, side by side.
 
     python bench/cel.py                     # 50,000 devices, 5 rounds
     python bench/cel.py --devices 5000 --rounds 3 --ours-only
 
-Seven typical selectors are evaluated for devices that all differ from each other. Each round measures everybody, one
-after the other, and the least time over the rounds counts for each, so that a busy machine is busy for all. Ours and
-Kubernetes' evaluate every device; cel-python a sample, since it takes a thousand times as long. Nobody remembers
-answers of whole selectors here: an evaluation is an evaluation.
+Seven typical selectors are evaluated for devices that all differ from each other. Each round measures all evaluators,
+one after the other, and the least time over the rounds counts for each, so that other load on the machine affects all.
+Ours and Kubernetes' evaluate every device; cel-python a sample, since it takes a thousand times as long. None of them
+caches answers of whole selectors here.
 
-What one device costs before it can be evaluated is told apart: we prepare it once, when its slice changes; Kubernetes'
-evaluator makes its maps anew for each evaluation, which is in its time. So is the time that ours takes for a text which
-differs in nothing but values from one that has been compiled. The answers are compared; the exit code is 1 if any count
-of matches is different.
+Preparing a device is reported separately: we do it once, when its slice changes; Kubernetes' evaluator makes its maps
+for each evaluation, which is included in its time. Also reported separately is the time that ours takes to compile an
+expression that differs only in values from one that has been compiled. The answers are compared; the exit code is 1 if
+any count of matches differs.
 """
 
 import argparse
@@ -216,7 +216,7 @@ def main() -> int:
     parser.add_argument("--devices", type=int, default=50_000)
     parser.add_argument("--sample", type=int, default=300, help="how many devices cel-python gets")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--ours-only", action="store_true", help="measure nobody else")
+    parser.add_argument("--ours-only", action="store_true", help="measure only ours")
     options = parser.parse_args()
     wires = [device(number) for number in range(options.devices)]
     reader = TypeAdapter(Device)

@@ -1,7 +1,7 @@
-"""cel-python, asked and timed as bench/upstream is: selectors and devices come in, times go out.
+"""Times cel-python in the same way as bench/upstream: it reads selectors and devices, and writes times.
 
-It lacks the types of Kubernetes; versions and amounts are texts here that carry what they were parsed to, parsed once.
-Each runner needs a process of its own, because one that interprets and one that compiles break each other.
+It lacks the types of Kubernetes; here, versions and quantities are strings with their parsed values attached.
+Each runner needs its own process, because the interpreting and the compiling runner break each other.
 """
 
 import json

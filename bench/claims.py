@@ -1,13 +1,13 @@
-"""How long a claim waits for its devices, end to end, on a real API server.
+"""Measures how long a claim waits for its devices, end to end, on a real API server.
 
     python bench/claims.py            # idle latency, then a burst
-    python bench/claims.py --kill     # the burst; the operator is killed in its middle and started again
+    python bench/claims.py --kill     # the burst; the operator is killed in the middle and started again
 
 Idle: claims are created one after the other; the time runs from the answer to the create call to the watch
-event that carries the allocation, as a client sees it. Burst: all claims at once over a cluster too small for
-them; the time runs from the first create call. What is printed at the end is counted from the API server's own
-state: allocated, pending with a reason, devices given twice. The exit code is 1 if a count is not what it has
-to be; times are only printed.
+event with the allocation, as a client sees it. Burst: all claims at once, in a cluster too small for
+them; the time runs from the first create call. The counts printed at the end are those of the API server's
+state: allocated, pending with a reason, devices allocated twice. The exit code is 1 if a count is wrong;
+times are only printed.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Claims allocated per second on a real API server: the operator, kube-scheduler, and a client that only writes.
+"""Measures claims allocated per second on a real API server: operator, kube-scheduler, and a client that only writes.
 
     python bench/end_to_end.py                      # everything once: 1,000 claims over 150 nodes of 8 devices
     python bench/end_to_end.py --claims 200         # a short one
@@ -7,20 +7,20 @@
 
 On one control plane (etcd and kube-apiserver), one after the other, each as a process of its own:
 
-- bare: the two writes of each claim, put together beforehand, 16 claims at a time: what this machine can do.
+- bare: only the two writes of each claim, prepared in advance, 16 claims at a time: what this machine can do.
 - operator: `dra-operator run` with its service account.
 - scheduler: kube-scheduler with its default client limits, and a pod for each claim.
 - fast-scheduler: the same with `clientConnection: {qps: 5000, burst: 5000}`.
 
-Two loads. "standing": the claims are there when the decider starts, and the rate counts from the first
+There are two loads. "standing": the claims exist when the decider starts, and the rate is measured from the first
 allocation to the last. "burst": the decider runs, and the claims are created 16 at a time (for kube-scheduler
-the pods; their claims are there); the rate counts from the first create call to the last allocation, a latency
-from a call's answer to the watch event that shows the allocation; "left" is the time from the last answer to
-the last allocation. Times are those of a watch in this process. Processor seconds: of the decider (for claims
-that stand with its start), and of etcd and kube-apiserver.
+the pods; their claims exist already); the rate is measured from the first create call to the last allocation, a latency
+from the answer to a call to the watch event with the allocation; "left" is the time from the last answer to
+the last allocation. Times are those of a watch in this process. CPU seconds: of the decider (for standing claims
+including its start), and of etcd and kube-apiserver.
 
-With `--rounds` they take turns, and each number is the median. The exit code is 1 if a claim is not allocated or
-a device is given twice; times are only printed.
+With `--rounds` they take turns, and each number is a median. The exit code is 1 if a claim is not allocated or
+a device is allocated twice; times are only printed.
 """
 
 import argparse
@@ -193,13 +193,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("deciders", nargs="*", metavar="decider", help=f"of {', '.join(PHASES)}; all")
+    parser.add_argument("deciders", nargs="*", metavar="decider", help=f"{', '.join(PHASES)}; default: all")
     parser.add_argument("--claims", type=int, default=1000)
     parser.add_argument("--nodes", type=int, default=150)
     parser.add_argument("--devices", type=int, default=8, help="devices of a node")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument(
-        "--against", type=Path, metavar="CHECKOUT", help="let the operator of another checkout take its turn"
+        "--against", type=Path, metavar="CHECKOUT", help="also measure the operator of another checkout"
     )
     arguments = parser.parse_args()
     if arguments.against:

@@ -1,11 +1,11 @@
-"""Looks for expressions that CEL must not choke on: for so long, from this seed.
+"""Looks for expressions that our CEL gets wrong or takes too long for.
 
     python bench/fuzz_cel.py --seconds 3600 --seed 1
 
-Each case is an expression and a device (tests/celfuzz). What is wrong with one is made as short as it goes and printed
-as a JSON line for tests/celfuzz/findings.jsonl; the exit code is 1 then. What was slow counts if it is slow again:
-other work on the machine is in the time of a thread, too. The case at hand is kept in a file (--last), in case the
-process itself dies of it.
+Each case is an expression and a device (tests/celfuzz). A case that goes wrong is made as short as possible and printed
+as a JSON line for tests/celfuzz/findings.jsonl; the exit code is then 1. A slow case counts only if it is slow again,
+since other load on the machine affects the time. The current case is kept in a file (--last), in case the process
+crashes.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--last", type=Path, default=None, help="a file that holds the case at hand")
+    parser.add_argument("--last", type=Path, default=None, help="keep the current case in this file")
     options = parser.parse_args()
     signal.signal(signal.SIGPROF, _hang)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

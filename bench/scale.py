@@ -1,23 +1,23 @@
-"""What the operator costs in a large cluster: start, memory, events, passes, and claims that come and go.
+"""Measures the operator in a large cluster: start, memory, events, passes, and claims that come and go.
 
     python bench/scale.py                        # 5,000 nodes, 40,000 devices, 10,000 claims
-    python bench/scale.py --cycles 100000        # and so many claims made, decided and deleted
+    python bench/scale.py --cycles 100000        # and creates, decides and deletes that many claims
     python bench/scale.py --nodes 100 --claims 200 --allocated 150 --events 1000 --cycles 500
 
 An API server in memory, in another process, holds the cluster; the operator is the real one, `dra-operator run`, in a
-process of its own. What is told:
+process of its own. It reports:
 
-- start: from the start of the process until `/readyz` says 200, that is until everything has been listed; and the
+- start: from the start of the process until `/readyz` answers 200, when everything has been listed; and the number of
   claims that were waiting then
-- memory: resident once synced, and at the peak, as the kernel counts them
+- memory: resident after the sync, and at the peak, as the kernel counts them
 - idle: from the moment a claim is stored until its allocation is
-- events: how many changes a second of claims (a label) and of slices (a new generation, so everything of a slice)
-  come from the store into decisions, while a claim waits for the last one; processor time of the operator by event
-- passes: how long one took, in the mean over all
-- cycles: resident memory as claims come and go, and how it grows by cycle over the second half
+- events: how many changes per second of claims (a label) and of slices (a new generation, so the whole slice) get from
+  the store into decisions, while a claim waits for the last one; CPU time of the operator per event
+- passes: the mean duration
+- cycles: resident memory as claims come and go, and its growth per cycle over the second half
 
-Nothing is said about whether a time is good. The exit code is 1 if a count is wrong: a claim not decided, or decided
-wrongly, a device given twice, an error inside the operator.
+Times are not judged. The exit code is 1 if a count is wrong: a claim not decided, or decided wrongly, a device
+allocated twice, an error in the operator.
 """
 
 import argparse
@@ -181,14 +181,14 @@ def main(texts: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--claims", type=int, default=10_000)
     parser.add_argument("--allocated", type=int, default=9_000, help="claims that hold a device at the start")
-    parser.add_argument("--idle", type=int, default=50, help="claims made one after the other")
+    parser.add_argument("--idle", type=int, default=50, help="claims created one after the other")
     parser.add_argument("--events", type=int, default=20_000, help="changes in each burst")
     parser.add_argument("--cycles", type=int, default=0, help="claims that come and go")
     parser.add_argument(
-        "--at-once", type=int, default=100, help="claims of the cycles that are there at once"
+        "--at-once", type=int, default=100, help="claims of the cycles that exist at the same time"
     )
     parser.add_argument(
-        "--rate", type=float, default=300.0, help="claims of the cycles made a second at most"
+        "--rate", type=float, default=300.0, help="most claims of the cycles created per second"
     )
     parser.add_argument("--log", type=Path, help="keep the operator's log in this file")
     arguments = parser.parse_args(texts)

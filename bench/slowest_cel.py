@@ -1,13 +1,13 @@
-"""Looks for the expressions that take us longest: every function in loops that end at the limits.
+"""Looks for the expressions that take our CEL longest: every function in loops that end at the limits.
 
     python bench/slowest_cel.py                     # every overload, a dozen uses of each
     python bench/slowest_cel.py --uses 100 --only matches,format
 
-A limit on cost is none on time: what upstream counts as 1 can take long. So each overload is called in the loops that
-let it be called most often, with arguments that are short, long, or different each time, and those are listed that
-take the most CPU time until there is an answer or an error. No evaluation may take longer than 100 ms; the exit code is
-1 if one does. A busy machine is slower, in CPU time, too: the times are those of a machine that goes through a known
-loop in 4 ms, which is measured beside each evaluation.
+A limit on cost does not limit the time: what upstream counts as 1 can take long. So each overload is called in the
+loops that call it most often, with arguments that are short, long, or different each time; those that take the most CPU
+time until there is an answer or an error are listed. No evaluation may take longer than 100 ms; the exit code is 1 if
+one does. On a busy machine, CPU time grows too: times are normalized to a machine that runs a known loop in 4 ms,
+which is measured next to each evaluation.
 """
 
 import argparse
@@ -231,9 +231,9 @@ def measured(program: Program, device: PreparedDevice) -> tuple[float, str]:
 def main() -> int:
     """Search, print the slowest, and return 1 if one is too slow."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--uses", type=int, default=12, help="how many of each overload")
+    parser.add_argument("--uses", type=int, default=12, help="how many uses of each overload")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="names of functions")
+    parser.add_argument("--only", default="", help="names of functions, separated by commas")
     parser.add_argument("--show", type=int, default=20, help="how many to print")
     options = parser.parse_args()
     signal.signal(signal.SIGPROF, _too_long)

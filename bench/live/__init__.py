@@ -1,5 +1,5 @@
-"""What the benchmarks on a real API server have in common: a client, a watch, the objects, and who decides.
+"""The common parts of benchmarks on a real API server: a client, a watch, the objects, and the deciders.
 
-`objects` makes the cluster and judges what became of it, `client` creates and watches as a person at kubectl
-would, `deciders` starts whoever allocates, and `bare_client` is the least of them: it sends what it was given.
+`objects` makes the cluster and judges the result, `client` creates and watches as a person with kubectl
+would, `deciders` starts the allocators, and `bare_client` is the simplest of them: it sends what it was given.
 """

@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--claims", required=True, help="path of the collection of claims")
     parser.add_argument("--count", type=int, required=True, help="how many claims there are to write")
     parser.add_argument("--devices", type=int, required=True, help="devices of a node")
-    parser.add_argument("--watch", action="store_true", help="take claims as they come")
+    parser.add_argument("--watch", action="store_true", help="write claims as they are created")
     asyncio.run(run(parser.parse_args()))
 
 

@@ -1,1 +1,1 @@
-"""What `bench/scale.py` is made of: a large cluster, the server that holds it, the operator as a process."""
+"""The parts of `bench/scale.py`: a large cluster, the server that holds it, the operator as a process."""

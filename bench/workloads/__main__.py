@@ -1,4 +1,4 @@
-"""`PYTHONPATH=bench python -m workloads [NAME ...] [--folder FOLDER]` writes workloads to files, a scenario each."""
+"""`PYTHONPATH=bench python -m workloads [NAME ...] [--folder FOLDER]` writes workloads to files, one scenario each."""
 
 import argparse
 import sys
@@ -10,9 +10,9 @@ from workloads import names, write
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, prog="workloads")
-    parser.add_argument("names", nargs="*", help="which ones to write; all that are listed if none is named")
+    parser.add_argument("names", nargs="*", help="which ones to write; default: all that --list prints")
     parser.add_argument("--folder", type=Path, default=Path("workloads"), help="where to write")
-    parser.add_argument("--seed", type=int, default=1, help="what chance follows")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random numbers")
     parser.add_argument("--list", action="store_true", help="print the names and write nothing")
     arguments = parser.parse_args()
     if arguments.list:

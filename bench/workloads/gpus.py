@@ -1,4 +1,4 @@
-"""Clusters of nodes with eight GPUs, most of them in use: most nodes are looked at in vain."""
+"""Clusters of nodes with eight GPUs, most of them in use: most nodes are searched in vain."""
 
 from collections.abc import Callable, Sequence
 from random import Random

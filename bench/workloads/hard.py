@@ -1,4 +1,4 @@
-"""One node and one claim that cannot be served: a search that does not count tries every combination first."""
+"""One node and one claim that cannot be allocated: a search that does not count tries every combination first."""
 
 from workloads.scenario import GPU, NIC, PCIE_ROOT, Scenario, Wire, gpu, is_model, request
 

@@ -1,4 +1,4 @@
-"""Clusters as they mostly are: nodes with several kinds of devices, and claims for all of them in any combination."""
+"""Typical clusters: nodes with several kinds of devices, and claims for any combination of them."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""GPUs that can be had in parts: the parts overlap, and counters say which can be had together."""
+"""GPUs with partitions: these overlap, and counters say which can be allocated together."""
 
 from workloads.scenario import GPU, MOST_CLAIMS, SLICE_DEVICES, Scenario, Wire, device_of, in_slices, request
 

@@ -1,4 +1,4 @@
-"""Processors in shares: a cluster with room, where nearly every claim fits on the first node that is asked."""
+"""Processors in shares: a cluster with room, where nearly every claim fits on the first node."""
 
 from workloads.scenario import MOST_CLAIMS, Scenario, request
 

@@ -1,4 +1,4 @@
-"""Claims whose devices have to go together, stay apart, or share: one request alone does not say where they fit."""
+"""Claims whose devices have to match, differ, or share: no request alone tells where they fit."""
 
 from workloads.devices import add_shared_nics, some_bandwidth
 from workloads.gpus import add_gpu_cluster, add_nics, any_model

@@ -1,4 +1,4 @@
-"""A scenario while it is made: nodes, classes, slices, taint rules, what is in use and asked for, as plain objects."""
+"""Builds a scenario: nodes, classes, slices, taint rules, allocated and waiting claims, as plain objects."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Devices that are given away in parts, where a policy says which parts there are, and each claim asks for another."""
+"""Shared devices whose policy says which amounts a share can have, and claims that each ask for a different amount."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Virtual GPUs: shares of amounts of each claim's own, of virtual devices beside whole ones, or of partitions."""
+"""Virtual GPUs: shares with a new amount for each claim, of virtual devices next to whole ones, or of partitions."""
 
 from random import Random
 
