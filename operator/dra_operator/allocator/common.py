@@ -1,13 +1,13 @@
-"""Common parts: what claims that are new ask for in common with others.
+"""Common parts: what a new claim asks for in common with others.
 
-A claim that brings an amount or an expression of its own is new, and nothing is known of any node. The rest of what it
-asks for often is not: GPUs of a model, of which most nodes have none left, and then some processors. Where a node has
-nothing for a part of a claim it has nothing for the claim. So that is found out for the part, and remembered for all
-claims that have it.
+A claim with an amount or an expression of its own is a new question, which no node has answered yet. The rest of it is
+often not new: it may ask for GPUs of a model, of which most nodes have none left, and then for some processors. A node
+that has nothing for a part of a claim has nothing for the claim. So nodes are asked about the part, and the answer is
+remembered for all claims that have the part.
 
-Requests are served in order. If a node has nothing for those that a claim begins with, nobody comes to the others:
-neither to a device nor to an error. Of those before a request of the part it has to be known that they meet no error
-on that node (`doubts`).
+Requests are served in order. If a node has nothing for a request, the search never gets to the ones after it, nor to
+their errors. Requests before one of the part are reached, so it must be known that they meet no error on that node
+(`doubts`).
 Source: docs/engine section 5.
 """
 
@@ -29,15 +29,16 @@ from dra_operator.ledger import Availability
 _STEPS, _TRIES = 10_000, 100
 """What the questions about a part may take: steps in one walk, and tries on one node."""
 _MOST_IN_VAIN = 2
-"""If so many nodes in a row have what is asked for, the next ones will have it as well."""
+"""If so many nodes in a row have what is asked for, the next ones probably have it as well."""
 
 
 @dataclass(slots=True)
 class Common(Shortcut):
     """Leaves out nodes that have nothing for a part of some claims.
 
-    `problem` has the nodes that may have something for it, `doubt` is about requests before it. Nobody is asked before
-    a node has failed, as most claims fit on the first one in a cluster with room, nor once too many had what was asked.
+    `problem` has the nodes that may have something for the part, `doubt` is about the requests before it. No node is
+    asked before another has failed, as in a cluster with room most claims fit on the first; nor after too many in a row
+    had what was asked for.
     """
 
     part: Sequence[ClaimPlan]
@@ -49,12 +50,12 @@ class Common(Shortcut):
     _few: Budget | None = None
 
     def closed(self, nodes: int) -> int:
-        """Return those of some nodes that have said no."""
+        """Return which of the nodes have said no."""
         nodes &= ~self.problem.maybe
         return nodes if self.doubt is None else self.doubt.free_of(nodes)
 
     def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """True if the nodes of a view have nothing for the part; None if they have, or if that is open.
+        """True if the nodes of a view have nothing for the part; None if they have, or if that is not known.
 
         Raises AbortedError.
         """
@@ -67,7 +68,7 @@ class Common(Shortcut):
         return None
 
     def note(self, view: NodeView, budget: Budget) -> None:
-        """Begin to ask, with the nodes that have failed, so that they are known to whoever comes next."""
+        """Begin to ask, with the nodes that have failed, so that later claims find the answer."""
         if not self._begun:
             self._begun, self._patience = True, _MOST_IN_VAIN
             self._can_be_left_out(view, budget)
@@ -78,7 +79,7 @@ class Common(Shortcut):
     def _has_nothing(self, view: NodeView, budget: Budget) -> bool:
         if not self.problem.maybe & view.nodes:
             return True
-        # What cannot be told soon is left to a search of the claim, and must not end its attempt.
+        # If this takes long, the claim itself is searched for; the attempt must not end here.
         if self._few is None:
             self._few = budget.few(steps=_STEPS, tries=_TRIES)
         try:
@@ -98,7 +99,7 @@ class Common(Shortcut):
 
 @dataclass(slots=True)
 class Commons:
-    """What nodes have said to parts of claims."""
+    """What nodes have answered about parts of claims."""
 
     availability: Availability
     candidates: Candidates
@@ -109,12 +110,12 @@ class Commons:
         self._problems = SearchProblems(self.availability)
 
     def of(self, plans: Sequence[ClaimPlan], fast_for: FastSearchesFor) -> Common | None:
-        """Return the common part of some claims that nobody has asked about before, or None if there is none.
+        """Return the common part of some new claims, or None if there is none.
 
-        Each request of it was asked about before, and brings no amount: those are rarely the same in two claims.
+        Its requests were asked about before and have no amounts, which are rarely the same in two claims.
         """
         if len(plans) == 1 and len(plans[0].requests) == 1:
-            # Others ask for all of it, or for none.
+            # It is common as a whole, or not at all.
             return None
         kept, left_out, before = _divided(plans, self.candidates)
         if not kept or not left_out:
@@ -125,7 +126,7 @@ class Commons:
         return self._common(part, fast_for, doubt)
 
     def of_all(self, plans: Sequence[ClaimPlan], fast_for: FastSearchesFor) -> Common | None:
-        """Return what some claims have in common with others, or None if that is not all that they ask for."""
+        """Return a shortcut for all requests of some claims, or None if not all of them are common."""
         if all(_is_common(request) for plan in plans for request in plan.requests):
             return self._common(plans, fast_for, None)
         return None
@@ -140,7 +141,7 @@ class Commons:
 def _divided(
     plans: Sequence[ClaimPlan], candidates: Candidates
 ) -> tuple[Sequence[tuple[ClaimPlan, tuple[RequestPlan, ...]]], Sequence[RequestPlan], int]:
-    """Return the common part of some claims, the requests that are left out, and how many of these are before it."""
+    """Return the common part of some claims, the other requests, and how many of these are before its last one."""
     part: list[tuple[ClaimPlan, tuple[RequestPlan, ...]]] = []
     left_out: list[RequestPlan] = []
     before = 0
@@ -163,14 +164,15 @@ def _divided(
 
 
 def _is_common(request: RequestPlan) -> bool:
-    """True if others have asked for the same, and it brings no amount."""
+    """True if the request was asked about before, and has no amounts."""
     return all(item.key.answers and not item.key.requests for item in request.alternatives)
 
 
 def _can_be_before(request: RequestPlan, candidates: Candidates) -> bool:
-    """True if it may be told of a request whether it meets an error: of one with odd amounts it cannot.
+    """True if `doubts` can tell whether a request meets an error, and if asking pays.
 
-    Nor does it pay where nobody else has its selectors, as they would be asked about each device, whoever uses it.
+    They cannot tell if it has odd amounts. It does not pay if no other request has its selectors, as these would have
+    to be evaluated for each device, used or not.
     """
     return all(
         item.key.known.are_ordinary and candidates.selection(item.key).keeps for item in request.alternatives

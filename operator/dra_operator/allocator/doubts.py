@@ -1,9 +1,10 @@
 """Doubts: on which nodes a request may meet an error.
 
-To leave a node out is right only if nothing there could end the attempt with an error. A request for ordinary amounts
-meets three: a selector that fails, capacity of which an ordinary amount is an error, and a device with a node selector
-that nobody can parse. Whether a selector fails on a slice is found out once for each kind of slice that it tells apart,
-whoever uses the devices; and that there is no error on a node holds until something comes back or changes there.
+A node may be left out only if nothing there could end the attempt with an error. A request for ordinary amounts can
+meet three errors: a selector that fails, a capacity of which an ordinary amount is an error, and a device with a node
+selector that cannot be parsed. Whether a selector fails on a slice is found out once for all slices that are alike in
+what it reads, and of all their devices, used or not. That a node has no error holds until something comes back or
+changes there.
 Source: docs/engine section 5.
 """
 
@@ -18,12 +19,12 @@ from dra_operator.inventory import NodeView, Slice
 from dra_operator.ledger import Availability
 
 _MOST_KINDS = 64
-"""If slices differ that much in what selectors read, the next ones will differ as well."""
+"""If there are more kinds of slices, they are probably all different, and none is worth remembering."""
 
 
 @dataclass(slots=True)
 class Doubts:
-    """What is known of errors, by the selectors of class and request."""
+    """Which nodes have no errors, by the selectors of class and request."""
 
     availability: Availability
     candidates: Candidates
@@ -33,7 +34,7 @@ class Doubts:
         self._problems = SearchProblems(self.availability)
 
     def of(self, keys: Sequence[CandidateKey]) -> "Doubt":
-        """Return the doubt about some keys, of which all amounts are ordinary."""
+        """Return the doubt about some keys. Their amounts must be ordinary."""
         problems = [
             self._problems.get((content.class_selectors, content.request_selectors))
             for content in [key.content for key in keys]
@@ -43,7 +44,7 @@ class Doubts:
 
 @dataclass(slots=True)
 class Doubt:
-    """The doubt about some keys: the nodes that are open in one of `problems`."""
+    """The doubt about some keys. A node that is out of all `problems` has no error."""
 
     candidates: Candidates
     keys: Sequence[CandidateKey]
@@ -52,13 +53,13 @@ class Doubt:
     _failing: dict[object, bool] = field(default_factory=dict)
 
     def free_of(self, nodes: int) -> int:
-        """Return those of some nodes on which it is known that there is no error."""
+        """Return which of the nodes are known to have no error."""
         for problem in self.problems:
             nodes &= ~problem.maybe
         return nodes
 
     def settle(self, view: NodeView, budget: Budget) -> bool:
-        """True if there is no error on the nodes of a view, which is taken note of; false also if that is open.
+        """True if the nodes of a view have no error, which is remembered; false if they have or may have one.
 
         Raises AbortedError.
         """
@@ -75,7 +76,7 @@ class Doubt:
         return True
 
     def _may_fail(self, content: Slice, budget: Budget) -> bool:
-        """True if a selector fails on a device of a slice, whoever uses it, or if that was not found out."""
+        """True if a selector fails on a device of a slice, used or not, or if that was not found out."""
         if not self._reads:
             every = [reads for key in self.keys for reads in self.candidates.selection(key).all_reads()]
             self._reads = tuple(dict.fromkeys(every))

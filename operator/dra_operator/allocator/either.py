@@ -1,9 +1,9 @@
-"""Either: a request with alternatives of which some bring amounts, and some do not.
+"""Either: shortcuts for a request with alternatives of which some have amounts, and some do not.
 
-Of those with amounts `scales` tell on which nodes there is too little, of the others what nodes have said to other
-claims (`common`). A node has nothing for the request where it has nothing for either.
+For those with amounts, `scales` tell which nodes have too little capacity left; for the others, `common` tells which
+nodes have said no before. A node that has nothing for either has nothing for the request.
 
-Only for claims with one request: nobody looks at another one before it, or comes to one behind it.
+This is only for claims with one request, so that there are no other requests whose errors would have to be met.
 Source: docs/engine section 5.
 """
 
@@ -19,28 +19,28 @@ from dra_operator.inventory import NodeView
 
 @sealed
 class Either(Shortcut):
-    """Leaves out nodes with too little for the alternatives with amounts that have nothing for the others either."""
+    """Leaves out nodes that have nothing for any alternative, with amounts or without."""
 
     scales: Scales
     common: Common
 
     def closed(self, nodes: int) -> int:
-        """Return those of some nodes of which both is known."""
+        """Return which of the nodes are known to have nothing for either."""
         nodes = self.common.closed(nodes)
         return self.scales.closed(nodes) if nodes else 0
 
     def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """True if the nodes of a view have nothing for any alternative; else false or None. Raises AbortedError."""
+        """True if the nodes of a view have nothing for either; else false or None. Raises AbortedError."""
         lack = self.scales.finds_lack(view, budget)
         return self.common.finds_lack(view, budget) if lack else lack
 
     def note(self, view: NodeView, budget: Budget) -> None:
-        """Take note of what the nodes of a view have for the alternatives without amounts. Raises AbortedError."""
+        """Have `common` begin to ask, if it has not. Raises AbortedError."""
         self.common.note(view, budget)
 
 
 def of(plan: ClaimPlan, scales: ScalesMaker, commons: Commons, fast_for: FastSearchesFor) -> Either | None:
-    """Return the shortcut for a claim with a new amount in some of its alternatives, or None if it is none of that."""
+    """Return the shortcut for a claim of one request with new amounts in some alternatives only, or None."""
     if len(plan.requests) != 1:
         return None
     (request,) = plan.requests

@@ -1,14 +1,13 @@
 """Openings: on which nodes a request may find a device, by the barriers that it would have to tolerate.
 
-Where each claim brings tolerations of its own, as those of teams with nodes of their own do, no two have a candidate
-key in common, and each would ask node after node that is kept for others. What is behind which barriers is the same for
-all requests with these selectors and amounts, though, whatever they tolerate. So it is noted where a search of one of
-them fails on a node, and the next one leaves out the nodes on which all it could have is behind a barrier that it does
-not tolerate, or on which there are too few devices for anybody.
+If teams have nodes of their own, each claim may have tolerations of its own. Then no two claims share a candidate key,
+and each would search node after node that is kept for others. But what is behind which barriers is the same for all
+requests with the same selectors and amounts. So it is noted when a search fails on a node. The next such request leaves
+out the nodes where every device is behind a barrier that it does not tolerate, and those with too few devices for
+anybody.
 
-A node is left out only if the plain search comes to no device there that ends the attempt with an error: those that are
-free have been asked about when the node was noted. Taking devices away changes none of this, so what is noted holds
-until something comes back on that node.
+A node is left out only if the plain search would meet no error there: all of its free devices were asked about when the
+node was noted. Taking devices changes none of this, so what is noted holds until something comes back on that node.
 Source: docs/engine sections 4 and 5.
 """
 
@@ -32,11 +31,11 @@ _MAX_KINDS = 1024
 
 @dataclass(slots=True)
 class Opening:
-    """What requests with the same selectors and amounts find, as sets of nodes.
+    """What requests with the same selectors and amounts find on which nodes.
 
-    `asked` counts the search problems that asked. `known`: the nodes that were noted; all else is said of these only.
-    `free`: there is a device without a barrier. `barred`: there is one behind these barriers, by key and value of the
-    first. `fewer`: there are fewer devices than so many, whatever is tolerated.
+    `asked` counts the search problems that asked. `known` are the nodes that were noted; the rest is about these only:
+    `free` have a device without a barrier; `barred` have one behind these barriers, by key and value of the first;
+    `fewer` have fewer devices than this, whatever is tolerated.
     """
 
     position: int
@@ -74,7 +73,7 @@ class Opening:
         return nodes
 
     def note(self, item: Alternative, view: NodeView) -> None:
-        """Take note of what the nodes of a view have, as far as that is known without asking."""
+        """Note what the nodes of a view have, if that is known without asking."""
         answers_of = item.key.answers
         total = 0
         free = False
@@ -103,7 +102,7 @@ class Opening:
 
     def _add(self, nodes: int, *, free: bool, found: AbstractSet[Barriers]) -> None:
         if len(found) > _MAX_KINDS:
-            # More than are kept: whoever comes has to look for himself.
+            # More than are kept: later requests have to search this node.
             free, found = True, frozenset()
         if self.kinds + len(found) > _MAX_KINDS:
             self.forget_all()
@@ -117,7 +116,7 @@ class Opening:
         self.known |= nodes
 
     def forget(self, nodes: int) -> None:
-        """Forget nodes on which something came back. That they had something open may stay: it only costs a search."""
+        """Forget nodes on which something came back; those in `free` and `barred` may stay, at the cost of a search."""
         self.known &= ~nodes
         for count, those in self.fewer.items():
             self.fewer[count] = those & ~nodes
@@ -131,18 +130,18 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class FirstRequest(Shortcut):
-    """Leaves out nodes that have too few devices for the first request: its alternatives, each with its opening."""
+    """Leaves out nodes with too few devices for each alternative of the first request; each has its opening."""
 
     parts: tuple[tuple[Alternative, Opening], ...]
 
     def closed(self, nodes: int) -> int:
-        """Return those of some nodes that have too few devices for each alternative."""
+        """Return which of the nodes have too few devices for each alternative."""
         for item, opening in self.parts:
             nodes &= opening.closed(item.count or 0, item.tolerations)
         return nodes
 
     def note(self, view: NodeView, budget: Budget) -> None:
-        """Take note of nodes on which a search found nothing, if somebody will ask."""
+        """Note nodes on which a search found nothing, if more than one claim has asked."""
         del budget
         for item, opening in self.parts:
             if opening.asked > 1:
@@ -151,18 +150,18 @@ class FirstRequest(Shortcut):
 
 @dataclass(slots=True)
 class Openings:
-    """The openings that were asked about of late, by selectors and amounts."""
+    """The openings that were asked about lately, by selectors and amounts."""
 
     availability: Availability
     maximum: int = 64
     _known: dict[object, Opening] = field(default_factory=dict)
 
     def of(self, plans: Sequence[ClaimPlan]) -> FirstRequest | None:
-        """Return the openings for the first request of some claims that nobody has asked about before."""
+        """Return the openings for the first request of some new claims, or None if it tolerates nothing."""
         alternatives = plans[0].requests[0].alternatives
         taints_count = self.availability.views.features.device_taints
         if not taints_count or not any(item.tolerations for item in alternatives):
-            # It finds what all find that have these selectors and amounts.
+            # Its candidate key is shared by all requests with these selectors and amounts.
             return None
         return FirstRequest(tuple([(item, self._of(item)) for item in alternatives]))
 

@@ -1,8 +1,8 @@
-"""Search problems: which nodes have said no to them.
+"""Search problems: which nodes have said no to which question.
 
-Taking a device away never makes a node fit that did not. So a node that has said no to a search problem stays out until
-something comes back there, and a claim that fits nowhere costs next to nothing when it is tried again. What came back
-is read from a log; nothing is kept up to date for problems that nobody asks about.
+When a device is taken, no node starts to fit that did not fit before. So a node that has said no to a search problem
+stays out until something comes back there, and retrying a claim that fits nowhere costs next to nothing. What came back
+is read from a log when the problem comes up again; nothing is kept up to date for problems that nobody asks about.
 Source: docs/engine sections 1 and 4.
 """
 
@@ -14,7 +14,7 @@ from dra_operator.ledger import Availability
 
 @dataclass(slots=True)
 class SearchProblem:
-    """A search problem and the nodes that may serve it, or end it with an error; the rest has said no."""
+    """A search problem. The nodes in `maybe` may serve it or end it with an error; the others have said no."""
 
     position: int
     maybe: int
@@ -22,7 +22,7 @@ class SearchProblem:
 
 @dataclass(slots=True)
 class SearchProblems:
-    """The problems that were asked about, by signature. The oldest half goes when there are too many."""
+    """The problems that were asked about, by signature. If there are too many, the oldest half is dropped."""
 
     availability: Availability
     maximum: int = 4096
@@ -44,5 +44,5 @@ class SearchProblems:
         return problem
 
     def clear(self) -> None:
-        """Forget all problems: what they are made of has changed."""
+        """Forget all problems: equal signatures may now mean something else."""
         self._known.clear()

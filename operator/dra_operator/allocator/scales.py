@@ -1,13 +1,13 @@
-"""Scales: what a claim asks for against what nodes have left.
+"""Scales: what a claim asks for, compared with what nodes have left.
 
-A claim may bring amounts of its own. Then nothing is known of any node, and most have too little left: to ask each of
-their devices takes much longer than to compare the amounts with the most that any device has left. So nodes that were
-looked at stand on levels by what they have left (`ledger/leftovers`); those with too little are not visited at all,
-and of the others most are told by a few numbers.
+A claim with amounts of its own is a new question, which no node has answered yet, and most nodes may have too little
+left. Asking each of their devices takes much longer than comparing the amounts with the most that any device has left.
+So nodes that were looked at are kept on levels by what they have left (`ledger/leftovers`). Those with too little are
+not visited, and for most of the others a few numbers tell.
 
-A node is left out only where nothing could end the attempt with an error. No selector may fail on any of its slices,
-which is known from a visit and holds until something comes back or changes there; and amounts and policies have to be
-ordinary, so that whatever a policy makes of an amount is at least as much, and no error.
+A node is left out only if nothing could end the attempt with an error. No selector may fail on any of its slices, which
+is found out at the first visit and holds until something comes back or changes there (`doubts`). Amounts and policies
+must be ordinary: then what a policy makes of an amount is no error, and never less than the amount.
 Source: docs/engine section 5.
 """
 
@@ -33,14 +33,14 @@ _Wish = tuple[int, CandidateKey, tuple[AskedAmount, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ScalesMaker:
-    """Makes scales, which share what is known of selectors that may fail."""
+    """Makes scales. They share what is known about selectors that may fail."""
 
     availability: Availability
     candidates: Candidates
     doubts: Doubts
 
     def of_new(self, plans: Sequence[ClaimPlan]) -> "Scales | None":
-        """Return the scales for some claims, or None if others have asked for all the amounts that they bring."""
+        """Return the scales for some claims, or None if all of their amounts were asked for before."""
         for plan in plans:
             for request in plan.requests:
                 for item in request.alternatives:
@@ -49,7 +49,7 @@ class ScalesMaker:
         return None
 
     def of(self, plans: Sequence[ClaimPlan]) -> "Scales | None":
-        """Return the scales for some claims, or None if they bring no amounts, or odd ones."""
+        """Return the scales for some claims, or None if they have no amounts, or odd ones."""
         wishes: list[_Wish] = []
         keys: list[CandidateKey] = []
         number = 0
@@ -63,23 +63,23 @@ class ScalesMaker:
                     keys.append(key)
                     if key.requests:
                         brought.append((number, key, key.content.amounts))
-                # Where it may have a device of which it asks for no amount, nobody weighs.
+                # A request that could be served without an amount is not weighed.
                 if len(brought) == len(request.alternatives):
                     wishes += brought
                     number += 1
         if not wishes:
             return None
         for _, key, _ in wishes:
-            # From here on the key knows the drivers that it refuses.
+            # This fills in `key.refused`, the drivers that the key refuses.
             self.candidates.selection(key)
         return Scales(self.availability, self.candidates, self.doubts.of(keys), number, wishes)
 
 
 @sealed
 class Scales(Shortcut):
-    """Leaves out nodes with too little left for some claims: for one of the `number` requests that bring amounts.
+    """Leaves out nodes with too little left for one of the requests with amounts.
 
-    `doubt` is about the selectors of all requests.
+    `number` counts these requests. `doubt` is about the selectors of all requests.
     """
 
     availability: Availability
@@ -89,12 +89,12 @@ class Scales(Shortcut):
     wishes: Sequence[_Wish]
 
     def closed(self, nodes: int) -> int:
-        """Return those of some nodes of which it is known that a request finds too little left on all devices."""
+        """Return which of the nodes are known to have too little left on each device for a request."""
         nodes = self.doubt.free_of(nodes & self.availability.leftovers.known)
         return nodes & ~self._with_room() if nodes else 0
 
     def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """True if a request finds too little left on all free devices, false if each finds one; None if it is open.
+        """True if a request finds too little on each free device, false if each finds one; None if unknown.
 
         Raises AbortedError.
         """
@@ -109,7 +109,7 @@ class Scales(Shortcut):
                     most = self.availability.most_left(pool) if pool.most is None else pool.most
                     if not _has(most, asked):
                         continue
-                    # Now that it may be so, what is selected, and what policies make of the amounts, is worth while.
+                    # The device with the most may do, so it pays to look at selectors and policies.
                     found = self._may_have(pool, key, budget)
                     if found is None:
                         return None
@@ -120,7 +120,7 @@ class Scales(Shortcut):
         return self._note_lack(view, budget)
 
     def _may_have(self, pool: PoolView, key: CandidateKey, budget: Budget) -> bool | None:
-        """True if a free device of a pool may have enough left for a wish; None if that is open."""
+        """True if a free device of a pool may have enough left for a key; None if that is not known."""
         most = pool.most
         assert most is not None
         selection = self.candidates.selection(key)
@@ -138,7 +138,7 @@ class Scales(Shortcut):
         return False
 
     def _note_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """Take note of nodes with too little, and return True; None if their devices might end the attempt."""
+        """Remember nodes with too little, and return true; None if one of their devices might be an error."""
         if not self.doubt.settle(view, budget):
             return None
         leftovers, nodes = self.availability.leftovers, view.nodes
@@ -152,7 +152,7 @@ class Scales(Shortcut):
         return True
 
     def _with_room(self) -> int:
-        """Return those of the known nodes on which each request may find enough left on a device."""
+        """Return which of the known nodes may have a device with enough left for each request."""
         open_to = [0] * self.number
         for driver, left in self.availability.leftovers.by_driver.items():
             for request, key, asked in self.wishes:

@@ -1,7 +1,7 @@
 """Searches: what some claims get on one node, from the fastest search that can tell.
 
-All of them answer the same. The quick one is asked where it can be, then the one that counts on a window; what these
-leave open goes to the plain one, which can always tell.
+All of them give the same answer. The quick search is asked first if it can be, then the window search. What these
+leave open goes to the plain search, which can always tell.
 Source: docs/engine sections 6 and 9.
 """
 
@@ -32,7 +32,7 @@ _FAILURES_BEFORE_PROSPECTS = 16
 
 
 class Searching(Enum):
-    """How devices are searched for: one at a time in upstream's order, or by counting wherever that says the same."""
+    """How devices are searched for: one at a time in upstream's order, or by counting where the answer is the same."""
 
     PLAIN = "plain"
     COUNTING = "counting"
@@ -40,7 +40,7 @@ class Searching(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """The searches in a node: the fast ones, the faster first, or none of them; and the plain one."""
+    """The searches in a node: the fast ones, the faster first, or none; and always the plain one."""
 
     availability: Availability
     candidates: Candidates
@@ -58,16 +58,16 @@ class Searches:
         if not self.fast:
             return ()
         if is_quick(plans):
-            # What the quick search can be asked is countable.
+            # Whatever the quick search can be asked, the window search can be asked as well.
             return self.fast
         return self.fast[1:] if is_countable(plans) else ()
 
     def search(
         self, plans: Sequence[ClaimPlan], fast: FastSearches, node: str, view: NodeView, budget: Budget
     ) -> Found | None:
-        """Return what a node has for some claims, or None; `fast` are those for them. Raises FatalError, AbortedError.
+        """Return what some claims get on a node, or None. Raises FatalError and AbortedError.
 
-        `view` is what the node sees.
+        `fast` are the fast searches for these claims, `view` is what the node sees.
         """
         for search in fast:
             answer = search(plans, view, budget)

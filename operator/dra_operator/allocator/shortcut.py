@@ -1,8 +1,8 @@
-"""Shortcuts: ways to leave nodes out that some claims do not fit on, without a search.
+"""Shortcuts: ways to leave nodes out without a search.
 
-Most nodes of a nearly full cluster have too little for a claim, and to find that out takes less than to search them. A
-shortcut may leave a node out only if the plain search finds nothing there and comes to no device that ends the attempt
-with an error. So they are only for claims that no node with too few devices can serve or end with an error.
+Most nodes of a nearly full cluster have too little for a claim, and finding that out is cheaper than a search. A
+shortcut may leave a node out only if the plain search would find nothing there and would meet no error. So shortcuts
+are only used for claims that a node with too few devices can neither serve nor end with an error.
 Source: docs/engine section 5.
 """
 
@@ -14,28 +14,28 @@ from dra_operator.inventory import NodeView
 
 
 class Shortcut:
-    """A way to leave nodes out in one walk. What it does not know of a node is left to others, and to a search."""
+    """A way to leave nodes out in one walk. Nodes that it knows nothing of are left to other shortcuts or a search."""
 
     __slots__ = ()
 
     def closed(self, nodes: int) -> int:
-        """Return those of some nodes that are left out without a look at them."""
+        """Return which of the nodes to leave out without looking at them."""
         del nodes
         return 0
 
     def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """True if the nodes of a view have too little, false if a search is worth while; None if it cannot tell.
+        """True if the nodes of a view have too little, false if a search is worthwhile, None if it cannot tell.
 
         Raises AbortedError.
         """
 
     def note(self, view: NodeView, budget: Budget) -> None:
-        """Take note of what the nodes of a view have, on which there was too little. Raises AbortedError."""
+        """Take note of nodes of a view that had too little. Raises AbortedError."""
 
 
 def can_be_left_out(plans: Sequence[ClaimPlan], fast: Sequence[object]) -> bool:
-    """True if claims about which these fast searches can be asked fit on no node with too few devices for a request.
+    """True if nodes with too few devices for a request can be left out: the claims neither fit nor fail there.
 
-    Nor do they end there with an error.
+    `fast` are the fast searches for these claims.
     """
     return bool(fast) and bool(plans) and all(plan.needs_free and not plan.derives for plan in plans)

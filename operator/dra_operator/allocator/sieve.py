@@ -1,8 +1,8 @@
-"""The sieve: nodes that have too few devices for a request are left out without a search.
+"""The sieve: nodes with too few devices for a request are left out without a search.
 
-Where a search found nothing on some nodes, the next ones often have too few devices to begin with, as where a claim
-asks for one device by a value that no two have. To count them takes less than to search, and nothing is kept of a node
-but that it said no.
+After searches in vain, the next nodes often have too few devices to begin with, for example if a claim asks for a value
+that only one device has. Counting the devices is cheaper than a search, and nothing is kept about the node but that it
+said no.
 Source: docs/engine section 5.
 """
 
@@ -18,16 +18,13 @@ from dra_operator.inventory import NodeView
 
 @dataclass(frozen=True, slots=True)
 class Sieve(Shortcut):
-    """Leaves out nodes that have too few devices for the first request of some claims, whichever alternative it takes.
-
-    Where there are none for it, a search begins with counting.
-    """
+    """Leaves out nodes with too few devices for each alternative of the first request."""
 
     candidates: Candidates
     alternatives: Sequence[Alternative]
 
     def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """True if the nodes of a view have too few devices; None if not, or if one may be an error.
+        """True if the nodes of a view have too few devices; None if not, or if a device may be an error.
 
         Raises AbortedError.
         """
@@ -39,7 +36,7 @@ class Sieve(Shortcut):
                     continue
                 answers = key.answers.get(pool.serial)
                 if answers is None or free & answers.unknown:
-                    # What nobody looks for is not kept either: that the node says no to the problem is enough.
+                    # If nobody else asks the same, the answers are not kept: that the node says no is enough.
                     selection = key.selection
                     if (
                         selection
@@ -48,7 +45,7 @@ class Sieve(Shortcut):
                         and selection.refuses(pool, free, budget)
                     ):
                         continue
-                    # What other nodes see as well is asked about once, and kept.
+                    # Answers about a pool that other nodes see as well are kept.
                     answers = self.candidates.find(key, pool, budget, free)
                 if answers.errors & free:
                     return None

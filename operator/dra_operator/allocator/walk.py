@@ -1,16 +1,16 @@
-"""The walk over nodes: they are asked by name, and the first on which some claims fit wins.
+"""The walk over nodes: it goes through them by name, and the first node on which the claims fit wins.
 
-Four things keep nodes from being searched, each of them cheaper than what follows:
+Most nodes are left out without a search. Four things tell which, the cheapest first:
 
-- memory: a node that has said no says it again, until something comes back there (`problems`);
-- a node without a free device has none for anybody;
-- where nobody has asked the same before, shortcuts tell by what others asked which nodes need no look: `common` those
-  that have nothing for a part of it, `openings` those that are kept for others, `scales` those with too little left,
-  `either` those of which both is true, each of some alternatives;
-- at each node, shortcuts look at what it has: `common` by that part, `scales` by amounts, and where some searches were
-  in vain the `sieve` by devices, and `scales` whoever asked before.
+- Memory: a node that has said no to the same question still says no, until something comes back there (`problems`).
+- A node without a free device has nothing for anybody.
+- For a question that is new, shortcuts know nodes from similar questions: `common` those that have nothing for a part
+  of it, `openings` those that are kept for others, `scales` those with too little capacity left, `either` those with
+  too little for some alternatives and nothing for the others.
+- At each node, the same shortcuts first compare what it has. After some searches in vain, `sieve` counts its devices,
+  and `scales` compare amounts for questions that are not new as well.
 
-An error that upstream calls fatal ends the walk where a search meets it, also if another node would fit.
+If a search meets an error that is fatal upstream, the walk ends, even if a later node would fit.
 Source: docs/engine section 5.
 """
 
@@ -35,13 +35,13 @@ from dra_operator.inventory import NodeView
 from dra_operator.ledger import Availability
 
 _FAILURES_BEFORE_SCALES = 2
-"""Where others have asked for the same, the nodes that had too little then said no; those filled since did not."""
+"""For a question that is not new, only nodes that were filled since the last time can have too little left."""
 _FAILURES_BEFORE_SIEVE = 4
 _ALL_NODES = -1
 
 
 class InNode(Protocol):
-    """The searches in a node."""
+    """What the walk asks at each node."""
 
     def fast_for(self, plans: Sequence[ClaimPlan]) -> FastSearches:
         """Return the fast searches that can be asked about some claims."""
@@ -54,7 +54,7 @@ class InNode(Protocol):
 
 @dataclass(slots=True)
 class Walk:
-    """Walks over the nodes of a cluster, and what they have taught. Views and ledger must be up to date."""
+    """Walks over the nodes of a cluster, with the memory of all of them. Views and ledger must be up to date."""
 
     availability: Availability
     candidates: Candidates
@@ -71,19 +71,19 @@ class Walk:
         self._scales = ScalesMaker(self.availability, self.candidates, doubts)
 
     def forget(self) -> None:
-        """Forget which nodes have said no: what was asked there has changed."""
+        """Forget which nodes have said no: equal questions may now mean something else."""
         self._problems.clear()
 
     def first_that_fits(
         self, plans: Sequence[ClaimPlan], allowed: int, searches: InNode, budget: Budget
     ) -> tuple[Found, str] | None:
-        """Return what the first node of those allowed has for some claims, and its name; None if they fit nowhere.
+        """Return what the claims get on the first of the allowed nodes that fits, and its name; None if none fits.
 
         Raises FatalError and AbortedError.
         """
         availability = self.availability
         views = availability.views
-        # A loop, as most attempts are about one claim: what is made for it takes longer.
+        # Most attempts are about one claim, for which a loop is faster than a generator.
         signatures: tuple[object, ...] = ()
         need_free = bool(plans)
         for plan in plans:
@@ -95,7 +95,7 @@ class Walk:
             wanted &= availability.nonempty
         fast = searches.fast_for(plans)
         first: Sequence[Shortcut] = ()
-        # These have no shortcuts, and would look for them again as long as they fit on the first node.
+        # A bare claim has no shortcuts, and would look for them each time, as long as the first node fits.
         bare = len(plans) == 1 and plans[0].bare
         if not bare and problem.maybe == _ALL_NODES and wanted and can_be_left_out(plans, fast):
             first = self._for_new(plans, searches)
@@ -124,18 +124,18 @@ class Walk:
                             wanted &= ~shortcut.closed(wanted)
                     elif failures == _FAILURES_BEFORE_SIEVE and can_be_left_out(plans, fast):
                         shortcuts = (*shortcuts, Sieve(self.candidates, plans[0].requests[0].alternatives))
-                # Nodes that see the same say the same, unless what a node's kubelet can do matters.
+                # All nodes of a view give the same answer, unless it depends on what their kubelets can do.
                 wanted &= ~(1 << position if view.skips_operations else view.nodes)
                 for shortcut in first:
                     shortcut.note(view, budget)
         finally:
-            # Also where time is used up: the next attempt goes on from here.
+            # Even if the time is used up: the next attempt goes on from here.
             if wanted != asked:
                 problem.maybe &= ~(asked ^ wanted)
         return None
 
     def _for_new(self, plans: Sequence[ClaimPlan], searches: InNode) -> Sequence[Shortcut]:
-        """Return the shortcuts for some claims that nobody has asked about before."""
+        """Return the shortcuts for a question that is new."""
         commons, scales = self._commons, self._scales
         found: tuple[Shortcut | None, ...]
         found = (commons.of(plans, searches.fast_for), self._openings.of(plans), scales.of_new(plans))
@@ -146,7 +146,7 @@ class Walk:
     def _for_filled(
         self, plans: Sequence[ClaimPlan], fast: FastSearches, view: NodeView, budget: Budget
     ) -> Sequence[Shortcut]:
-        """Return the scales for some claims that others have asked about, if a node that failed lacks amounts."""
+        """Return the scales for a question that is not new, if the node that failed has too little capacity left."""
         if view.error is not None or not can_be_left_out(plans, fast):
             return ()
         scales = self._scales.of(plans)
