@@ -1,10 +1,9 @@
 """The allocator: claims in, one decision out.
 
-It joins the parts: a plan a claim, the walk over nodes, a search in each, and the result of the first that fits. It
-reads the inventory and the ledger and changes neither; whoever takes a decision tells the ledger.
+It joins the parts: a plan for each claim, the walk over nodes, a search in each node, and the result of the first that
+fits. It reads the inventory and the ledger and changes neither; the caller enters decisions in the ledger.
 
-The first node by name that fits wins. An error that upstream calls fatal ends the attempt, also where another node
-would fit: a claim that is wrong somewhere is wrong.
+The first node by name that fits wins. An error that is fatal upstream ends the attempt, even if another node would fit.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,10 +41,10 @@ _MAX_PLANS = 8192
 
 
 class AdminAccess(Enum):
-    """Who may ask for admin access: claims of namespaces with the label, or any claim.
+    """Who may ask for admin access: claims in namespaces with the label, or any claim.
 
-    The API server checks the label when a claim is created; a claim smuggled past it must not be served either. Where
-    no namespaces are known, as in recorded scenarios, whoever sets up the allocator says that they do not matter.
+    The API server checks the label when a claim is created, and the allocator checks it again. Recorded scenarios have
+    no namespaces, so there any claim may.
     """
 
     LABELLED_NAMESPACES = "labelled namespaces"
@@ -122,7 +121,7 @@ class Allocator:
     def explain(self, claims: Sequence[ResourceClaim], decision: Decision) -> tuple[Explanation, ...]:
         """Return, for each of some claims, why it is not allocated; empty for a decision that allocates them.
 
-        What `explain` finds is that of the present state, which should be the one the decision was made in.
+        It explains the present state, which should be the one in which the decision was made.
         """
         if isinstance(decision, Allocated):
             return ()
@@ -135,8 +134,8 @@ class Allocator:
         except FatalError as error:
             return tuple(explain_failure(error.failed(), self.inventory.classes) for _ in claims)
         if self._explainer is None or self._aside is None:
-            # They refer back to this allocator. One that never explains is free of cycles, so that it goes at once with
-            # all it holds, when many are made, and does not wait for the collector.
+            # They refer back to this allocator. Without them it is in no reference cycle, so tests and benchmarks that
+            # make many allocators free each at once, without the garbage collector.
             tallies = TallyMaker(self.inventory, self.availability, self.candidates)
             self._explainer = Explainer(self.inventory, tallies, self._fits)
             self._aside = Aside(tallies, self._counting)
@@ -147,7 +146,7 @@ class Allocator:
         return tuple(explainer.explain(plans, number, budget) for number in range(len(plans)))
 
     def forget(self, key: ClaimKey) -> None:
-        """Let go of what is kept about a claim, which has got its devices, or is gone."""
+        """Drop what is kept about a claim that is allocated or gone."""
         self._planned.pop(key, None)
 
     def refresh(self) -> None:
@@ -165,7 +164,7 @@ class Allocator:
             self._nodes.forget()
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
-        """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
+        """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""
         plan = self._planned.get(claim_key(claim)) if self._planned else None
         if plan is None or plan.claim.spec is not claim.spec:
             plan = self._planner.plan(claim)
@@ -174,7 +173,7 @@ class Allocator:
         return plan
 
     def _remember(self, plans: Sequence[ClaimPlan]) -> None:
-        """Keep the plans of claims that are asked for again, as long as they get nothing."""
+        """Keep the plans of claims that were not allocated, as these are asked about again."""
         for plan in plans:
             if len(self._planned) >= _MAX_PLANS:
                 self._planned.clear()

@@ -1,8 +1,8 @@
 """What a claim asks for: all that a plan is made of, as a key.
 
-Most claims of a cluster are made from a few templates. Their plans differ in nothing but the claim, and making a plan
-takes several times as long as finding one that was made. Of the claim it is made of nothing else, so claims that ask
-for the same in the same words have equal plans as long as classes stay as they are.
+Most claims of a cluster are made from a few templates. Their plans differ only in the claim, and making a plan takes
+several times as long as looking one up. A plan depends on nothing but this key and the classes, so claims with equal
+keys share a plan until a class changes.
 """
 
 from typing import TypeAlias
@@ -36,7 +36,7 @@ Wanted: TypeAlias = tuple[
 Class, selectors, allocation mode, count, tolerations, amounts, derived attributes by name, admin access.
 """
 Rule: TypeAlias = tuple[tuple[str, ...], ConstraintPlan | None]
-"""A constraint: the requests that it names, and what it asks for; None if that is of no known kind."""
+"""A constraint: the requests that it names, and what it asks for; None if its kind is not known."""
 _Request: TypeAlias = tuple[str, Wanted | None, tuple[tuple[str, Wanted], ...]]
 Asked: TypeAlias = tuple[tuple[_Request, ...], tuple[Rule, ...]]
 """By request its name, what it wants exactly, and its subrequests by name; then the constraints."""
@@ -44,7 +44,7 @@ Asked: TypeAlias = tuple[tuple[_Request, ...], tuple[Rule, ...]]
 
 def asked_by(devices: DeviceClaim) -> Asked:
     """Return what a claim asks for: all of it but configuration."""
-    # Most claims have one or two of each thing: adding to a tuple is faster than making it of a list.
+    # Most claims have one or two of each: adding to a tuple is faster than converting a list.
     requests: tuple[_Request, ...] = ()
     for request in devices.requests:
         exactly = request.exactly
@@ -81,7 +81,7 @@ def _wanted(part: ExactDeviceRequest | DeviceSubRequest, admin_access: Flag | No
         part.allocation_mode,
         part.count,
         part.tolerations,
-        # As written: in another order it is another plan, which says the same.
+        # In the order written: another order gets a plan of its own, which is equivalent.
         None
         if capacity is None
         else tuple([(name, amount.nano, amount.text) for name, amount in capacity.requests.items()]),

@@ -1,10 +1,10 @@
 """The board: some claims and a node as ints, which is all that the window search needs.
 
-The pools of a node lie side by side in one row of positions. Requests of all claims follow each other in one list, each
-with its alternatives as sets of positions; constraints of all claims in another. A request for all devices is one for
-as many as there are, out of those that can be had: all or none. To one for admin access devices in use are there as
-well; what one claim picks is gone for the rest of it and for the claims after it, whoever asked, as long as only the
-first of them asks for admin access. What cannot be said in these terms makes no board.
+The pools of a node lie side by side in one row of positions. The requests of all claims are in one list, each with its
+alternatives as sets of positions; the constraints of all claims are in another. A request for all devices is one for
+as many as there are, out of those that can be had: all or none. A request for admin access can have devices in use as
+well. What a claim picks is gone for the rest of it and for later claims; this holds as long as only the first claim
+asks for admin access. If claims and node cannot be expressed like this, there is no board.
 Source: docs/engine sections 6 and 9.
 """
 
@@ -24,7 +24,7 @@ from dra_operator.api.sealed import sealed
 from dra_operator.inventory import NodeView, Verdict
 
 Left = tuple[tuple[int, ...], ...]
-"""What is left of the counters of each pool, in nano-units."""
+"""What is left of each pool's counters, in nano-units."""
 _Masks = dict[tuple[int, bool], int]
 """The devices that can be had, by serial number of the key, and whether for admin access."""
 InFlight = dict[int, dict[str, int]]
@@ -35,7 +35,7 @@ InFlight = dict[int, dict[str, int]]
 class Board:
     """`demands[i]` is what `requests[i]` asks for. Sets of positions: `available`, `shareable`, `counted`.
 
-    Those are `counted` that draw on counters when they are taken: not where somebody has a share that has paid.
+    `counted` devices draw on counters when they are taken; not if somebody has a share of the device, which has paid.
     """
 
     eligibility: Eligibility
@@ -96,7 +96,7 @@ class Board:
 def set_up(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget
 ) -> Board | Unsure:
-    """Return the board for some countable claims on the nodes of a view, or that there is none. Raises AbortedError."""
+    """Return the board for some countable claims on a view, or UNSURE if there is none. Raises AbortedError."""
     masks = _masks(eligibility, plans, view, budget, give_up=False)
     if masks is UNSURE or masks is None:
         return UNSURE
@@ -108,8 +108,8 @@ def set_up_to_search(
 ) -> Board | Unsure | None:
     """Return the same, but None if there are too few devices for a request, whatever the others take.
 
-    The plain search never comes to the requests behind that one, so no error can come from them. Not so where it looks
-    at all requests first, or at what earlier ones derive.
+    The plain search never gets to the requests after that one, nor to their errors. This does not hold if it looks at
+    all requests first, or at what earlier ones derive.
     """
     give_up = not any(plan.evaluates_used or plan.derives for plan in plans)
     masks = _masks(eligibility, plans, view, budget, give_up=give_up)
@@ -123,8 +123,8 @@ def set_up_first(
 ) -> Board | None:
     """Return a board of the first devices of a row, up to the first ones of its first large pool.
 
-    None where requests have alternatives or too few devices there, where those behind matter in any case, and where
-    only the plain search can tell. Raises AbortedError.
+    None if requests have alternatives or too few devices there, if later devices matter in any case, or if only the
+    plain search can tell. Raises AbortedError.
     """
     if not view.countable:
         return None
@@ -151,7 +151,7 @@ def set_up_first(
 def _masks(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget, *, give_up: bool
 ) -> _Masks | Unsure | None:
-    """Return the devices that each alternative can have; None, if we may give up, when there are too few for one."""
+    """Return the devices that each alternative can have; with `give_up`, None if there are too few for a request."""
     if not view.countable:
         return UNSURE
     masks: _Masks = {}
@@ -246,7 +246,7 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
     view: NodeView,
     budget: Budget,
 ) -> Groups | Unsure:
-    """Return the groups of a view by the attribute of a constraint, as those see it to whom it applies."""
+    """Return the groups of a view by the attribute of a constraint, as the requests that it applies to see it."""
     attribute = plan.constraints[number].attribute
     takers: dict[str | None, int] = {}
     for request in plan.requests if plan.derives else ():
@@ -280,10 +280,10 @@ def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: B
 def _number_of_all(
     eligibility: Eligibility, key: CandidateKey, view: NodeView, budget: Budget
 ) -> int | Unsure:
-    """Return the number of devices that a request for all of them is for, in use or not; where there are none, one.
+    """Return the number of devices that a request for all devices is for, in use or not; if there are none, one.
 
-    Where upstream ends the attempt before it searches, by a pool that is not complete or by a device, only the plain
-    search can tell.
+    UNSURE if upstream would end the attempt before it searches: by a pool that is not complete, or a device with an
+    error.
     """
     number = 0
     for pool in view.pools:

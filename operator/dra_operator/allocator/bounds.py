@@ -1,8 +1,8 @@
-"""Bounds: reasons why no choice of devices can work, found by counting rather than by trying.
+"""Bounds: reasons why no choice of devices can work, found by counting instead of trying.
 
-A bound is something that every solution meets. So where it says no there is none, and a search that turns back there
-misses nothing and finds the rest in the same order. All of it is about ints: a set of devices is an int with a bit for
-each, and `allowed` holds, by constraint, the devices it still admits.
+Every solution meets a bound. So if a bound is not met there is no solution, and a search that turns back there misses
+nothing and finds the same solution first. A set of devices is an int with a bit for each; `allowed` holds, for each
+constraint, the devices that it still admits.
 Source: docs/engine sections 7 and 8.
 """
 
@@ -16,7 +16,7 @@ _MOST_GROUPS = 256
 
 @sealed
 class Choice:
-    """An alternative: `count` devices out of `mask`, which the constraints with these numbers apply to."""
+    """An alternative: `count` devices out of `mask`, bound by the constraints with these numbers."""
 
     mask: int
     count: int
@@ -69,7 +69,7 @@ def narrow(
 ) -> tuple[int, ...]:
     """Return `allowed` with only those groups of matching rules that have room for all requests bound to the rule.
 
-    Requests for devices that are not shareable must have different ones, so their sum has to fit as well.
+    Requests cannot share a device that is not shareable, so the sum of what they need must fit as well.
     """
     narrowed = list(allowed)
     for number, rule in enumerate(rules):
@@ -90,7 +90,7 @@ def narrow(
 def _needs(
     bound: Iterable[Demand], number: int, available: int, allowed: Sequence[int], *, shareable: int
 ) -> tuple[Sequence[_Need], Sequence[tuple[int, int]]]:
-    """Return what requests need of each group of a rule, and of what they must have for themselves there, how much."""
+    """Return what requests need of each group of a rule, and how many devices each needs for itself there."""
     needs: list[_Need] = []
     own: list[tuple[int, int]] = []
     for demand in bound:
@@ -133,7 +133,7 @@ def _has_sum(group: int, own: Iterable[tuple[int, int]], shareable: int) -> bool
 def has_values(
     rules: Sequence[GroupRule], demands: Sequence[Demand], available: int, allowed: Sequence[int]
 ) -> bool:
-    """False if, for a distinct rule, the devices that it applies to have fewer values than are to be picked."""
+    """False if the devices that a distinct rule applies to have fewer values than are needed."""
     for number, rule in enumerate(rules):
         if rule.matching:
             continue
@@ -167,7 +167,7 @@ def can_differ(
 
 
 def have_values(groups: Sequence[int], lots: Iterable[tuple[int, int]]) -> bool:
-    """False if so many of some devices, for each lot, cannot all be given different values; each group has one."""
+    """False if the devices of the lots, of each lot so many, cannot all have different values; a group is a value."""
     units: list[int] = []
     for devices, count in lots:
         reached = 0
@@ -196,10 +196,10 @@ def fit_in_groups(
     *,
     shareable: int,
 ) -> bool:
-    """False if matching rules by the same attribute need more whole groups than there are devices for.
+    """False if matching rules on the same attribute need more whole groups than there are.
 
-    A rule takes all its devices from one group, and no two rules the same device: a group of three has room for one
-    pair. Each request is counted for one rule only, and none that may take shares.
+    A rule takes all its devices from one group, and no two rules take the same device: a group of three has room for
+    one pair. A request is counted for one rule only, and not at all if it may take shares.
     """
     needs: dict[int, tuple[int, int]] = {}
     for demand in demands:
@@ -217,7 +217,7 @@ def fit_in_groups(
 
 
 def have_whole(groups: Sequence[int], family: Sequence[tuple[int, int]]) -> bool:
-    """False if some rules, of which each needs so many of some devices, need more whole groups than there are."""
+    """False if a family of rules, with how many of which devices each needs, needs more whole groups than there are."""
     least = min([total for total, _ in family])
     union = 0
     for _, devices in family:

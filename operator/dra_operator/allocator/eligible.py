@@ -1,10 +1,10 @@
-"""Eligibility: which devices of a pool a request may take, as far as each can be judged by itself.
+"""Eligibility: which devices of a pool a request may take, if each is judged by itself.
 
-The fast searches count devices, so they need to know beforehand which ones the plain search would accept: those the key
-admits, which are free, whose shares leave room and whose counters fit what committed devices leave. To admin access
-devices in use are as good as free ones, and nothing else is another: it has to have room, and its counters have to fit
-even where the owner of the device has paid them. Where the plain search could meet an error or a rule that is not about
-a device alone, nothing can be counted.
+The fast searches count devices, so they need to know beforehand which ones the plain search would accept: those that
+the key admits, that are free, whose shares leave room and whose counters fit what committed devices leave. For admin
+access, devices in use are as good as free ones. Everything else is the same: there must be room, and counters must fit,
+even if the owner of the device has paid them. Nothing can be counted if the plain search could meet an error, or a rule
+that is not about one device alone.
 Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.
 """
 
@@ -43,11 +43,10 @@ class Eligibility:
     def candidates_of(
         self, asked: Alternative, pool: PoolView, budget: Budget, within: int = -1
     ) -> int | Unsure:
-        """Return the devices that can be had as far as key and use go, or that only the plain search can tell.
+        """Return the devices that the key admits and whose use permits it, or UNSURE if only the plain search can tell.
 
-        It has to where one that it would look at ends the attempt with an error, and where devices draw on counters in
-        a way that depends on more than what is left and who has paid. Only devices `within` a set count. Raises
-        AbortedError.
+        It has to if a device that it would look at is an error, and if what devices draw on counters depends on more
+        than what is left and who has paid. Only devices in the set `within` count. Raises AbortedError.
         """
         usable = -1 if asked.admin_access else pool.free
         if within != -1:
@@ -68,10 +67,10 @@ class Eligibility:
         return wanted
 
     def beginning_of(self, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:
-        """Return those that can be had of the devices of a row up to the first ones of its first large pool.
+        """Return the devices that can be had of a row up to the first slice with free ones of its first large pool.
 
-        A pool that many nodes see can have a hundred slices, and the first one may have all that is wanted. Only the
-        plain search can tell where it can tell for one of them alone. Raises AbortedError.
+        A pool that many nodes see can have a hundred slices, and the first one may have all that is wanted. UNSURE if
+        `candidates_of` is, for one of these pools. Raises AbortedError.
         """
         row = 0
         for start, pool in view.row:
@@ -87,7 +86,7 @@ class Eligibility:
         return row
 
     def admits(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Unsure:
-        """Return the devices that can be had as far as the key goes, whoever uses them, or that nobody can tell.
+        """Return the devices that the key admits, used or not, or UNSURE if a device is an error.
 
         Raises AbortedError.
         """
@@ -95,7 +94,7 @@ class Eligibility:
         return UNSURE if answers.errors else answers.mask
 
     def judge(self, key: CandidateKey, pool: PoolView, wanted: int) -> int:
-        """Return those of the candidates that fit, each by itself."""
+        """Return which of the candidates have room and counters that fit, each judged by itself."""
         if drawing := wanted & pool.counted:
             wanted ^= drawing ^ self._payable(pool, drawing)
         if asked := wanted & pool.charged:
@@ -117,7 +116,7 @@ class Eligibility:
         return found
 
     def paid(self, pool: PoolView, devices: int) -> int:
-        """Return those of some devices of which somebody has a share: the first one has paid their counters."""
+        """Return which of the devices have shares: the first share of each has paid its counters."""
         found = 0
         if shared := self._paying(pool):
             for offset, content in pool.placed:
@@ -127,13 +126,13 @@ class Eligibility:
         return found
 
     def _paying(self, pool: PoolView) -> Collection[str]:
-        """Return the devices whose shares pay; none where the feature is off, whatever is said to be shared."""
+        """Return the names of devices with shares; none if the feature is off, whatever claims say."""
         return (
             self.availability.ledger.shared(pool.key) if self.candidates.features.consumable_capacity else ()
         )
 
     def _payable(self, pool: PoolView, asked: int) -> int:
-        """Return those of some devices whose counters fit, or are paid; of each it is known until that may change."""
+        """Return which of the devices have counters that fit or are paid; remembered until the counters change."""
         layout = pool.counters
         assert layout is not None
         state = self.availability.counters(layout)
@@ -156,7 +155,7 @@ class Eligibility:
         return payable & asked
 
     def _roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
-        """Return those of some shared devices that have room; of each it is known until its own use changes."""
+        """Return which of the shared devices have room; of each remembered until its own use changes."""
         known, roomy = pool.roomy.get(key.serial, (0, 0))
         if unknown := asked & ~known:
             roomy |= self._find_roomy(key, pool, unknown)

@@ -1,17 +1,17 @@
-"""The search that begins with the hardest: for the few claims that the window search does not decide soon.
+"""The search that begins with the hardest request: for the few claims that the window search does not decide soon.
 
-The window search picks in the order in which answers are judged, so it may try for long below a pick whose reason to
-fail comes late. This one asks first for what has the least choice, weighed by how often it was what failed, and looks
-at all wants after each pick (`outlook`). It finds some solution or none. The first in order is found from it: request
-by request and device by device, what comes before the pick of the solution at hand is asked about, with everything
-before it fixed, until something can be completed. That is what the window search would return.
+The window search picks in upstream's order, so it may try for long below a pick that fails for a later request. This
+search first serves the request with the least choice, weighted by how often it has failed, and checks all wants after
+each pick (`outlook`). It finds some solution, or proves that there is none. From that solution it finds the first one
+in order, request by request and device by device: with all earlier picks fixed, it tries the devices below the pick of
+the solution at hand, until one of them can be completed. The result is what the window search would return.
 
-Two things need no try, as what they lead to has been searched:
+Two kinds of picks need no try, as an equivalent one has been searched:
 
-- Symmetry: a device has failed at a pick, and another is its equal for everybody left. Exchanging the two turns a
-  solution with the other into one with the first. Shares are exchanged as well.
-- Failed states: whether the wants that are left can be served depends on nothing but the state there. Claims that ask
-  for the same can change places in it.
+- Symmetry: a device has failed at a pick, and another is its equal for all requests left. Exchanging the two would turn
+  a solution with the other into one with the first. Shares are exchanged as well.
+- Failed states: whether the remaining wants can be served depends on the state alone. Claims that ask for the same can
+  change places in it.
 
 Source: docs/engine sections 7 and 8; Boussemart et al., Boosting systematic search by weighting constraints (2004).
 """
@@ -28,13 +28,13 @@ from dra_operator.allocator.wants import Option, Situation, Wants
 from dra_operator.inventory import bits
 
 _PATIENCE = 64
-"""How many tries a search may take before it begins again, the first time."""
+"""How many tries a search may take before it begins again for the first time."""
 _LOOKS_A_TRY = 8
 """So many wants looked at are as much work as a try."""
 
 
 class _AgainError(Exception):
-    """It is time to begin again."""
+    """The search is to begin again."""
 
 
 class Picked(NamedTuple):
@@ -47,7 +47,7 @@ class Picked(NamedTuple):
 
 @dataclass(slots=True)
 class HardestFirst:
-    """One search. `tries` counts the picks below which there was nothing, those of the search before among them."""
+    """One search. `tries` counts the picks that led to no solution, including those of the window search."""
 
     board: Board
     budget: Budget
@@ -79,8 +79,8 @@ class HardestFirst:
     def _search(self, now: Situation) -> list[Picked] | None:
         """Return picks that serve all wants, or None if there are none.
 
-        A search that began with the wrong device is given up after some tries and begins again, with what it has learnt
-        of who is hard to serve and of states that fail, and with more patience.
+        A search may have begun with the wrong device. After some tries it begins again, with more patience, and with
+        what it has learnt: which requests are hard to serve, and which states fail.
         """
         patience = _PATIENCE
         while True:
@@ -120,9 +120,9 @@ class HardestFirst:
         return None
 
     def _check_work(self) -> None:
-        """Raise AbortedError if there were too many tries, or as much work as they stand for.
+        """Raise AbortedError if there were too many tries, or as much work as that many tries.
 
-        A search that never picks in vain looks at all that is left after each pick; that is not counted.
+        The work that even a search without a vain pick does, one look at all wants after each pick, is not counted.
         """
         looked = self._outlook.looked - len(self.board.demands) ** 2
         self.budget.check_tries(max(self.tries, looked // _LOOKS_A_TRY))
@@ -190,9 +190,9 @@ class HardestFirst:
         raise AssertionError("a solution takes one of the devices")
 
     def _mended(self, now: Situation, picks: Sequence[Picked]) -> list[Picked] | None:
-        """Return picks that serve all wants, as near to some others as is easily found, or None.
+        """Return picks that serve all wants, close to the given ones, or None if none are found easily.
 
-        It takes a fraction of the time of a search.
+        This takes a fraction of the time of a search.
         """
         mended: list[Picked] = []
         for request, place, wanted in sorted(picks):

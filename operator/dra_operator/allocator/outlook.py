@@ -1,13 +1,14 @@
-"""Outlook: whether what is still wanted can be had at all, as far as counting tells, whatever was picked before.
+"""Outlook: bounds that tell, by counting, whether what is still wanted can be had at all.
 
-The bounds of `bounds` look at what is left and what constraints admit. These look at wants, in which all that is known
-is merged: shares by the room that is left for them, counters by what fits. So they see more, and cost more.
+The bounds of `bounds` look at the devices that are left and at what constraints admit. Wants (`wants`) also take into
+account the room for shares and the counters that are left. So these bounds see more, and cost more.
 
-- Narrowing: a matching rule keeps only those groups that have room and places for all wants bound to it.
-- Places: wants can be given devices of their own, a shared one to as many as it has room for (`guests`). By augmenting
-  paths.
-- Sums: of capacities there is enough (`sums`); of devices that draw on counters enough fit together (`packing`).
-- Groups: matching rules by the same attribute need whole groups of their own. Values: distinct rules, different ones.
+- Narrowing: a matching rule keeps only groups that have room and places for all wants bound to it.
+- Places: each want gets devices of its own; a shared device serves as many as it has room for (`guests`). Found by
+  augmenting paths.
+- Sums: there is enough capacity (`sums`), and of devices that draw on counters enough fit together (`packing`).
+- Groups: matching rules on the same attribute need whole groups of their own.
+- Values: distinct rules need different values.
 
 Source: docs/engine section 7.
 """
@@ -32,10 +33,7 @@ _Bound = tuple[int, int, bool]
 
 @dataclass(slots=True)
 class Outlook:
-    """The bounds for one board.
-
-    `blame` counts, by request, how often it was the one that could not be served.
-    """
+    """The bounds for one board. `blame` counts, by request, how often it could not be served."""
 
     board: Board
     stock: Stock
@@ -63,11 +61,11 @@ class Outlook:
 
     @property
     def looked(self) -> int:
-        """How many wants were looked at, which is what the bounds cost; states of packings are worth a part of one."""
+        """What the bounds have cost: the number of wants looked at; a state of a packing costs a fraction of one."""
         return self._looked + self._packing.states // _STATES_A_LOOK
 
     def narrowed(self, now: Situation) -> Situation | None:
-        """Return the situation without groups that have no room for what is bound to a rule, or None for hopeless."""
+        """Return the situation without groups that cannot serve all wants bound to a rule; None if it is hopeless."""
         wants = list(now.wants)
         for number, rule in enumerate(self.board.rules):
             if not rule.matching:
@@ -110,7 +108,7 @@ class Outlook:
         bound = [
             [(item.devices, item.missing, number in item.source.rules) for item in want] for want in wants
         ]
-        # Of overlapping groups those that are open; of others what was picked leaves one.
+        # Overlapping groups have marks that say which are open. Of other groups, the picks leave only devices of one.
         marks = admitted[number] >> rule.groups.size if rule.groups.overlapping else -1
         return [
             group
@@ -121,7 +119,7 @@ class Outlook:
     def _with_places(
         self, number: int, kept: Sequence[int], wants: Sequence[Want], in_flight: InFlight
     ) -> int:
-        """Return the kept groups, all together, without those in which the wants bound to a rule have no places."""
+        """Return the devices of those kept groups in which the wants bound to a rule have places."""
         reached = 0
         for want in wants:
             for option in want:
@@ -151,9 +149,9 @@ class Outlook:
         return answer
 
     def _without_place(self, wants: Sequence[Want], guests: Mapping[int, int]) -> int | None:
-        """Return the place of a want for which there is no device, if each has different ones and none too many guests.
+        """Return the index of a want that cannot be given devices beside the others, or None if all can.
 
-        None if all can be served.
+        Each device serves one want, or as many as `guests` says.
         """
         unions = [union_of(want) for want in wants]
         mine = [0] * len(wants)
@@ -190,7 +188,7 @@ class Outlook:
         return None
 
     def _fit_in_groups(self, wants: Sequence[Want]) -> bool:
-        """False if matching rules by one attribute need more whole groups than there are devices for."""
+        """False if matching rules on one attribute need more whole groups than there are."""
         families: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         counted: set[int] = set()
         for number, rule in enumerate(self.board.rules):
@@ -245,5 +243,5 @@ def _within(want: Want, rule: int, kept: int) -> list[Option]:
 
 
 def _binds(want: Want, rule: int, shared: int) -> bool:
-    """True if something is wanted that the rule binds whichever option is taken, and no share of a device."""
+    """True if something is wanted, the rule binds each option of it, and none of it is `shared`."""
     return bool(want) and not shared and all(rule in option.source.rules for option in want)

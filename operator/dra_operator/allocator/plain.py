@@ -1,11 +1,11 @@
 """The plain search: upstream's order, one device at a time, with all its errors.
 
-Depth first over claims, requests, alternatives and devices; the first complete solution wins. Because each alternative
-of a request explores everything that follows, a later failure moves an earlier request on to its next alternative: the
-preference is lexicographic. It is the yardstick for every faster search.
+Depth first over claims, requests, alternatives and devices; the first complete solution wins. Each alternative of a
+request explores everything that follows, so a later failure moves an earlier request on to its next alternative: the
+preference is lexicographic. Every faster search is tested against this one.
 
-The stack is explicit, so that the number of devices is not bounded by the interpreter's. A frame is one level of
-upstream's recursion: it is asked for its next step, once when it is new and again each time the level below has failed.
+The stack is explicit, so Python's recursion limit does not bound the number of devices. A frame is one level of
+upstream's recursion. It is asked for its next step when it is new, and again each time the level below has failed.
 Source: docs/dra-semantics 3.3, 3.4 and 11.
 """
 
@@ -27,7 +27,7 @@ from dra_operator.inventory import Verdict, bits
 
 
 class DeadEnd(Enum):
-    """Why a level failed: no device, or more devices than a claim can have, which skips to another alternative."""
+    """Why a level failed: no device, or more devices than a claim can have, which skips to the next alternative."""
 
     NO = "no"
     TOO_MANY = "too many"
@@ -49,7 +49,7 @@ Step: TypeAlias = Descend | DeadEnd
 
 @dataclass(slots=True)
 class Expanded:
-    """An alternative as one node has it: how many devices, and for All which ones, as (pool, position)."""
+    """An alternative on one node: how many devices, and for All which ones, as (pool, position)."""
 
     alternative: Alternative
     answers: list[Answers | None]
@@ -61,7 +61,7 @@ class Expanded:
 class PlainSearch:
     """One search in one node. After success the picks are those of `state`.
 
-    After `patience` failures it looks at the prospects of what follows before it tries it; with None it tries all.
+    After `patience` failures it checks the prospects before it tries what follows; with None it tries everything.
     """
 
     state: NodeState
@@ -246,7 +246,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _ClaimFrame(_Frame):
-    """The border between two claims: too many devices in one claim are a plain no to the one before."""
+    """The border between two claims: too many devices in a later claim are a plain no for the earlier ones."""
 
     claim: int
 

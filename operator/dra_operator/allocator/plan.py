@@ -1,7 +1,7 @@
-"""The plan of a claim: what it asks for, checked once and put in terms of candidate keys.
+"""The plan of a claim: what it asks for, checked once and expressed in candidate keys.
 
-Everything that is wrong with a claim on every node alike is found here, before a device is looked at. Two claims with
-equal signatures are the same search problem, whatever they and their requests are called.
+Errors of a claim that do not depend on the node are found here, before any device is looked at. Claims with equal
+signatures are the same search problem, whatever the names of the claims and their requests.
 Source: docs/dra-semantics 3.1 and 3.7.
 """
 
@@ -29,7 +29,7 @@ MAX_DEVICES = 32
 """How many devices one claim can have. Source: AllocationResultsMaxSize of resource.k8s.io."""
 
 _MAX_ASKED = 2048
-"""As many as there are selectors: what claims ask for that nobody else asked for is kept no longer than those."""
+"""As many as there are kept selectors: plans of what one claim alone asks for need not be kept longer."""
 
 _NONE_DERIVED: Final[Mapping[str, str]] = MappingProxyType({})
 _NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
@@ -37,10 +37,10 @@ _NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
 
 @sealed
 class Alternative:
-    """One way to serve a request: the only one, or a subrequest. `name` is what its results are called.
+    """One way to serve a request: all of it, or one of its subrequests. `name` is the request's name in the result.
 
-    `count` is None for All. `constraints` are the positions of the claim's constraints that apply to it, and `derived`
-    the expressions of those derived attributes that one of them asks for: others are never evaluated.
+    `count` is None for All. `constraints` are the positions of the claim's constraints that apply. `derived` are the
+    expressions of the derived attributes that these ask for; others are never evaluated.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Alternative:
 
 @sealed
 class RequestPlan:
-    """A request and its alternatives; `prioritized` says that they are subrequests."""
+    """A request and its alternatives; `prioritized` if these are subrequests."""
 
     name: str
     prioritized: bool
@@ -66,13 +66,14 @@ class RequestPlan:
 class ClaimPlan:
     """A claim, ready to be searched for.
 
-    `signature` is equal for claims that are the same search problem. `evaluates_used` says that devices in use are
-    looked at too, and `needs_free` that no node without a free device can serve it, or end it with an error.
-    `countable` says that fast searches may be asked: they know each kind of constraint, none applies to a request for
-    all devices, and the numbers stay within what a claim can have whichever alternatives are chosen. `quick` says that
-    the quick search may be asked; `derives` that a constraint asks for a derived attribute. `bare` says that it is one
-    request without amounts and tolerations: what it asks for has no part that others ask for, and none that is hardly
-    ever asked for twice.
+    `signature`: equal for claims that are the same search problem.
+    `evaluates_used`: devices in use are looked at as well.
+    `needs_free`: a node without a free device can neither serve the claim nor end it with an error.
+    `countable`: fast searches may be asked. They know each kind of constraint, none applies to a request for all
+    devices, and the claim cannot exceed the limit of devices, whichever alternatives are chosen.
+    `quick`: the quick search may be asked.
+    `derives`: a constraint asks for a derived attribute.
+    `bare`: one request without amounts and tolerations, so no shortcut applies.
     """
 
     claim: ResourceClaim
@@ -104,7 +105,7 @@ _after_claim = attrgetter(*(item.name for item in fields(ClaimPlan)[1:]))
 def with_requests(
     plan: ClaimPlan, requests: tuple[RequestPlan, ...], constraints: tuple[ConstraintPlan, ...]
 ) -> ClaimPlan:
-    """Return the plan of a claim that asked for something else."""
+    """Return the plan of a claim as if it had asked for these requests and constraints."""
     return _claim_plan(plan.claim, requests, constraints)
 
 
@@ -137,7 +138,7 @@ def _claim_plan(
                 bare = False
             texts = tuple(sorted(derived.items())) if derived else ()
             asked += ((item.key.serial, count, item.admin_access, texts, item.constraints),)
-        # What follows its alternatives tells where a request ends.
+        # This also marks where the alternatives of the request end.
         asked += (request.prioritized,)
         needs_free = needs_free or takes
         most += largest
@@ -146,13 +147,13 @@ def _claim_plan(
         claim,
         requests,
         constraints,
-        # All of it is texts and numbers in tuples: a record among them would be hashed by a call.
+        # Tuples of texts and numbers are hashed fast; dataclasses are hashed by Python code.
         (asked, constraints),
         evaluates_used,
         needs_free and not evaluates_used,
         countable,
         derives,
-        # A request for all devices may end the attempt before any alternative is tried.
+        # A request for all devices can end the attempt with an error before any alternative is tried.
         countable
         and not derives
         and len(requests) == 1
@@ -163,14 +164,14 @@ def _claim_plan(
 
 @dataclass(slots=True)
 class Planner:
-    """Makes the plans of claims: one for all that ask for the same, until it is told that a class has changed."""
+    """Makes the plans of claims. Claims that ask for the same share one, until a class changes."""
 
     classes: Mapping[str, DeviceClass]
     candidates: Candidates
     _plans: dict[Asked, ClaimPlan] = field(default_factory=dict)
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
-        """Return the plan of a claim. Raises FatalError for what is wrong with it on every node."""
+        """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""
         asked = asked_by(claim.spec.devices)
         alike = self._plans.get(asked)
         if alike is not None:
@@ -196,7 +197,7 @@ class Planner:
             if exactly is not None:
                 item = self._alternative(name, name, exactly, rules)
                 requests += (RequestPlan(name, False, (item,)),)
-                # A request for all devices counts at least none; the search on a node knows its number.
+                # A request for all devices may turn out to be for none; only the search on a node knows.
                 least = item.count or 0
             else:
                 items = self._prioritized(name, others, rules)
@@ -243,7 +244,7 @@ class Planner:
             amounts = tuple(sorted(written))
             quantities = {capacity: Quantity(nano, text) for capacity, nano, text in amounts}
         content = KeyContent(class_selectors, selectors, tolerations, amounts)
-        # By position, in the order of the fields: where each claim asks for something new, one is made for each.
+        # Positional arguments, as this is made for each claim if all claims differ.
         return Alternative(
             name,
             device_class,
@@ -309,7 +310,7 @@ def _applicable(parent: str, name: str, rules: Sequence[Rule]) -> tuple[int, ...
 def _derived(derivations: Sequence[tuple[str, str]], rules: Sequence[Rule]) -> dict[str, str]:
     """Return the expressions of those derived attributes that a constraint asks for."""
     asked = {constraint.attribute for _, constraint in rules if constraint is not None}
-    # Of two entries with the same name the last one holds.
+    # If two have the same name, the last one counts.
     return {name: expression for name, expression in derivations if name in asked}
 
 

@@ -1,15 +1,14 @@
-"""Prospects: what the rest of a plain search can still hope for, so that a hopeless state is left at once.
+"""Prospects: whether the rest of a plain search can still succeed, so that a hopeless state is left at once.
 
-The plain search tries all there is. Where nothing but success can end an attempt, trying on in a hopeless state is time
-lost: the first complete solution stays the first, whatever is left out that holds none. The state before a request is
-hopeless
+The plain search tries everything. If only success can end an attempt, a hopeless state can be skipped: the first
+complete solution stays the first. The state before a request is hopeless
 
-- if it has failed before: what follows depends on the state there and on nothing else;
+- if it has failed before, as what follows depends on that state alone;
 - if one of the requests to come has too few devices left, whichever alternative is chosen;
 - if those requests cannot have devices of their own, or values that their constraints allow.
 
-An error ends an attempt as well, and one device too many for a claim ends more than one try. Before a request behind
-which one of these can happen nothing is left out, so that the search meets it where upstream does.
+An error ends an attempt as well, and one device too many for a claim ends more than one try. Before a request after
+which one of these can happen, nothing is skipped, so that the search meets it where upstream does.
 Source: docs/engine sections 7 to 9.
 """
 
@@ -33,12 +32,12 @@ _MOST_MATCHED = 300
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """A request with all that follow it: what they want, and what whether they get it depends on.
+    """A request and all that follow it: what they want, and on which state it depends whether they get it.
 
-    `demands` leaves out what admin access asks for, and comes to `least` devices at the least. Sets of positions of the
-    node view's row: `reached`, which any of them can take; `free`, which one without admin access can; `own`, which one
-    of the same claim can with it. `constraints` are those of the claim that apply to any of them. `never` says that
-    they cannot all be served even where nothing has been taken.
+    `demands` leaves out requests for admin access; it asks for `least` devices or more. Sets of positions of the node
+    view's row: `reached`, which any of the requests can take; `free`, which one without admin access can take; `own`,
+    which one of the same claim with admin access can take. `constraints` are those of the claim that apply to any of
+    them. `never` says that they cannot all be served even if nothing has been taken.
     """
 
     claim: int
@@ -53,7 +52,7 @@ class _Rest:
 
 @dataclass(slots=True)
 class Prospects:
-    """The prospects of one search. `requests[c][r]` is None where something else than success can end the attempt."""
+    """The prospects of one search. `requests[c][r]` is None if something other than success can end the attempt."""
 
     state: NodeState
     requests: tuple[tuple[_Rest | None, ...], ...]
@@ -75,7 +74,7 @@ class Prospects:
         return found is not None and not self._can_be_served(found, untouched)
 
     def state_at(self, claim: int, request: int) -> object:
-        """Return what the outcome from a request on depends on; None where it has to be tried."""
+        """Return the state that the outcome from a request on depends on; None if it must be tried."""
         found = self.requests[claim][request]
         if found is None:
             return None
@@ -96,14 +95,14 @@ class Prospects:
         return found is not None and (at in self._failed or not self._can_be_served(found, self._available()))
 
     def lacks_devices(self, claim: int, request: int) -> bool:
-        """True if the requests behind one that has not all of its own yet lack devices already."""
+        """True if the requests after an unfinished one already lack devices."""
         found = self.requests[claim][request]
         return found is not None and not bounds.have_enough(
             found.demands[1:], self._available(), self._allowed
         )
 
     def has_failed(self, at: object) -> None:
-        """Keep that nothing was found where the state was `at`."""
+        """Remember that nothing was found from the state `at` on."""
         if len(self._failed) < _MOST_STATES:
             self._failed.add(at)
 
@@ -144,9 +143,9 @@ class Prospects:
 
 @dataclass(slots=True)
 class _Maker:
-    """Puts requests in terms of sets, the last one first.
+    """Expresses requests as sets, the last one first.
 
-    `rules` holds the constraints of all claims, and `allowed` the devices that each of them may ever admit.
+    `rules` holds the constraints of all claims, `allowed` the devices that each of them may ever admit.
     """
 
     state: NodeState
@@ -166,7 +165,7 @@ class _Maker:
                 self.shareable |= pool.shareable << start
 
     def claim(self, number: int) -> tuple[_Rest | None, ...]:
-        """Return the requests of a claim, those of the claims behind it being made already. Raises AbortedError."""
+        """Return the requests of a claim; later claims must have been made before. Raises AbortedError."""
         plan = self.state.plans[number]
         first = len(self.rules)
         for item in plan.constraints:

@@ -1,27 +1,24 @@
 """The quick search: one claim with one request, answered by counting.
 
-What it finds is what the plain search finds. Without errors that one returns the first complete sequence of
-(alternative, device, device, ...) in lexicographic order, where the devices of a request go upwards:
+It finds what the plain search finds. Without errors, that is the first complete sequence of (alternative, device,
+device, ...) in lexicographic order, in which the devices of a request ascend:
 
-- Without a constraint any `n` candidates are a solution, so the first sequence is the lowest `n` of them. A candidate
+- Without a constraint, any `n` candidates are a solution, so the first sequence is the lowest `n` of them. A candidate
   is a device that the key admits, that is free (or in use, for admin access), that has room for the amounts and whose
-  counters fit; for one device at most, what others of the same attempt take does not matter, so these are asked of
-  each device alone.
-- With matchAttribute constraints only, a solution lies within one group of devices that have values in common. Of each
-  group with `n` candidates or more the lowest `n` are the lowest sequence, and of two groups the one that has the
-  lowest device that is not in both gives the lower one. One device alone agrees with itself, and differs: it has to
-  have the attribute.
-- With one distinctAttribute constraint a solution has one device of each of `n` groups. The lowest sequence has the
-  lowest candidates of the groups: whoever takes another one of a group, or leaves a lower one out, is not lower. Where
-  devices are in several groups, a sequence that takes each device which differs from all before it is the lowest if it
-  gets as far as that; if not, another one may.
-- All devices are one sequence, found or not: each has to be a candidate. No constraint applies to it.
-- Alternatives are asked in order and the first with an answer wins, as nothing follows that could fail.
+  counters fit. Room and counters are judged for each device alone, as if nothing else were taken in this attempt.
+- With matchAttribute constraints only, a solution lies within one group of devices that have values in common. In a
+  group with at least `n` candidates, the lowest `n` are the lowest sequence. Of two groups, the one that has the lowest
+  device that is not in both gives the lower sequence. A single device only has to have the attribute.
+- With one distinctAttribute constraint, a solution has one device of each of `n` groups. The lowest sequence has the
+  lowest candidate of each group, as any other choice is higher. If devices are in several groups, taking each device
+  that differs from all before it gives the lowest sequence if it comes to `n` devices; if it does not, there may still
+  be another.
+- A request for all devices has one sequence: each device must be a candidate. No constraint applies to it.
+- Alternatives are tried in order. The first with an answer wins, as nothing follows that could fail.
 
-Where the plain search could meet an error this one says that it is unsure: a free device that ends the attempt, node
-operations, compatibility groups. Several devices that draw on counters, and several that have to differ in more than
-one attribute, or to match in one and differ in another, are left as well; so are lists where their feature is switched
-off.
+The search says that it is unsure if the plain search could meet an error: a free device that ends the attempt, node
+operations, compatibility groups. It is also unsure about several devices that draw on counters, that must differ in
+more than one attribute, or that must match in one and differ in another; and about lists without their feature.
 Source: docs/engine sections 6, 8 and 9.
 """
 
@@ -44,10 +41,7 @@ class QuickSearch:
     eligibility: Eligibility
 
     def search(self, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget) -> Answer:
-        """Return the devices for one claim with one request, None if there are none, or that it is unsure.
-
-        Raises AbortedError.
-        """
+        """Return the devices for a claim with one request, None if there are none, or UNSURE. Raises AbortedError."""
         plan = plans[0]
         if not view.countable:
             return UNSURE
@@ -170,7 +164,7 @@ class QuickSearch:
                 if pool.serial not in answers:
                     break
             else:
-                # It does not take long to look at what is known.
+                # All answers are known already, so the whole row is fast.
                 return None
         wanted = self.eligibility.beginning_of(alternative, view, budget)
         if wanted is UNSURE or wanted.bit_count() < count:
@@ -209,7 +203,7 @@ def _rules(plan: ClaimPlan, alternative: Alternative) -> tuple[tuple[str, ...], 
 
 
 def _first_alike(groups: Groups, wanted: int, count: int) -> int:
-    """Return those of the devices that are in one group that has enough, the group whose first ones are the lowest."""
+    """Return the devices of the group with the lowest sequence, among the groups that have enough."""
     best = 0
     for group in groups.groups:
         fitting = group & wanted
@@ -221,7 +215,7 @@ def _first_alike(groups: Groups, wanted: int, count: int) -> int:
 
 
 def _first_apart(groups: Groups, wanted: int, count: int) -> int:
-    """Return the lowest of the devices, and behind each the lowest that shares no group with those before."""
+    """Return the lowest device, then each next one that shares no group with those before it."""
     beside = groups.beside
     found = 0
     while wanted and count:
@@ -233,7 +227,7 @@ def _first_apart(groups: Groups, wanted: int, count: int) -> int:
 
 
 def _are_too_few(groups: Groups, wanted: int, count: int) -> bool:
-    """True if some groups, fewer than so many, have all of the devices."""
+    """True if fewer than `count` groups have all of the devices, so that `count` of them cannot differ."""
     for _ in range(count - 1):
         if not wanted:
             return True
@@ -244,7 +238,7 @@ def _are_too_few(groups: Groups, wanted: int, count: int) -> bool:
 
 
 def _first_of_each(groups: Groups, wanted: int) -> int:
-    """Return the lowest of the devices in each group."""
+    """Return the lowest device of each group."""
     found = 0
     for group in groups.groups:
         fitting = group & wanted

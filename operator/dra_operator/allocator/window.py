@@ -1,22 +1,22 @@
-"""The window search: any claims that can be counted, depth first over ints.
+"""The window search: for any countable claims, depth first over ints.
 
-It goes through requests, alternatives and devices in the order of the plain search, so the first solution it meets is
-the same. The state is passed by value: available devices, devices that each constraint still admits, counters, shares
-in flight. Undo is returning, so nothing can be left behind.
+It goes through requests, alternatives and devices in the order of the plain search, so it meets the same solution
+first. The state is passed by value: available devices, devices that each constraint still admits, counters, shares in
+flight. Returning undoes a pick, so nothing can be left behind.
 
-- A device picked leaves `available` for all claims, unless it is shareable; then its amounts are in flight.
+- A picked device leaves `available` for all claims. If it is shareable it stays, and its amounts are in flight.
 - The next device of a request lies above the last, as the plain search forms combinations.
-- matchAttribute: a pick leaves only its own group admitted; distinctAttribute: all but its own group. Of a device in
-  several groups it is all of these; devices that match have one in common that is still open.
-- A counter user is refused where its counters do not fit what is left; the first share pays for those that follow.
+- matchAttribute: after a pick, only its own group is admitted; distinctAttribute: all but its own group. If devices are
+  in several groups, these are all groups of the pick; devices that match have one in common that is still open.
+- A device that draws on counters must fit what is left of them; its first share pays for all.
 - Alternatives and claims nest in request order, so a later failure moves an earlier request on.
 
-What it leaves out cannot hold a solution: after each pick it looks whether every request has enough candidates left,
-and before the first one at what constraints leave (`bounds`). What it has not decided after some tries goes to a search
-that looks at more, at a price (`hardest`), or where shares pay counters to the plain one. On a large board it first
-asks whether matchings say no, and tries for longer.
+What it skips cannot hold a solution (`bounds`): before the first pick it checks what constraints leave, and after each
+pick whether every request has enough candidates left. What it has not decided after some tries goes to a search that
+sees more and takes longer (`hardest`), or to the plain search if shares pay counters. On a large board it first checks
+matchings, and tries for longer.
 
-Errors and signals cannot occur on a board: where they could, there is none (`board`).
+Errors and the signal of too many devices cannot occur on a board: if they could, there is no board (`board`).
 Source: docs/engine sections 6 to 9.
 """
 
@@ -39,8 +39,8 @@ _TRIES_BEFORE_HARDEST = 32
 _MOST_LEVELS = 300
 _MOST_DEVICES = 1024
 _TRIES_ON_LARGE = 1000
-"""On a board with more devices, to begin with the hardest takes longer than so many tries in order. A device that does
-not fit what is left of counters is a try as well, and there may be more of them than any attempt has tries.
+"""On a board with more than `_MOST_DEVICES`, beginning with the hardest takes longer than so many tries in order. A
+device that does not fit what is left of counters counts as a try as well.
 """
 
 _Path = tuple[int, int, int, "_Path"] | tuple[()]
@@ -54,10 +54,7 @@ class WindowSearch:
     eligibility: Eligibility
 
     def search(self, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget) -> Answer:
-        """Return the devices for some countable claims, None if there are none, or that it is unsure.
-
-        Raises AbortedError.
-        """
+        """Return the devices for some countable claims, None if they do not fit, or UNSURE. Raises AbortedError."""
         if view.has_large_pool:
             first = set_up_first(self.eligibility, plans, view, budget)
             if first is not None and (path := _Window(first, budget, beginning=True).begin()) is not None:
@@ -70,10 +67,10 @@ class WindowSearch:
 
 
 def is_countable(plans: Sequence[ClaimPlan]) -> bool:
-    """True if the window search can be asked about some claims: it counts, and does not go too deep.
+    """True if the window search can be asked about some claims: all are countable, and it does not recurse too deeply.
 
-    Admin access may take what claims before it in the same attempt have taken: devices then are not simply there or
-    gone, so only the first claim may ask for it.
+    Only the first claim may ask for admin access. A later one could take devices that earlier claims of the attempt
+    have taken, and one set of available devices cannot express that.
     """
     levels = 0
     for plan in plans:
@@ -103,11 +100,11 @@ def _found(plans: Sequence[ClaimPlan], board: Board, path: _Path) -> Found:
 
 
 class _HopelessError(Exception):
-    """There is no solution at all."""
+    """There is no solution."""
 
 
 class _HardError(Exception):
-    """This is for another search."""
+    """Another search has to decide."""
 
 
 def _path(picks: Sequence[Picked] | None) -> _Path | None:
@@ -121,9 +118,9 @@ def _path(picks: Sequence[Picked] | None) -> _Path | None:
 
 @dataclass(slots=True)
 class _Window:
-    """One search. `_tries` counts the picks below which there was nothing.
+    """One search. `_tries` counts the picks that led to no solution.
 
-    `beginning` says that the board has only the first devices: what fails there may be for want of others.
+    `beginning` says that the board has only the first devices: what fails there may succeed with the others.
     """
 
     board: Board
@@ -133,7 +130,7 @@ class _Window:
     _tries: int = 0
 
     def solve(self) -> _Path | Unsure | None:
-        """Return the first solution, None if there is none, or that it is unsure."""
+        """Return the first solution, None if there is none, or UNSURE."""
         board = self.board
         allowed = tuple(rule.groups.open for rule in board.rules)
         if not bounds.have_enough(board.demands, board.available, allowed):
@@ -161,9 +158,9 @@ class _Window:
         return self.board.available.bit_count() > _MOST_DEVICES
 
     def begin(self) -> _Path | None:
-        """Return the first solution if no pick has to be taken back on the way to it, or None.
+        """Return the first solution if no pick has to be taken back to find it, or None.
 
-        Each pick is the lowest that can be had after those before, so no other devices would make an earlier one.
+        Each pick is the lowest possible after those before it, so devices that are not on the board cannot come first.
         """
         board = self.board
         allowed = tuple([rule.groups.open for rule in board.rules])
@@ -197,7 +194,7 @@ class _Window:
         left: Left,
         in_flight: InFlight,
     ) -> _Path | None:
-        """Return the picks for what is missing of a choice, out of the devices above the last one, and what follows."""
+        """Return the picks for the rest of a choice, from the devices in `above`, and for the requests that follow."""
         board = self.board
         wanted = bounds.candidates(choice, available & above, allowed)
         later = board.demands[number + 1 :]
@@ -258,9 +255,9 @@ class _Window:
         left: Left,
         in_flight: InFlight,
     ) -> _Path | None:
-        """Return the lowest of what is wanted, all at once, and what follows, if none depends on the others.
+        """Return the lowest wanted devices, picked all at once, and what follows; None if one depends on another.
 
-        Nothing has failed so far, and mostly nothing does. Where it does, they are picked again, one by one.
+        Nothing has failed so far, and mostly nothing does. If something does, they are picked again, one by one.
         """
         board = self.board
         if wanted & (board.shareable | board.counted) or wanted.bit_count() < missing:
@@ -301,7 +298,7 @@ class _Window:
         self.budget.check_tries(self._tries)
 
     def _can_match(self) -> bool:
-        """False if all that is asked for cannot be had together, whatever is picked."""
+        """False if the requests cannot all be served, whatever is picked."""
         board = self.board
         rules, demands, available = board.rules, board.demands, board.available
         return (
