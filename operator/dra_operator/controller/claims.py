@@ -1,9 +1,8 @@
 """Which claims are ours: the claim book, and the standing of every claim in it.
 
-kube-scheduler allocates the claims of pods, and takes an allocation away again when it would rather have the
-pod elsewhere. Two allocators on one claim would fight, so the operator takes only claims that no pod uses
-(`standalone`), and must know at every moment which those are: a pod that names a claim makes it the
-scheduler's, the end of the last such pod makes it ours again. The book keeps both sides of that relation,
+kube-scheduler allocates the claims of pods, and takes an allocation back if it wants the pod elsewhere. Two allocators
+would fight over a claim, so the operator takes only claims that no pod uses. A pod that names a claim makes it the
+scheduler's; when the last such pod ends, the claim is ours again. The book keeps both sides of this relation, the
 claims and the pods that name them, and nothing else.
 """
 
@@ -24,7 +23,7 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 class Standing(Enum):
-    """Whose a claim is. Everything but OURS is left alone, save for our own annotation."""
+    """Whose a claim is. All but OURS are left alone, except for our own annotation."""
 
     OURS = "ours"
     OPTED_OUT = "opted-out"
@@ -35,7 +34,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """The names of the claims that a pod uses, in its namespace; empty when it uses none, or no more."""
+    """The names of the claims that a pod uses, in its namespace; empty if it uses none, or none any more."""
 
     namespace: str
     name: str
@@ -45,8 +44,8 @@ class PodUse:
 def pod_use(body: Mapping[str, Any]) -> PodUse:
     """Return the claims that the pod `body` (a Pod as on the wire, whole or trimmed) uses.
 
-    A pod that is Succeeded, Failed or being deleted uses none. Read straight from the wire: there are many
-    pods, and the operator keeps nothing of most of them. Source: core/v1 Pod, `spec.resourceClaims`,
+    A pod that is Succeeded, Failed or being deleted uses none. The body is not read into a dataclass, as there
+    are many pods, and most use no claims. Source: core/v1 Pod, `spec.resourceClaims`,
     `status.resourceClaimStatuses`, `status.extendedResourceClaimStatus`.
     """
     metadata = body.get("metadata") or {}
@@ -80,7 +79,7 @@ class ClaimBook:
         return self._claims.get(key)
 
     def put(self, claim: ResourceClaim) -> ResourceClaim | None:
-        """Keep the newest state of a claim and return the one before, if there was one."""
+        """Keep the newest state of a claim, and return the one before, if any."""
         key = claim_key(claim)
         before = self._claims.get(key)
         self._claims[key] = claim
@@ -120,7 +119,7 @@ class ClaimBook:
         return self._use(claim)
 
     def is_free(self, claim: ResourceClaim) -> bool:
-        """True if nobody uses the claim; one that opted out may be free, too."""
+        """True if nobody else uses or owns the claim; one that opted out may be free as well."""
         return self._use(claim) is Standing.OURS
 
     def _use(self, claim: ResourceClaim) -> Standing:
@@ -131,7 +130,7 @@ class ClaimBook:
         return Standing.POD if claim_key(claim) in self._users else Standing.OURS
 
     def waiting(self) -> frozenset[Key]:
-        """Return the claims of ours that have no allocation and are not being deleted."""
+        """Return our claims that have no allocation and are not being deleted."""
         return frozenset(self._waiting)
 
     def is_waiting(self, key: Key) -> bool:
@@ -165,7 +164,7 @@ def is_pending(claim: ResourceClaim) -> bool:
 def is_released(claim: ResourceClaim) -> bool:
     """True if the claim is being deleted and unreserved, and the finalizer of an allocation holds it.
 
-    Such a claim is deallocated whoever allocated it: it can never be used again. Source: the claim
+    Such a claim can never be used again, so it is deallocated, whoever allocated it. Source: the claim
     controller's third rule (kube-controller-manager, `syncClaim`).
     """
     metadata = claim.metadata
@@ -180,7 +179,7 @@ def annotation(claim: ResourceClaim) -> str | None:
 
 
 def version_of(claim: ResourceClaim) -> tuple[str, str, str, str]:
-    """Return what each write is for: namespace, name and uid of a claim, and its resourceVersion."""
+    """Return what each write names: namespace, name, uid and resourceVersion of a claim."""
     metadata = claim.metadata
     return metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
 

@@ -1,12 +1,11 @@
 """The loop: when a pass runs, and where what it decided goes.
 
-Changes come in bursts: a driver publishes a hundred slices, a job makes a thousand claims. A pass for each
-would look at everything a thousand times; so a pass starts when nothing has changed for a moment (`quiet`),
-or at the latest so long after the first change (`latest`), and takes everything at once. It runs in a thread,
-because the event loop must go on answering probes and carrying writes while the allocator computes.
+Changes come in bursts: a driver publishes a hundred slices, a job makes a thousand claims. A pass for each change would
+decide the same claims a thousand times. So a pass starts when nothing has changed for a moment (`quiet`), or some time
+after the first change (`latest`), and takes in everything at once. It runs in a thread, because the event loop must go
+on answering probes and sending writes while the allocator computes.
 
-A pass that ends in an error is tried again, later each time; what it had taken in is in its state, and
-nothing is lost.
+A pass that ends with an error is tried again, later each time. What it had taken in is not lost.
 """
 
 import asyncio
@@ -25,9 +24,9 @@ from dra_operator.controller.passes import Emit, Item, Tick
 from dra_operator.controller.reports import Notice
 
 ROOM = 500
-"""So many changes may wait before a list goes on with its next page."""
+"""If more changes than this wait, reflectors do not list the next page yet."""
 RETRY = (1.0, 30.0)
-"""First and longest wait, in seconds, after a pass that ended in an error."""
+"""First and longest wait, in seconds, after a pass that ended with an error."""
 
 
 class PassesLike(Protocol):
@@ -90,19 +89,19 @@ class Loop:
         self._arrived.set()
 
     async def room(self) -> None:
-        """Wait while much waits for a pass: what is listed is kept as it came until it is taken in."""
+        """Wait while too many changes wait for a pass: until they are taken in, their whole bodies are in memory."""
         while len(self._queue) > ROOM:
             self._taken.clear()
             await self._taken.wait()
 
     def open(self) -> None:
-        """Let decisions be made: everything has been listed once."""
+        """Begin or resume deciding: everything has been listed."""
         if not self._gate.is_set():
             self._gate.set()
             self.put(Tick())
 
     def close(self) -> None:
-        """Let no decisions be made after the pass that runs, until `open`: there is more to be listed."""
+        """Stop deciding, after the pass that runs, until `open`: something has to be listed again."""
         self._gate.clear()
 
     @property
@@ -127,7 +126,7 @@ class Loop:
                 self._metrics.defect_logger.exception(Defect.PASS)
                 await asyncio.sleep(doubled(*RETRY, failures))
                 failures += 1
-                # Whatever it was to do is still to be done.
+                # What it was to do still has to be done.
                 self.put(Tick())
 
     async def stop(self) -> None:
@@ -182,7 +181,7 @@ class Loop:
                 except Exception:
                     self._metrics.defect_logger.exception(Defect.EFFECT, effect=type(effect).__name__)
                     if not isinstance(effect, Notice):
-                        # Whoever decided it waits for an outcome.
+                        # The passes wait for the outcome of each write.
                         self.put(Unknown(effect))
 
         def emit(effects: list[Effect]) -> None:

@@ -1,13 +1,13 @@
-"""The pass: take in what arrived, decide about the claims that wait, say what came of it.
+"""The pass: take in what arrived, decide the claims that wait, say what came of it.
 
-One pass runs at a time, in a thread of its own, and is the only one to touch inventory, ledger and claim
-book; so what the cluster looks like changes only between decisions, and nothing needs a lock. What a pass
-wants done on the event loop, writes and Events, it hands over as it goes (`emit`), so that the first
-decisions are on their way while the last are being made.
+One pass runs at a time, in a thread of its own. Nothing else touches the inventory, the ledger and the claim book, so
+the operator's view of the cluster changes only between decisions, and nothing needs a lock. Writes and Events are for
+the event loop. A pass hands them over as it goes (`emit`), so that the first decisions are being written while the last
+are being made.
 
-A decision counts from the moment it is made: it is assumed in the ledger, and its claim is not decided again
-until the answer to its write arrives, which is one more thing to take in. If the process dies in between,
-nothing is lost: the claim is still pending for the next one.
+A decision counts from the moment it is made: it is assumed in the ledger, and its claim is not decided again until the
+answer to its write has been taken in. If the process dies in between, nothing is lost: to the next process the claim is
+still pending.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,13 +43,13 @@ from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
 BUDGET = 1.0
-"""Seconds after which a pass ends and the next one goes on, so that what arrived meanwhile is taken in."""
+"""Seconds after which a pass ends and the next one continues, so that what arrived meanwhile is taken in."""
 FLUSH = 0.01
 """Seconds after which decisions made so far are handed over."""
 ABORTED = (30.0, 600.0)
-"""First and longest wait, in seconds, of a claim that used up its deadline or its steps."""
+"""First and longest wait, in seconds, of a claim whose attempt used up its deadline or its steps."""
 BROKEN = (5.0, 600.0)
-"""First and longest wait of a claim that met a defect of ours."""
+"""First and longest wait, in seconds, of a claim that met a defect of ours."""
 
 
 class Tick:
@@ -68,9 +68,9 @@ def _now() -> datetime:
 
 
 class Passes:
-    """The operator's mind; used by one thread at a time.
+    """Runs the passes and keeps their state; used by one thread at a time.
 
-    `clock` is monotonic, in seconds; `hears_slices` says whether what is known of slices is what there is now.
+    `clock` is monotonic, in seconds; `hears_slices` says whether what is known of slices is up to date.
     """
 
     def __init__(
@@ -121,10 +121,9 @@ class Passes:
         self._take_in(items)
 
     def run(self, items: Iterable[Item], emit: Emit, stopping: Callable[[], bool]) -> float | None:
-        """Take in what arrived and decide; return by when the next pass is needed by the clock, if it is.
+        """Take in what arrived and decide; return the time by which the next pass is needed, if it is.
 
-        `emit` is called with what is to be done, several times; `stopping` says that no more decisions are
-        wanted.
+        `emit` is called several times with what is to be done; `stopping` says that no more decisions are wanted.
         """
         desk, started = self.desk, self.desk.clock()
         desk.number += 1
@@ -157,7 +156,7 @@ class Passes:
     # --- taking in
 
     def _take_in(self, items: Iterable[Item]) -> bool:
-        """Take everything in, each by itself; return whether every pending claim may be decided differently."""
+        """Take in the items, each by itself; return whether every pending claim may be decided differently now."""
         desk, changes, wide = self.desk, Changes(), False
         for item in items:
             try:
@@ -190,7 +189,7 @@ class Passes:
         return wide or changes.wide
 
     def _end_unknown(self, over: set[Key]) -> bool:
-        """Drop what an answer that never came left assumed for claims whose time is over; return if that freed any."""
+        """Withdraw what is assumed for claims whose answer has not come in time; return whether that freed any."""
         desk, used = self.desk, self.desk.ledger.version
         for key in over:
             if not desk.flights.allocating(key):
@@ -200,7 +199,7 @@ class Passes:
     # --- tidying up
 
     def _tidy_all(self) -> None:
-        """Do what needs no decision for each claim that was heard of, each by itself."""
+        """Tidy each claim that was touched, each by itself."""
         touched, self._touched = self._touched, set()
         for key in touched:
             try:
@@ -222,12 +221,12 @@ class Passes:
             desk.reports.clear(("untidy", key))
 
     def _is_left(self, key: Key) -> bool:
-        """Return whether a claim that needs no decision is put off, so that nothing was done for it."""
+        """Return whether a claim that does not wait is put off, so that tidying did nothing for it."""
         claim = self.desk.book.get(key)
         return claim is not None and not self.desk.book.is_waiting(key) and self.desk.is_put_off(claim)
 
     def _leave_untidy(self, key: Key, error: Exception) -> None:
-        """Tell of a defect of ours, which costs the claim a wait and the others nothing."""
+        """Tell of a defect of ours that tidying met. The claim is put off; the others go on."""
         desk, claim = self.desk, self.desk.book.get(key)
         if claim is not None:
             self._untidy.add(key)
@@ -237,7 +236,7 @@ class Passes:
             desk.say(desk.reports.state(("untidy", key), notice, type(error).__name__, desk.clock()))
 
     def _keep_annotation(self, key: Key) -> None:
-        """Bring the annotation of a claim up to date; a defect of ours leaves it until it is to change again."""
+        """Bring the annotation of a claim up to date; after a defect of ours it stays until the next change."""
         try:
             keep_annotation(self.desk, key)
         except Exception:
@@ -247,7 +246,7 @@ class Passes:
     # --- deciding
 
     def _decide_all(self, emit: Emit, stopping: Callable[[], bool], until: float) -> bool:
-        """Decide the claims to do, the oldest first, each alone; return whether all are done."""
+        """Decide the claims that are due, the oldest first, each alone; return whether all are done."""
         desk = self.desk
         claims = []
         for key in tuple(self._todo):
@@ -276,9 +275,9 @@ class Passes:
         return not self._todo
 
     def _explain_all(self, stopping: Callable[[], bool], until: float) -> bool:
-        """Say why claims wait, in the order in which they were decided; return whether all were told.
+        """Say why claims wait, in the order in which they were decided; return whether all are done.
 
-        The rest is told in the next pass, after what is decided there; at least one is told in each.
+        Each pass explains at least one; the rest is left to the next pass, after its decisions.
         """
         desk = self.desk
         while self._unexplained:
@@ -294,7 +293,7 @@ class Passes:
         return True
 
     def _safely(self, work: Callable[[Key, ResourceClaim], None], claim: ResourceClaim) -> None:
-        """Do one piece of work on a claim; a defect of ours costs it a wait, and the others nothing."""
+        """Do some work on a claim. After a defect of ours the claim is put off; the others go on."""
         desk, key = self.desk, claim_key(claim)
         try:
             work(key, claim)
@@ -306,11 +305,11 @@ class Passes:
             self._waits(key, claim, Waiting(messages.EVENT_INTERNAL, None, messages.defect(error)))
 
     def _decide(self, key: Key, claim: ResourceClaim) -> None:
-        # What an answer that never came may have left assumed would count as used by somebody else.
+        # If an answer never came, the claim's own earlier decision may still be assumed. It must not block the claim.
         used = self.desk.ledger.version
         self.desk.ledger.withdraw(*key)
         if self.desk.ledger.version != used:
-            # If this claim does not take it again, it may help another one in the next pass.
+            # If the claim does not take these devices again, others may get them in the next pass.
             self._todo |= self.desk.book.waiting()
         self._unexplained.pop(key, None)
         decision = self._allocator.allocate((claim,))
@@ -328,7 +327,7 @@ class Passes:
         self._unexplained[key] = claim.metadata.uid, decision
 
     def _allocate(self, key: Key, claim: ResourceClaim, decision: Allocated) -> None:
-        """Assume a decision and have it written."""
+        """Enter a decision in the ledger, and have it written."""
         desk = self.desk
         # kube-scheduler cannot use a claim whose allocation has no timestamp (docs/dra-semantics, 14).
         timestamp = desk.wall().strftime("%Y-%m-%dT%H:%M:%SZ")

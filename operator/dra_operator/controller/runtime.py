@@ -1,13 +1,13 @@
-"""The runtime: everything that runs while the operator runs, wired together.
+"""The runtime: wires together everything that runs while the operator runs.
 
-It must outlive the API server. At the start nobody may be there to ask; later a control plane may be away for
-minutes, or a permission may be missing for an hour. None of that ends the process, since a restart would help
-nothing and lose what is known: the runtime says in `/readyz` what is missing, goes on trying, and resumes.
-Only a defect of our own ends it.
+It must outlive the API server. At the start the API server may not be there; later the control plane may be away for
+minutes, or a permission may be missing for an hour. None of that ends the process, since a restart would not help and
+would lose what is known: the runtime says in `/readyz` what is missing, goes on trying, and resumes. Only a defect of
+our own ends it.
 
 Nothing is allocated before this operator is the only one that decides (`controller.leading`), and before every kind
-that is served has been listed once. Half a picture would show devices as free that are not, and taints as absent that
-are there.
+that is served has been listed once. With half of the objects, devices in use would look free, and taints would be
+missing.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ log = get_logger()
 class Runtime:
     """The operator without its shell.
 
-    `on_crash` is called, on the event loop, when a part of it ends by a defect; `settle` once, in another
+    `on_crash` is called on the event loop when a part of it ends by a defect; `settle` is called once, in another
     thread, when everything has been listed and taken in.
     """
 
@@ -182,9 +182,9 @@ class Runtime:
             await asyncio.wait_for(self._loop.stop(), drain)
         except TimeoutError:
             log.warning(messages.PASS_LATE)
-        # What the last pass handed over reaches the writer before the writer closes.
+        # Let what the last pass handed over reach the writer before the writer closes.
         await asyncio.sleep(0)
-        # One that is no longer the one that decides must not write.
+        # Without the Lease nothing more may be written.
         if self._writer is not None and (
             left := await self._writer.drain(0 if self._leading.ended else drain)
         ):
@@ -226,7 +226,7 @@ class Runtime:
     # --- connecting
 
     async def _connect(self) -> None:
-        """Become the one that decides, find out what is served, watch it, and begin when everything has been listed."""
+        """Get the Lease, find out what is served, watch it, and begin when everything has been listed."""
         assert self._session is not None
         await self._leading.win(self._session)
         self._standby.end()
@@ -273,10 +273,10 @@ class Runtime:
         self._open_or_close()
 
     def _open_or_close(self) -> None:
-        """Let decisions be made when everything has been listed, but not by half a list of claims.
+        """Let decisions be made when everything has been listed, but not while the claims are being listed again.
 
-        Of these one may have lost the device that another has got. Of other kinds what is half known is half old, as
-        while nothing is heard of them.
+        In half a new list of claims, a device may be gone from the old holder and not yet at the new one. Half a list
+        of another kind does no more harm than the old one.
         """
         if self._reflectors["ResourceClaim"].halfway:
             self._loop.close()
@@ -314,7 +314,7 @@ class Runtime:
             self._recorder.forget(delta.kind, delta.namespace, delta.name)
 
     def _deliver_pod(self, delta: Delta) -> None:
-        """Keep of a pod the names of its claims, and of most pods nothing."""
+        """Pass on which claims a pod uses. Most pods use none; of these nothing is kept."""
         pod = (delta.namespace, delta.name)
         use = PodUse(*pod, frozenset()) if delta.body is None else pod_use(delta.body)
         if use.claims:
@@ -331,7 +331,7 @@ class Runtime:
             if isinstance(outcome, Written | Conflict) and outcome.body is not None:
                 self._reflectors["ResourceClaim"].observe(outcome.body)
         finally:
-            # A write without an outcome would be waited for until the end, and its claim with it.
+            # Without an outcome the claim would wait for it for ever.
             self._loop.put(outcome)
 
     def _carry_out(self, effect: Effect) -> None:
@@ -351,7 +351,7 @@ class Runtime:
     # --- looking after itself
 
     async def _look_after(self) -> None:
-        """Measure, and say what is wrong for longer than a moment."""
+        """Measure, and report what has been wrong for some time."""
         while True:
             due = self._clock() + LOOK_SECONDS
             await asyncio.sleep(LOOK_SECONDS)
@@ -390,7 +390,7 @@ class Runtime:
         return Subject("Namespace", "", namespace)
 
     async def _rediscover(self) -> None:
-        """Watch kinds that are served by now. One that is served in another version needs a new start."""
+        """Watch kinds that are served by now. If one is served in another version, the process must start again."""
         if all(name in self._reflectors for name in WATCHED) and not self._in_trouble():
             self._discovered_at = self._clock()
             return
@@ -411,12 +411,12 @@ class Runtime:
             if name not in found and name in self._reflectors and self._reflectors[name].trouble is not None:
                 await self._unwatch(name)
         if any(name not in self._reflectors for name in found):
-            # As at the start: what there is of the new kind may forbid what would be decided without it.
+            # As at the start: nothing may be decided before the objects of the new kind are known.
             self._loop.close()
             self._watch(found)
 
     async def _unwatch(self, name: str) -> None:
-        """Forget a kind that is not served any more: what there was of it counts no more."""
+        """Forget a kind that is no longer served, with all of its objects."""
         task, reflector = self._watches.pop(name), self._reflectors.pop(name)
         task.cancel()
         await asyncio.wait([task])
@@ -464,7 +464,7 @@ class Runtime:
         return reasons
 
     def _unheard(self) -> list[str]:
-        """Return why kinds are not known as they are now; what several have alike, as in an outage, is one line."""
+        """Return why kinds are not up to date; kinds with the same reason, as in an outage, share a line."""
         denied: list[str] = []
         alike: dict[str, tuple[str, list[str]]] = {}
         for name, reflector in self._reflectors.items():
@@ -475,7 +475,7 @@ class Runtime:
         return denied + [f"{', '.join(names)}: {why}" for why, names in alike.values()]
 
     def _trouble_of(self, reflector: Reflector) -> Trouble | None:
-        """Return why a kind is not known as it is now, or None if it is."""
+        """Return why a kind is not up to date, or None if it is."""
         if reflector.trouble is not None:
             return reflector.trouble
         if not reflector.synced.is_set() or reflector.halfway:
