@@ -165,10 +165,10 @@ def take_as_plainly(scene: Any, outcome: Callable[[Decision], Any]) -> Callable[
         allocator = scene.allocator
         allocator.searching = Searching.COUNTING
         found = scene.decide(claim)
-        allocator._nodes.forget()
+        allocator._walk.forget()
         allocator.searching = Searching.PLAIN
         assert outcome(scene.decide(claim)) == outcome(found)
-        allocator._nodes.forget()
+        allocator._walk.forget()
         if isinstance(found, Allocated):
             scene.ledger.assume(claim.metadata.namespace, claim.metadata.name, found.results[0])
 

@@ -107,7 +107,7 @@ def test_large_pools_are_decided_as_the_plain_search_decides(
         claim = scene.claim(*asked, name=f"c{number}", constraints=constraints)
         decision = scene.decide(claim)
         with patch.object(scene.allocator, "searching", Searching.PLAIN):
-            scene.allocator._nodes.forget()
+            scene.allocator._walk.forget()
             assert _devices(decision) == _devices(scene.decide(claim))
         if _devices(decision) is not None:
             scene.ledger.assume("team", f"c{number}", decision.results[0])

@@ -191,7 +191,7 @@ def test_an_error_is_met_where_nothing_is_left(
     ]
     found = [outcome(used.decide(claim)) for claim in claims]
     used.allocator.searching = Searching.PLAIN
-    used.allocator._nodes.forget()
+    used.allocator._walk.forget()
 
     assert all(isinstance(decision, Failed) for decision in found)
     assert found == [outcome(used.decide(claim)) for claim in claims]
@@ -251,7 +251,7 @@ def test_a_request_that_no_policy_can_compute_is_not_weighed(used: Any, amount: 
     assert isinstance(used.decide(used.claim(amount("r", "100100100n"))), Unsatisfied | Failed | Allocated)
     found = used.decide(used.claim(amount("r", "5000100u")))
     used.allocator.searching = Searching.PLAIN
-    used.allocator._nodes.forget()
+    used.allocator._walk.forget()
 
     assert isinstance(found, Failed)
     assert used.decide(used.claim(amount("r", "5000100u"))) == found

@@ -74,7 +74,7 @@ def test_an_error_is_met_where_a_search_would_meet_it(
     claim = scene.claim(ask("r", count, f'{UUID} == "none"'))
     found = scene.decide(claim)
     scene.allocator.searching = Searching.PLAIN
-    scene.allocator._nodes.forget()
+    scene.allocator._walk.forget()
 
     assert isinstance(found, Failed if device == "n30_free" else Unsatisfied)
     assert scene.decide(claim) == found
@@ -154,7 +154,7 @@ def test_a_pool_of_another_driver_is_passed_over_if_it_can_be_read(
     found = scene.decide(claim)
     (key,) = scene.allocator.candidates._keys.values()
     scene.allocator.searching = Searching.PLAIN
-    scene.allocator._nodes.forget()
+    scene.allocator._walk.forget()
 
     assert isinstance(found, outcome)
     assert len(key.answers) < NODES

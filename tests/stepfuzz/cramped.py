@@ -43,7 +43,7 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
 
 def cramp(whole: Allocator) -> None:
     """Let an allocator keep hardly anything of what has a maximum of its own."""
-    walk, cache = whole._nodes, whole.candidates.selectors
+    walk, cache = whole._walk, whole.candidates.selectors
     for problems in (walk._problems, walk._commons._problems, walk._scales.doubts._problems):
         problems.maximum = 2
     walk._openings.maximum = 2

@@ -72,7 +72,7 @@ class Allocator:
     _planner: Planner = field(init=False)
     _counting: Searches = field(init=False)
     _plain: Searches = field(init=False)
-    _nodes: Walk = field(init=False)
+    _walk: Walk = field(init=False)
     _class_changes: Changes = field(init=False)
     _planned: dict[ClaimKey, ClaimPlan] = field(default_factory=dict)
     _explainer: Explainer | None = None
@@ -86,7 +86,7 @@ class Allocator:
         self._planner = Planner(self.inventory.classes, self.candidates)
         self._counting = Searches.counting(self.availability, self.candidates)
         self._plain = Searches(self.availability, self.candidates)
-        self._nodes = Walk(self.availability, self.candidates)
+        self._walk = Walk(self.availability, self.candidates)
 
     def allocate(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
@@ -99,7 +99,7 @@ class Allocator:
             plans = list(map(self.plan, claims))
             usable = self.availability.views.usable
             allowed = usable if nodes is None else usable & self.availability.views.set_of(nodes)
-            found = self._nodes.first_that_fits(plans, allowed, self._searches(), budget)
+            found = self._walk.first_that_fits(plans, allowed, self._searches(), budget)
             if found is None:
                 self._remember(plans)
                 return Unsatisfied()
@@ -161,7 +161,7 @@ class Allocator:
             class_changes.classes.clear()
             self._planned.clear()
             self._planner.forget()
-            self._nodes.forget()
+            self._walk.forget()
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""
@@ -184,7 +184,7 @@ class Allocator:
 
     def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
         usable = self.availability.views.usable
-        found = self._nodes.first_that_fits(plans, usable, self._searches(), budget)
+        found = self._walk.first_that_fits(plans, usable, self._searches(), budget)
         return None if found is None else found[1]
 
     def _check_admin_access(self, plan: ClaimPlan) -> None:

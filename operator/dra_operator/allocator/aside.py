@@ -53,11 +53,11 @@ class Aside:
     tallies: TallyMaker
     searches: Searches
     _explainer: Explainer = field(init=False)
-    _nodes: Walk = field(init=False)
+    _walk: Walk = field(init=False)
 
     def __post_init__(self) -> None:
         self._explainer = Explainer(self.tallies.inventory, self.tallies, self._fits)
-        self._nodes = Walk(self.tallies.availability, self.tallies.candidates)
+        self._walk = Walk(self.tallies.availability, self.tallies.candidates)
 
     def explain(self, failed: Failed, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
         """Return why one of some claims is not allocated, of which an attempt has been ended by a pool."""
@@ -108,7 +108,7 @@ class Aside:
     def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
         """Return the first node on which some claims fit as if there were no pools but complete ones, or None."""
         usable = self.tallies.availability.views.usable
-        found = self._nodes.first_that_fits(plans, usable, _InCompletePools(self.searches), budget)
+        found = self._walk.first_that_fits(plans, usable, _InCompletePools(self.searches), budget)
         return None if found is None else found[1]
 
 

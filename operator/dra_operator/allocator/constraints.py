@@ -28,14 +28,12 @@ SCALARS: frozenset[str] = frozenset(_BASE_TYPES.values())
 
 
 class ConstraintPlan(NamedTuple):
-    """What a constraint asks for."""
+    """What a constraint asks for; as a text, how it stands in the claim."""
 
     kind: str
     attribute: str
 
-    @property
-    def rule(self) -> str:
-        """The constraint as it stands in the claim."""
+    def __str__(self) -> str:
         return f"{self.kind} {self.attribute}"
 
 

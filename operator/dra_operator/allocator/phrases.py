@@ -44,4 +44,4 @@ def constraint_name(plan: ClaimPlan, number: int | None) -> str:
     """Return a constraint by number, kind and attribute; None stands for all of them."""
     if number is None:
         return f"its {len(plan.constraints)} constraints"
-    return f"constraint #{number} ({plan.constraints[number].rule})"
+    return f"constraint #{number} ({plan.constraints[number]})"

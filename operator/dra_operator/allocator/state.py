@@ -246,7 +246,7 @@ class NodeState:
                     why = ", which lacks the attribute" if value is None else " beside those before it"
                     raise FatalError(
                         f"request {alternative.name}: asks for all devices, but constraint #{number} "
-                        f"({plan.constraints[number].rule}) does not admit device {device}{why}",
+                        f"({plan.constraints[number]}) does not admit device {device}{why}",
                         Reason.CONSTRAINT_CONFLICT,
                         request=alternative.name,
                     )
