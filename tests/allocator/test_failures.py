@@ -19,7 +19,7 @@ DRIVER = "gpu.example.com"
         ),
         (
             f'"x" in device.attributes["{DRIVER}"].model',
-            'model is string "x"; in asks of a list; write text.contains(part)',
+            'model is string "x"; in needs a list; write text.contains(part)',
         ),
         (
             f'device.attributes["{DRIVER}"].version >= "2.0"',

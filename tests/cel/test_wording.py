@@ -106,9 +106,9 @@ Q = "device.capacity['d'].memory"
         ("true;", '";" is not expected here; a selector is one expression, without a semicolon'),
         ("[1].exist(x, x == 1)", 'no such function "exist"; did you mean "exists"?'),
         ("[1].exists(x, lenght(x))", 'no such function "lenght"'),
-        ("[1].exists(1)", "exists() is not written like this; write list.exists(x, condition)"),
-        ("exists([1], x, x == 1)", "exists() is not written like this; write list.exists(x, condition)"),
-        ("[1].all(x)", "all() is not written like this; write list.all(x, condition)"),
+        ("[1].exists(1)", "exists() is used wrongly; write list.exists(x, condition)"),
+        ("exists([1], x, x == 1)", "exists() is used wrongly; write list.exists(x, condition)"),
+        ("[1].all(x)", "all() is used wrongly; write list.all(x, condition)"),
         ("[1].all(value, valeu == 1)", 'no such name "valeu"; did you mean "value"?'),
         ("[1].all(x, y == 1)", 'no such name "y"'),
         ("len(device.driver) == 1", 'no such function "len"; did you mean "size"?'),
@@ -157,7 +157,7 @@ def test_every_macro_is_known_by_its_name(name):
         compile_selector(f"[1].{name}(1)")
 
     text = compile_text(caught.value, f"[1].{name}(1)", STORED)
-    assert text.startswith(f"{name}() is not written like this; write ")
+    assert text.startswith(f"{name}() is used wrongly; write ")
 
 
 def test_what_has_no_other_words_is_left_as_it_is():

@@ -95,7 +95,7 @@ def test_objects_of_other_kinds_are_passed_over(simulate):
     result = simulate(job, job, other, CLASS)
 
     assert result.exit_code == 0
-    assert "note: not looked at, nor the pods that come of them: 2 Job, 1 Node" in result.stderr
+    assert "note: ignored, and so are the pods that they would create: 2 Job, 1 Node" in result.stderr
 
 
 def test_the_last_of_two_counts(simulate):
@@ -103,7 +103,7 @@ def test_the_last_of_two_counts(simulate):
     result = simulate(CLASS, node("node-1"), devices("a"), devices("b"), claim("one"))
 
     assert table(result)[0][3].endswith("/b")
-    assert 'document 4 (line 30): ResourceSlice "slice-node-1" takes the place of the one in' in result.stderr
+    assert 'document 4 (line 30): ResourceSlice "slice-node-1" replaces the one in' in result.stderr
 
 
 def test_defaults_are_those_of_the_api(simulate):
@@ -203,15 +203,15 @@ def with_field(body, name, *path, **metadata):
     [
         (
             with_field(claim("one"), "priority", "spec", uid="1"),
-            'ResourceClaim "one": spec.priority: unknown field, left out as the operator leaves it out\n',
+            'ResourceClaim "one": spec.priority: unknown field, ignored as by the operator\n',
         ),
         (
             with_field(claim("one"), "selector", "spec", "devices", "requests", 0, "exactly", uid="1"),
-            '.exactly.selector: unknown field, left out as the operator leaves it out; did you mean "selectors"?\n',
+            '.exactly.selector: unknown field, ignored as by the operator; did you mean "selectors"?\n',
         ),
         (
             with_field(CLASS, "pool", "spec", uid="1"),
-            'DeviceClass "gpu": spec.pool: unknown field, left out ',
+            'DeviceClass "gpu": spec.pool: unknown field, ignored ',
         ),
     ],
 )

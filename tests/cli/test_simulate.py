@@ -118,10 +118,10 @@ class TestNodes:
     @pytest.mark.parametrize(
         ("selector", "why"),
         [
-            ({"driver": "gpu.exmaple.com"}, "no device that is published is of driver gpu.exmaple.com"),
+            ({"driver": "gpu.exmaple.com"}, "no published device is of driver gpu.exmaple.com"),
             (
                 {"driver": "gpu.example.com", "pool": "node-1", "device": "c"},
-                "no device that is published is of driver gpu.example.com, pool node-1, device c",
+                "no published device is of driver gpu.example.com, pool node-1, device c",
             ),
             (None, "it has no deviceSelector"),
             ({"device": "b"}, ""),
@@ -315,7 +315,7 @@ class TestNotes:
         assert (
             'note: ResourceSlice "counters": counter gpu/memory of pool gpu.example.com/node-1 on node node-1: '
             "3 published, 4 allocated, to default/holder (2), other/holder (2); "
-            "delete claims until the others fit, or publish what there is\n"
+            "delete claims until the others fit, or have the driver publish more\n"
         ) in result.stderr
 
     def test_a_slice_that_the_api_server_refuses_is_an_error(self, simulate):

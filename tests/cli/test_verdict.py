@@ -74,7 +74,9 @@ def test_a_text_that_is_no_quantity_is_a_problem(found):
     told = found('device.capacity["d"].m.isLessThan(quantity("40GB")) || semver("1.0.0").major() > 1')
     (line,) = plain(told)[3:]
 
-    assert line.startswith('it fails wherever this is asked: quantity("40GB") is no quantity; write one as')
+    assert line.startswith(
+        'it fails wherever this is evaluated: quantity("40GB") is no quantity; write one as'
+    )
 
 
 def test_a_terminal_gets_colours_and_the_share_of_the_limit(shown):

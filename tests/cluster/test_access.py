@@ -198,7 +198,7 @@ class TestKubeconfig:
         path = tmp_path / "other"
         path.write_text(text)
 
-        with pytest.raises(AccessError, match=r"kubeconfig .*/other: what is in it is no kubeconfig$"):
+        with pytest.raises(AccessError, match=r"kubeconfig .*/other: its content is not a kubeconfig$"):
             load_access(str(path), environ=NOBODY)
 
     @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_a_plugin_runs_as_the_kubeconfig_says(kubeconfig, tmp_path):
         ),
         (
             shell(f'echo \'{{{API}, "kind": "ExecCredential", "status": {{"token": ""}}}}\''),
-            "nothing is in what it printed",
+            "it printed nothing usable",
         ),
     ],
     ids=["it says so", "not there", "an empty token"],

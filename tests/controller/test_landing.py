@@ -295,7 +295,7 @@ def test_a_write_that_failed_at_each_attempt_is_told_and_soon_tried_again(bench,
         effects = bench.run(away)
     assert notices(effects) == ["AllocationRefused"]
     (annotate,) = writes(effects, AnnotateWrite)
-    assert annotate.text == "the API server does not take the allocation: failed calling webhook"
+    assert annotate.text == "the API server does not accept the allocation: failed calling webhook"
     registry = bench.passes.desk.metrics.registry
     assert registry.get_sample_value("dra_operator_pending_claims", {"reason": "AllocationRefused"}) == 1
     assert [line["log_level"] for line in logs if line["event"] == "write not accepted"] == ["warning"]

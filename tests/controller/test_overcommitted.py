@@ -40,7 +40,7 @@ def test_the_claim_of_a_pod_keeps_the_partition(table):
         ("ours", "theirs"),
         "counter gpu-0/memory of pool gpu.example.com/pool-1 on node node-1: 4 published, 6 allocated, "
         "to default/ours (2), default/theirs (4); two allocators serve this driver; "
-        "nobody uses default/ours yet, so that is allocated anew",
+        "nobody uses default/ours yet, so it is allocated again",
     )
     assert notices(effects) == ["DeviceOvercommitted"] * 2
     assert notices(table.wait()) == []

@@ -9,7 +9,7 @@ from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.session import ApiError, ApiUnreachable
 from dra_operator.controller.standby import AGAIN_SECONDS, RETRY_SECONDS, Standby
 
-NOT_YET = ["what may be listed is not known yet"]
+NOT_YET = ["not known yet what this operator is permitted to list"]
 
 
 def denied(verb, resource):
@@ -144,7 +144,7 @@ async def test_slow_answers_are_not_waited_for(standby, session, monkeypatch):
 
     await standby.look(session)
 
-    assert standby.texts() == ["API server: what may be listed was not answered in 0.05 s"]
+    assert standby.texts() == ["API server: no answer in 0.05 s to what this operator is permitted to list"]
 
 
 async def test_one_that_decides_knows_better(standby, session):

@@ -55,7 +55,7 @@ def test_the_event_of_a_claim_is_refreshed_while_its_write_is_under_way(bench, a
 @pytest.mark.parametrize(
     ("outcome", "why"),
     [
-        (lambda write: Unaccepted(write, None, AWAY), "does not take"),
+        (lambda write: Unaccepted(write, None, AWAY), "does not accept"),
         (lambda write: Refused(write, AWAY), "refuses"),
     ],
     ids=["not accepted", "refused"],

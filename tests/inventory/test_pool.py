@@ -110,11 +110,11 @@ def test_device_names_of_other_nodes_are_not_compared(judge: Judge, make_slice: 
     ("device", "reason"),
     [
         pytest.param(
-            partition("1", "other"), "device 1 uses counter set other, which the pool has not", id="set"
+            partition("1", "other"), "device 1 uses counter set other, which the pool does not have", id="set"
         ),
         pytest.param(
             partition("1", "set", "cores"),
-            "device 1 uses counter cores, which counter set set has not",
+            "device 1 uses counter cores, which counter set set does not have",
             id="counter",
         ),
     ],

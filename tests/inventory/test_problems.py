@@ -68,8 +68,8 @@ def test_a_pool_name_that_two_nodes_use_is_told_with_the_nodes(make_slice: Any, 
     assert (found.kind, found.name) == ("ResourceSlice", "a")
     assert found.message == (
         "pool gpu/pool has too many slices of generation 1 (2 where 1 is announced): most probably nodes node-1, "
-        "node-2 use one pool name; a node uses it only where it sees just as many of them as these announce, "
-        "and devices of one name count as one device; give each node a pool name of its own, such as the node's"
+        "node-2 use one pool name; nodes that see exactly as many slices as announced still use the pool, "
+        "and devices of the same name count as one; give each node a pool name of its own, such as the node's"
     )
 
 
@@ -83,8 +83,8 @@ def test_slices_that_name_no_node_and_are_too_many_are_not_blamed_on_nodes(
     (found,) = inventory.problems()
     assert found.message == (
         "pool gpu/pool has too many slices of generation 1 (3 where 2 are announced): most probably two publishers use "
-        "one pool name, or slices of an earlier one were left behind; a node uses it only where it sees just as many "
-        "of them as these announce, and devices of one name count as one device; give each publisher a pool name of "
+        "one pool name, or slices of an earlier one were left behind; nodes that see exactly as many slices as "
+        "announced still use the pool, and devices of the same name count as one; give each publisher a pool name of "
         "its own, and delete what is left of others"
     )
 

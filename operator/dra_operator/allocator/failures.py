@@ -79,7 +79,7 @@ def failing(answers: SelectorAnswers, source: Whereabouts, number: int, content:
         if "is version " in types and "semver(" not in answers.expression:
             text += '; compare a version by .compareTo(semver("1.2.3"))'
         elif "is string " in types and _PART_OF_TEXT.search(answers.expression):
-            text += "; in asks of a list; write text.contains(part)"
+            text += "; in needs a list; write text.contains(part)"
     return f"{source.title}: selector #{number} fails on device {content.path(index)}: {text}"
 
 

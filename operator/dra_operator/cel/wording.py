@@ -108,7 +108,7 @@ def _undeclared(match: re.Match[str], around: Around, environment: Environment) 
 
 def _no_function(name: str, functions: tuple[str, ...]) -> Told:
     if name in _USAGE:
-        return f"{name}() is not written like this", f"write {_USAGE[name]}"
+        return f"{name}() is used wrongly", f"write {_USAGE[name]}"
     return f'no such function "{name}"', meant(name, (*functions, *_USAGE))
 
 

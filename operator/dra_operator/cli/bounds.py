@@ -30,7 +30,7 @@ def _find_alias_problem(value: Any) -> str | None:
     try:
         count = _count(value, {})
     except _EndlessError:
-        return "an alias stands in what it names, so that the document has no end"
+        return "an alias is part of the value that it refers to, so the document has no end"
     except RecursionError:
         return TOO_DEEP
     if count > _MOST_VALUES:

@@ -53,7 +53,7 @@ class _OfExpression(click.Command):
         except click.NoSuchOption as error:
             if error.option_name.startswith("--"):
                 raise
-            advice = "An expression that begins with - goes behind --, as in: -- '-1 == 1'"
+            advice = "Put an expression that begins with - after --, as in: -- '-1 == 1'"
             raise click.UsageError(f"{error.format_message()} {advice}", ctx) from None
 
 

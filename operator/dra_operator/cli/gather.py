@@ -70,7 +70,7 @@ class _LeftOut:
         key = str(body["kind"]), _INDEX.sub("[]", unknown.path)
         self.times[key] += 1
         if key not in self.lines:
-            told = f"unknown field, left out as the operator leaves it out{unknown.hint}"
+            told = f"unknown field, ignored as by the operator{unknown.hint}"
             self.lines[key] = f"{place}: {_problem(body, unknown.path, told)}"
 
     def notes(self) -> Iterator[str]:
@@ -94,7 +94,7 @@ def gather(found: Iterable[Found]) -> Gathered:
     gathered.notes += left_out.notes()
     if others:
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
-        gathered.notes.append(f"not looked at, nor the pods that come of them: {told}")
+        gathered.notes.append(f"ignored, and so are the pods that they would create: {told}")
     return gathered
 
 
@@ -120,7 +120,7 @@ def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:
     key = (type(thing.obj).__name__, metadata.namespace, metadata.name)
     if key in gathered.things:
         former = gathered.things.pop(key).place
-        gathered.notes.append(f"{manifest.place}: {_name(key)} takes the place of the one in {former}")
+        gathered.notes.append(f"{manifest.place}: {_name(key)} replaces the one in {former}")
     gathered.things[key] = thing
 
 

@@ -200,7 +200,7 @@ def _idle_rules(gathered: Gathered) -> Iterator[str]:
             else:
                 parts = {"driver": selector.driver, "pool": selector.pool, "device": selector.device}
                 named = ", ".join(f"{key} {value}" for key, value in parts.items() if value is not None)
-                why = f"no device that is published is of {named or 'any driver'}"
+                why = f"no published device is of {named or 'any driver'}"
             yield f'DeviceTaintRule "{rule.metadata.name}": taints nothing: {why}'
 
 

@@ -53,7 +53,7 @@ def verdict(text: str, program: Program, environment: Environment) -> Verdict:
     if "quantity(" in text or "semver(" in text:
         from dra_operator.cel.diagnostics import mistaken_texts  # noqa: PLC0415
 
-        problems += [f"it fails wherever this is asked: {told}" for _, told in mistaken_texts(text)]
+        problems += [f"it fails wherever this is evaluated: {told}" for _, told in mistaken_texts(text)]
     parts = "any part of the device" if reads is None else ", ".join(sorted(reads)) or "nothing"
     if not parts.isprintable():
         # The keys of attributes are any texts.

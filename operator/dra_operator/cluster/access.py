@@ -187,7 +187,9 @@ class Access:
     def _read_again(self) -> Credentials:
         credentials = self._source()
         if (server := credentials.server.rstrip("/")) != self.server:
-            raise AccessError(f"they are for another server now, {server}: start anew to use that one")
+            raise AccessError(
+                f"they are for another server now, {server}: restart the operator to use that one"
+            )
         if _identifies(self._credentials) and not _identifies(credentials):
             # A file that is being written may be empty for a moment. As nobody, each request would be refused with
             # a 403, upon which credentials are not read again.
@@ -269,7 +271,7 @@ def load_access(
     paths = kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
     access = Access(lambda: _from_kubeconfig(paths, context), wall, clock)
     if access.withheld:
-        log.warning("credentials not sent", server=access.server, why="it is not asked by https")
+        log.warning("credentials not sent", server=access.server, why="its address is not https")
     return access
 
 
@@ -303,7 +305,7 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
         contexts = [entry.value["name"] for entry in merged.config.value["contexts"]] if merged.config else []
     except (TypeError, AttributeError, KeyError) as error:
         # What the file holds is YAML, but not what the merger takes for granted; its words are Python's.
-        raise AccessError(f"kubeconfig {paths}: what is in it is no kubeconfig") from error
+        raise AccessError(f"kubeconfig {paths}: its content is not a kubeconfig") from error
     except Exception as error:
         raise AccessError(f"kubeconfig {paths}: {error}") from error
     if merged.config is None:
@@ -339,7 +341,7 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
     token = _authorization(configuration.api_key.get("BearerToken"))
     if by_exec and token is None and not configuration.cert_file:
         # The loader goes on without credentials, which would read as a 401 later.
-        why = "; ".join(complaints) or "nothing is in what it printed"
+        why = "; ".join(complaints) or "it printed nothing usable"
         raise AccessError(f"kubeconfig {paths}: exec plugin {command!r} gave no credentials: {why}")
     for complaint in complaints:
         # There are others beside, and it goes on with these.

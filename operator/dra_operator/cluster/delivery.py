@@ -70,7 +70,7 @@ PARAMS: Mapping[str, str] = {"fieldManager": FIELD_MANAGER}
 
 UNPATCHABLE: Final = (
     "spec: field is immutable, although nothing of it was to be changed: where a webhook changes a claim, the API "
-    "server writes its opaque parameters anew, without spaces between them and with <, > and & escaped; create the "
+    "server serializes its opaque parameters again, without spaces and with <, > and & escaped; create the "
     "claim again with parameters in compact JSON, as kubectl sends them, or leave claims out of the webhook"
 )
 _NOT_STORED: Final = ("failed calling webhook", "etcdserver: request is too large")

@@ -47,9 +47,9 @@ FORBIDDEN = (1.0, 120.0)
 _PURPOSES: Mapping[type[Write], str] = {
     AllocateWrite: "the allocation",
     # To say so on the claim gives it another version as well.
-    FenceWrite: "the end of a finalizer whose allocation was not made",
-    ReleaseWrite: "the end of the allocation",
-    DeallocateWrite: "the end of allocation and finalizer of this claim, which is being deleted",
+    FenceWrite: "the removal of a finalizer without an allocation",
+    ReleaseWrite: "the removal of the allocation",
+    DeallocateWrite: "the removal of allocation and finalizer of this claim, which is being deleted",
 }
 """What a write is for, in the words of an Event."""
 
@@ -161,7 +161,7 @@ class Landing:
             case Unaccepted(message=why):
                 # Soon, as that may be over; not for a version: the patch before it made another one, and so does what
                 # is told on the claim.
-                does = f"does not take {_PURPOSES.get(type(write))}: {why}"
+                does = f"does not accept {_PURPOSES.get(type(write))}: {why}"
                 if _is_told(self._in_vain(key, write, does, CONFLICT)):
                     log.warning(
                         messages.WRITE_UNACCEPTED, claim=text(key), uid=write.uid, write=write.kind, why=why

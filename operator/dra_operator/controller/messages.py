@@ -102,7 +102,7 @@ def overcommitted(case: Overcommitment, yielding: Sequence[tuple[str, str]] = ()
     if case.by_claims:
         return _collided(too_much(case), yielding)
     return (
-        f"{too_much(case)}; the driver publishes less than it did, or another allocator gave more away before this "
+        f"{too_much(case)}; the driver publishes less than before, or another allocator allocated more before this "
         f"operator started; nothing is taken back; {MAKE_ROOM}"
     )
 
@@ -125,7 +125,7 @@ def too_much(case: Overcommitment) -> str:
 def _collided(fact: str, yielding: Sequence[tuple[str, str]]) -> str:
     what = f"{fact}; two allocators serve this driver"
     if yielding:
-        return f"{what}; nobody uses {_all(yielding)} yet, so that is allocated anew"
+        return f"{what}; nobody uses {_all(yielding)} yet, so it is allocated again"
     return f"{what}; delete one of the claims, and let one allocator alone serve the driver"
 
 
@@ -156,7 +156,7 @@ def defect(error: Exception) -> str:
     return f"the operator has a defect: {type(error).__name__}: {error}"
 
 
-MAKE_ROOM = "delete claims until the others fit, or publish what there is"
+MAKE_ROOM = "delete claims until the others fit, or have the driver publish more"
 """What to do where more is allocated than there is, and slices are the cause."""
 RESTORED = "an older version of it is stored than before: etcd was restored; what is known may not be stored any more"
 """Why an operator ends whose Lease went back."""

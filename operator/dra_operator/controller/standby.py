@@ -34,7 +34,7 @@ class Standby:
         self._kinds = kinds
         self._clock = clock
         self._due_at = float("-inf")
-        self._trouble = "what may be listed is not known yet"
+        self._trouble = "not known yet what this operator is permitted to list"
         self._ended = False
 
     async def look(self, session: ApiSession) -> None:
@@ -50,7 +50,9 @@ class Standby:
         except (ApiError, ApiUnreachable) as error:
             self._trouble = f"API server: {error}"
         except TimeoutError:
-            self._trouble = f"API server: what may be listed was not answered in {ANSWERS_SECONDS:g} s"
+            self._trouble = (
+                f"API server: no answer in {ANSWERS_SECONDS:g} s to what this operator is permitted to list"
+            )
         self._due_at = self._clock() + (RETRY_SECONDS if self.texts() else AGAIN_SECONDS)
 
     def texts(self) -> list[str]:

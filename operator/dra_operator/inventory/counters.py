@@ -101,12 +101,14 @@ def _draw(
     amounts: dict[int, int] = {}
     for use in consumes:
         if use.counter_set not in sets:
-            raise CounterError(f"device {device} uses counter set {use.counter_set}, which the pool has not")
+            raise CounterError(
+                f"device {device} uses counter set {use.counter_set}, which the pool does not have"
+            )
         for name, nano in use.counters:
             position = positions.get((use.counter_set, name))
             if position is None:
                 raise CounterError(
-                    f"device {device} uses counter {name}, which counter set {use.counter_set} has not"
+                    f"device {device} uses counter {name}, which counter set {use.counter_set} does not have"
                 )
             amounts[position] = amounts.get(position, 0) + nano
     return Draw(tuple(amounts.items()), tuple((sets[use.counter_set], use.groups) for use in consumes))

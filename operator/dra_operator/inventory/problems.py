@@ -113,8 +113,8 @@ def _surplus(pool: Pool) -> str:
     identified by driver, pool and its own name.
     """
     outcome = (
-        "a node uses it only where it sees just as many of them as these announce, "
-        "and devices of one name count as one device"
+        "nodes that see exactly as many slices as announced still use the pool, "
+        "and devices of the same name count as one"
     )
     nodes = pool.newest_nodes()
     if len(nodes) > 1:
