@@ -127,13 +127,13 @@ def test_an_older_version_has_its_own_fields(kind, spec, expected):
             "ResourceClaim",
             "v1beta1",
             asking({"exactly": {}}),
-            "write apiVersion: resource.k8s.io/v1, or what is in it beside the name",
+            "write apiVersion: resource.k8s.io/v1, or move its fields up, next to the name",
         ),
         (
             "ResourceSlice",
             "v1",
             {"devices": [{"name": "d", "basic": {}}]},
-            "that is v1beta1: here what is in it stands beside the name",
+            "that is v1beta1: in this version its fields are next to the name",
         ),
         (
             "ResourceClaim",

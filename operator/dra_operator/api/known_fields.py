@@ -52,8 +52,11 @@ _FORMERLY: dict[type[Any], tuple[str, ...]] = {
 """Fields that v1alpha3 had, and no version has today: what is asked for is the same without them."""
 
 _ADVICE: dict[tuple[type[Any], str], str] = {
-    (DeviceRequest, "exactly"): "write apiVersion: resource.k8s.io/v1, or what is in it beside the name",
-    (Device, "basic"): "that is v1beta1: here what is in it stands beside the name",
+    (
+        DeviceRequest,
+        "exactly",
+    ): "write apiVersion: resource.k8s.io/v1, or move its fields up, next to the name",
+    (Device, "basic"): "that is v1beta1: in this version its fields are next to the name",
     (ResourceClaimSpec, "resourceClassName"): "a request in spec.devices.requests names a class",
     (ResourceClaimSpec, "spec"): "only a ResourceClaimTemplate has it",
     **dict.fromkeys(

@@ -61,8 +61,8 @@ _COUNT_OF_ALL = "cannot be given with allocationMode All: leave it out"
 _NO_OPERATOR = "is no operator: write Equal or Exists"
 _NO_EFFECT = "is no effect: write NoSchedule or NoExecute, or leave it out for both"
 _VALUE_OF_EXISTS = "cannot be given with operator Exists: leave it out, or write Equal"
-_NO_OPAQUE = "opaque is missing: a driver is configured by nothing else"
-_NO_PARAMETERS = "must be an object: what the driver is to be told, by name"
+_NO_OPAQUE = "opaque is missing: it is the only kind of configuration"
+_NO_PARAMETERS = "must be an object: the parameters of the driver, by name"
 _BOTH = "exactly and firstAvailable are both set: keep one of them"
 
 
