@@ -1,4 +1,4 @@
-# One verb does one thing; `make help` lists them. PYTHON names the interpreter that makes .venv (3.11 or newer).
+# Each target does one thing; `make help` lists them. PYTHON is the interpreter that creates .venv (3.11 or newer).
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -8,40 +8,40 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-# The tests' control plane is a package beside the tests.
+# The control plane for tests is a package in the folder of the tests.
 CONTROLPLANE := PYTHONPATH=tests $(BIN)/python -m controlplane
 TESTS ?=
 
 .PHONY: help
-help: ## list the verbs
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: venv ## set up, then show the main job on an embedded API server; needs Python and a network, under a minute
+demo: venv ## set up, then run the operator on an in-memory API server; needs Python and a network, takes less than a minute
 	@$(BIN)/dra-operator demo
 
 .PHONY: venv
-venv: $(VENV)/.run ## make .venv with what the operator needs at run time, and the command dra-operator
+venv: $(VENV)/.run ## create .venv with what the operator needs at run time, and the command dra-operator
 
 .PHONY: dev
-dev: $(VENV)/.dev ## make .venv with what tests and linters need too
+dev: $(VENV)/.dev ## create .venv also with what tests and linters need
 
 .PHONY: test
-test: dev lint ## set up, lint, get the control plane (6 minutes the first time, needs Go) and run every test
-	@# Without Go the tests that need it are skipped and say so; under CI they are required.
+test: dev lint ## set up, lint, build the control plane (6 minutes the first time, needs Go) and run all tests
+	@# Without Go, the tests that need it are skipped and say so; in CI they are required.
 	@$(CONTROLPLANE) build || [ "$${CI:-}" != true ]
 	$(BIN)/python -m pytest --durations=10 $(TESTS)
 
 .PHONY: conformance
-conformance: dev ## compare N=2000 new scenarios and as many CEL expressions with Kubernetes' own code, SEED=... again; needs Go
+conformance: dev ## compare N=2000 new scenarios and as many CEL expressions with Kubernetes' own code; SEED=... repeats a run; needs Go
 	@PYTHONPATH=tests $(BIN)/python -m conformance --count $(or $(N),2000) $(if $(SEED),--seed $(SEED))
 
 .PHONY: stepfuzz
-stepfuzz: dev ## let STEPS=100000 random steps happen to the allocator, each decision checked twice, SEED=... again
+stepfuzz: dev ## check the allocator's decisions over STEPS=100000 random steps; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m stepfuzz --steps $(or $(STEPS),100000) $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench
-bench: dev ## measure allocations against Kubernetes' own allocator; W="cluster mig-00100" ARGS="--rounds 9" say which and how; needs Go to compare
+bench: dev ## measure allocations against Kubernetes' own allocator; W="cluster mig-00100" ARGS="--rounds 9" choose which and how; needs Go to compare
 	@$(BIN)/python bench/allocator.py $(W) $(ARGS)
 
 .PHONY: lint
@@ -49,7 +49,7 @@ lint: dev ## check style, format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	@# Once more as the Python of the image sees it, which another one need not be able to run.
+	@# Once more for the Python version of the image, which need not be installed.
 	$(BIN)/mypy --python-version 3.14
 	$(BIN)/lint-imports
 
@@ -59,7 +59,7 @@ format: dev ## format the code and fix what ruff can fix
 	$(BIN)/ruff format .
 
 .PHONY: controlplane
-controlplane: dev ## get etcd, kube-apiserver and the others into ~/.cache/dra-operator
+controlplane: dev ## build etcd, kube-apiserver and the others into ~/.cache/dra-operator
 	@$(CONTROLPLANE) build
 
 .PHONY: cluster
@@ -70,7 +70,7 @@ LOCK := .lock-venv/bin/uv pip compile --quiet --universal --generate-hashes --py
   --custom-compile-command "make lock"
 
 .PHONY: lock
-lock: ## write requirements/*.txt anew from pyproject.toml, versions kept where they fit
+lock: ## regenerate requirements/*.txt from pyproject.toml, keeping versions that still fit
 	@$(PYTHON) -m venv .lock-venv
 	@trap 'rm -rf .lock-venv' EXIT; \
 	  .lock-venv/bin/python -m pip install --quiet --disable-pip-version-check uv && \
@@ -80,16 +80,16 @@ lock: ## write requirements/*.txt anew from pyproject.toml, versions kept where 
 	    --constraint requirements/build.txt --output-file requirements/dev.txt
 
 .PHONY: clean
-clean: ## remove .venv, caches and builds; what is under ~/.cache stays
+clean: ## remove .venv, caches and builds, but not ~/.cache/dra-operator
 	rm -rf $(VENV) .lock-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	find operator tests bench -name __pycache__ -prune -exec rm -rf {} +
 
-# Not verbs: the files that say what .venv holds.
+# Not targets to call: files that record what .venv contains.
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) --version 2>&1); name another: make PYTHON=python3.11 ..." >&2; exit 1; }
-	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	  { echo "Python 3.11 or newer is needed, but $(PYTHON) is $$($(PYTHON) --version 2>&1); choose another one: make PYTHON=python3.11 ..." >&2; exit 1; }
+	@echo "creating $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(BIN)/python

@@ -34,8 +34,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _REFLECTORS = (
     ("lists", "Lists of all objects, by kind; one each is normal."),
-    ("events", "Events of watches, by kind."),
-    ("repaired", "Objects that a later list found otherwise than the watch had said, by kind."),
+    ("events", "Changes that watches delivered, by kind."),
+    ("repaired", "Changes that a watch missed and a list found, by kind."),
     ("failures", "Lists and watches that failed, by kind."),
 )
 """Of the counters of a reflector those that are told, and what each is."""
@@ -49,63 +49,65 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.claims = self._gauge(
-            "claims", "Claims known, by standing: ours, or why they are left alone.", "standing"
+            "claims", "Claims by standing: ours, or why they are left alone.", "standing"
         )
-        self.pending_claims = self._gauge("pending_claims", "Claims of ours that wait, by reason.", "reason")
+        self.pending_claims = self._gauge(
+            "pending_claims", "Claims of the operator that wait now, by reason.", "reason"
+        )
         self.pending_since_timestamp_seconds = self._gauge(
             "pending_since_timestamp_seconds",
-            "Unix time since which the claim waits that has waited longest, as this operator saw it, by reason.",
+            "Unix time at which the longest-waiting claim began to wait, as this operator saw it, by reason.",
             "reason",
         )
-        self.allocations = self._counter("allocations", "Claims allocated and written.")
-        self.deallocations = self._counter("deallocations", "Deleted claims deallocated.")
+        self.allocations = self._counter("allocations", "Allocations written.")
+        self.deallocations = self._counter("deallocations", "Deleted claims whose allocation was cleared.")
         self.allocation_seconds = self._histogram(
             "allocation_seconds",
-            "Time from the moment a claim was seen until its allocation was written, its wait for devices included.",
+            "Time from when a claim was seen until its allocation was written, including its wait for devices.",
         )
         self.decisions = self._counter(
             "decisions",
-            "Decisions about claims: allocated, unsatisfied for now, or failed as something is wrong.",
+            "Decisions about claims: allocated, unsatisfied for now, or failed because something is wrong.",
             "result",
         )
-        self.decision_seconds = self._histogram("decision_seconds", "Time the allocator took for one claim.")
+        self.decision_seconds = self._histogram(
+            "decision_seconds", "Time that the allocator took for one claim."
+        )
         self.passes = self._counter(
             "passes", "Passes over the claims that a change may help, by outcome.", "outcome"
         )
-        self.pass_seconds = self._histogram("pass_seconds", "Time one pass took.")
+        self.pass_seconds = self._histogram("pass_seconds", "Duration of a pass.")
         self.queue_depth = self._gauge("queue_depth", "Changes that wait for the next pass.")
-        self.writes = self._counter("writes", "Writes, by kind and outcome.", "kind", "outcome")
-        self.writes_in_flight = self._gauge("writes_in_flight", "Claims with a write on its way.")
+        self.writes = self._counter("writes", "Writes to claims, by kind and outcome.", "kind", "outcome")
+        self.writes_in_flight = self._gauge("writes_in_flight", "Claims with a write under way.")
         self.requests = self._counter(
             "requests",
-            "Requests to the API server, by verb, resource and status of the answer, none if none came.",
+            "Requests to the API server, by verb, resource and status of the answer (none: no answer).",
             "verb",
             "resource",
             "status",
         )
         self.request_seconds = self._histogram(
             "request_seconds",
-            "Time until the answer of the API server began, or was given up, by verb.",
+            "Time until the answer of the API server began, or the operator gave up, by verb.",
             "verb",
         )
         self.object_errors = self._counter(
             "object_errors", "Objects that could not be understood, by kind.", "kind"
         )
-        self.problems = self._gauge(
-            "problems", "Objects that have a problem right now, and an Event that says which."
-        )
-        self.collisions = self._gauge("device_collisions", "Devices that two claims hold right now.")
+        self.problems = self._gauge("problems", "Objects that have a problem now; an Event says which.")
+        self.collisions = self._gauge("device_collisions", "Devices that two claims hold now.")
         self.overcommitments = self._gauge(
             "overcommitments",
-            "Counters, and capacities of shared devices, of which more is allocated than published right now.",
+            "Counters, and capacities of shared devices, of which more is allocated than published now.",
         )
-        self.errors = self._counter("errors", "Errors in the operator itself, by place.", "place")
+        self.errors = self._counter("errors", "Defects of the operator, by place.", "place")
         self._begin_at_zero()
         self.defect_logger = DefectLogger(lambda defect: self.errors.labels(defect.place).inc())
         """Where each part of the operator reports its defects."""
-        self.objects = self._gauge("objects", "Objects of the inventory, by what they are.", "what")
+        self.objects = self._gauge("objects", "Objects that the operator knows, by kind of object.", "what")
         self.ready = self._gauge("ready", "1 if the operator is ready, else 0.")
-        self.leading = self._gauge("leading", "1 while this operator is the one that decides, else 0.")
+        self.leading = self._gauge("leading", "1 while this operator decides, else 0.")
         build = self._gauge("build_info", "Always 1; the labels say what runs.", "version", "python")
         build.labels(__version__, platform.python_version()).set(1)
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
@@ -166,7 +168,7 @@ class _Reflectors(Collector):
             yield family
         silence = GaugeMetricFamily(
             "dra_operator_reflector_last_contact_seconds",
-            "Time since the API server was heard from, by kind.",
+            "Time since the API server was last heard from, by kind.",
             labels=["kind"],
         )
         for kind, reflector in reflectors.items():
@@ -185,7 +187,7 @@ class _Events(Collector):
         """Yield the one metric. Outcomes that did not happen yet are zero, so that a rate can be told of them."""
         counts = self._counts()
         family = CounterMetricFamily(
-            "dra_operator_events", "Events for people to read, by outcome.", labels=["outcome"]
+            "dra_operator_events", "Kubernetes Events of the operator, by outcome.", labels=["outcome"]
         )
         for outcome in OUTCOMES:
             family.add_metric([outcome], counts.get(outcome, 0))
