@@ -138,7 +138,7 @@ class Allocator:
             # make many allocators free each at once, without the garbage collector.
             tallies = TallyMaker(self.inventory, self.availability, self.candidates)
             self._explainer = Explainer(self.inventory, tallies, self._fits)
-            self._aside = Aside(tallies, self._counting)
+            self._aside = Aside(tallies)
         if isinstance(decision, Failed):
             aside = self._aside
             return tuple(aside.explain(decision, plans, number, budget) for number in range(len(plans)))

@@ -29,21 +29,16 @@ POOL_REASONS: Final = frozenset((Reason.POOL_INCOMPLETE, Reason.POOL_INVALID))
 _TOGETHER: Final = frozenset((Reason.REQUESTS_DO_NOT_FIT_TOGETHER, Reason.CONSTRAINT_UNSATISFIABLE))
 
 
-@dataclass(frozen=True, slots=True)
-class _InCompletePools:
-    """The searches in a node of which only the pools are seen that are complete."""
+class _InCompletePools(Searches):
+    """The searches in a node of which only the complete pools are seen."""
 
-    searches: Searches
-
-    def fast_for(self, plans: Sequence[ClaimPlan]) -> FastSearches:
-        """Return the fast searches that can be asked about some claims."""
-        return self.searches.fast_for(plans)
+    __slots__ = ()
 
     def search(
         self, plans: Sequence[ClaimPlan], fast: FastSearches, node: str, view: NodeView, budget: Budget
     ) -> Found | None:
-        """Return what a node has for some claims, or None. Raises FatalError and AbortedError."""
-        return self.searches.search(plans, fast, node, _complete(view), budget)
+        """Return what some claims get on a node, or None. Raises FatalError and AbortedError."""
+        return super().search(plans, fast, node, _complete(view), budget)
 
 
 @dataclass(slots=True)
@@ -51,13 +46,15 @@ class Aside:
     """Explains attempts that a pool has ended. Inventory, ledger and views must be up to date."""
 
     tallies: TallyMaker
-    searches: Searches
+    _searches: Searches = field(init=False)
     _explainer: Explainer = field(init=False)
     _walk: Walk = field(init=False)
 
     def __post_init__(self) -> None:
+        availability, candidates = self.tallies.availability, self.tallies.candidates
+        self._searches = _InCompletePools.counting(availability, candidates)
         self._explainer = Explainer(self.tallies.inventory, self.tallies, self._fits)
-        self._walk = Walk(self.tallies.availability, self.tallies.candidates)
+        self._walk = Walk(availability, candidates)
 
     def explain(self, failed: Failed, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
         """Return why one of some claims is not allocated, of which an attempt has been ended by a pool."""
@@ -108,7 +105,7 @@ class Aside:
     def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
         """Return the first node on which some claims fit as if there were no pools but complete ones, or None."""
         usable = self.tallies.availability.views.usable
-        found = self._walk.first_that_fits(plans, usable, _InCompletePools(self.searches), budget)
+        found = self._walk.first_that_fits(plans, usable, self._searches, budget)
         return None if found is None else found[1]
 
 

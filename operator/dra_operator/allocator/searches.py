@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
@@ -47,7 +47,7 @@ class Searches:
     fast: FastSearches = ()
 
     @classmethod
-    def counting(cls, availability: Availability, candidates: Candidates) -> "Searches":
+    def counting(cls, availability: Availability, candidates: Candidates) -> Self:
         """Return all searches."""
         eligibility = Eligibility(availability, candidates)
         fast = (QuickSearch(eligibility).search, WindowSearch(eligibility).search)

@@ -16,7 +16,6 @@ Source: docs/engine section 5.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from dra_operator.allocator import either
 from dra_operator.allocator.budget import Budget
@@ -28,7 +27,7 @@ from dra_operator.allocator.openings import Openings
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.problems import SearchProblems
 from dra_operator.allocator.scales import ScalesMaker
-from dra_operator.allocator.searches import FastSearches
+from dra_operator.allocator.searches import FastSearches, Searches
 from dra_operator.allocator.shortcut import Shortcut, can_be_left_out
 from dra_operator.allocator.sieve import Sieve
 from dra_operator.inventory import NodeView
@@ -38,18 +37,6 @@ _FAILURES_BEFORE_SCALES = 2
 """For a question that is not new, only nodes that were filled since the last time can have too little left."""
 _FAILURES_BEFORE_SIEVE = 4
 _ALL_NODES = -1
-
-
-class InNode(Protocol):
-    """What the walk asks at each node."""
-
-    def fast_for(self, plans: Sequence[ClaimPlan]) -> FastSearches:
-        """Return the fast searches that can be asked about some claims."""
-
-    def search(
-        self, plans: Sequence[ClaimPlan], fast: FastSearches, node: str, view: NodeView, budget: Budget
-    ) -> Found | None:
-        """Return what a node has for some claims, or None. Raises FatalError and AbortedError."""
 
 
 @dataclass(slots=True)
@@ -75,7 +62,7 @@ class Walk:
         self._problems.clear()
 
     def first_that_fits(
-        self, plans: Sequence[ClaimPlan], allowed: int, searches: InNode, budget: Budget
+        self, plans: Sequence[ClaimPlan], allowed: int, searches: Searches, budget: Budget
     ) -> tuple[Found, str] | None:
         """Return what the claims get on the first of the allowed nodes that fits, and its name; None if none fits.
 
@@ -134,7 +121,7 @@ class Walk:
                 problem.maybe &= ~(asked ^ wanted)
         return None
 
-    def _for_new(self, plans: Sequence[ClaimPlan], searches: InNode) -> Sequence[Shortcut]:
+    def _for_new(self, plans: Sequence[ClaimPlan], searches: Searches) -> Sequence[Shortcut]:
         """Return the shortcuts for a question that is new."""
         commons, scales = self._commons, self._scales
         found: tuple[Shortcut | None, ...]
