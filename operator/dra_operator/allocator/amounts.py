@@ -1,8 +1,7 @@
 """Amounts: what a request consumes of each device of a slice, found once for all slices with equal capacity.
 
-Claims may bring amounts of their own, so that nobody has asked for them before and nobody will again. Nodes of one kind
-publish the same capacities all the same, also where each of their devices has a UUID: what is said about one of them
-holds for all.
+Claims may have amounts of their own, which are asked for once and never again. But nodes of one kind publish the same
+capacities, even if each of their devices has a UUID. So what is found for one of them holds for all.
 Source: docs/engine section 5.
 """
 
@@ -40,7 +39,7 @@ class SliceAmounts:
 
 @dataclass(slots=True, eq=False)
 class KnownAmounts:
-    """Amounts that requests ask for, whether all of them are ordinary, and what is known of them by make of a slice."""
+    """Amounts that requests ask for, whether all are ordinary, and what is known about them by the make of a slice."""
 
     requests: Mapping[str, Quantity]
     are_ordinary: bool
@@ -58,7 +57,7 @@ class _Alike:
 
 @dataclass(slots=True)
 class AmountsCache:
-    """All that is known of amounts, by what is asked for. `fractional` is the feature FractionalCapacityRange."""
+    """What is known about amounts, by what is asked for. `fractional` is the feature FractionalCapacityRange."""
 
     fractional: bool
     _known: dict[tuple[AskedAmount, ...], KnownAmounts] = field(default_factory=dict)

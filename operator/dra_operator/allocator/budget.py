@@ -1,7 +1,7 @@
 """The budget of one attempt: steps and time, so that no claim can hold up the others.
 
-The search is exponential in bad cases. Upstream relies on its filter timeout; here the steps are counted as well, since
-they are the same on every machine. The clock comes from outside and is looked at now and then only.
+The search is exponential in bad cases. Upstream relies on a timeout; here steps are counted as well, since they are the
+same on every machine. The clock is passed in, and read only now and then.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ _EVALUATIONS_PER_LOOK = 64
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one attempt may cost: `steps` devices tried, `seconds` by the clock; None is without limit.
+    """What one attempt may cost: `steps` are devices tried, `seconds` are by the clock; None is no limit.
 
-    `tries` is for each node: devices below which the fast search has found nothing. It turns back early, so a node that
-    needs more than these is one of the few that counting does not decide, and trying on would hold up other claims.
+    `tries` is for each node: how many picks of the fast searches may lead to nothing. They turn back early, so few
+    nodes need more, and trying on would hold up other claims.
     """
 
     steps: int | None = 1_000_000
@@ -40,7 +40,7 @@ class Budget:
         self._deadline = None if limits.seconds is None else clock() + limits.seconds
 
     def few(self, *, steps: int, tries: int) -> "Budget":
-        """Return a budget for an aside: so many steps, so many tries on a node, and until this one ends."""
+        """Return a budget for a side question: with its own steps and tries, and the time that is left of this one."""
         aside = Budget(Limits(steps, self.limits.seconds, tries), self.clock)
         aside._deadline = self._deadline
         return aside

@@ -1,8 +1,8 @@
-"""Candidates: which devices of a pool view could serve a request, whatever is in use.
+"""Candidates: which devices of a pool view could serve a request, used or not.
 
-A candidate key is what two requests have in common if the same devices can serve them: selectors, tolerations and
-amounts. For each key and pool view the answer is computed once, at first need, and holds until the view is another: it
-never depends on the ledger.
+Requests with the same selectors, tolerations and amounts can be served by the same devices. These three are the
+candidate key. For each key and pool view the answer is computed once, when it is first needed, and holds until the view
+changes; it never depends on the ledger.
 Source: docs/engine sections 2 and 3; docs/dra-semantics 3.2, 4.4, 5.1.
 """
 
@@ -36,7 +36,7 @@ _MAX_ANSWERS = 262_144
 class KeyContent(NamedTuple):
     """What a candidate key stands for: expressions in order, tolerations, and amounts by capacity name.
 
-    It is looked up for each request that is planned, and a tuple is hashed without a call.
+    A tuple, as it is looked up for each request that is planned, and tuples are hashed fast.
     """
 
     class_selectors: tuple[str, ...]
@@ -68,11 +68,11 @@ def _no_devices(unknown: int) -> Answers:
 
 @dataclass(slots=True, eq=False)
 class CandidateKey:
-    """A key and its answers by serial number of the view. Its own number is never given to another.
+    """A key and its answers, by serial number of the view. The key's own serial number is never reused.
 
-    `known` is what is known of its amounts, `selection` is by all expressions, from when they are first asked, and
-    `refused` has the drivers that they are known to take no device of, if it can be read; `tolerated` tells what is
-    known of barriers.
+    `known` holds what is known about its amounts. `selection` joins all of its expressions, once they have been asked.
+    `refused` are drivers whose devices they are known to refuse, if the devices can be read. `tolerated` holds what is
+    known about barriers.
     """
 
     serial: int
@@ -126,10 +126,10 @@ class Candidates:
             self._room.forget([view.serial for view in views])
 
     def ask(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int = -1) -> Answers:
-        """Return the answers of a key about a view, at least those about the needed devices.
+        """Return the answers of a key about a view, at least those about the `needed` devices.
 
-        A selector that nobody else has, on values that no two devices have, is evaluated for each device; most are in
-        use and need no answer. Raises AbortedError if the time is used up.
+        Most devices are in use and need no answer; if neither the selector nor the values are shared, each answer is an
+        evaluation. Raises AbortedError if the time is used up.
         """
         found = key.answers.get(view.serial)
         if found is None or needed & found.unknown:

@@ -1,8 +1,8 @@
 """Consumable capacity: what a device, or a share of it, consumes for a request.
 
-Each capacity of a device counts, requested or not. An amount the policy rounds up; one the policy has no room for makes
-the device unfit; one that cannot be represented, or is negative, is an error that ends the attempt, because a driver
-could not make sense of it either.
+Each capacity of a device counts, requested or not. The policy rounds an amount up. An amount that the policy does not
+permit makes the device unfit. An amount that is negative or cannot be represented is an error that ends the attempt, as
+no driver could make sense of it.
 Source: docs/dra-semantics 4.4; ResourceSlice v1, `devices[].capacity[].requestPolicy`.
 """
 

@@ -1,8 +1,8 @@
 """Derived groups: the devices of a node by an attribute that requests derive.
 
-The value of a device depends on who takes it. Mostly that makes no difference, since what derives the attribute in one
-way and what in another are devices of different kinds. Where it does, where an expression fails on a device or may take
-long, only the plain search can tell, which knows who takes a device and when it is reached.
+The value of a device depends on the request that takes it. Mostly this makes no difference, as requests that derive the
+attribute in different ways are for devices of different kinds. If it does make a difference, or if an expression fails
+on a device or may take long, only the plain search can tell: it knows which request takes a device, and when.
 Source: docs/dra-semantics 8.13, KEP-6080.
 """
 

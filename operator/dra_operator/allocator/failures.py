@@ -1,7 +1,7 @@
-"""Failures of selectors, in one wording: for a claim that stumbles over one, and for one that would.
+"""Failures of selectors, in one wording.
 
-Whether a selector that is broken is found by the search, as it reaches a device, or by the explanation of a claim that
-waits because every device is in use, what is to be mended is the same, and so is the text.
+A broken selector is found by the search when it reaches a device, or by the explanation of a claim that waits because
+all devices are in use. What has to be mended is the same in both cases, and so is the text.
 """
 
 import re

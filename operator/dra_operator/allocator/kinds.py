@@ -1,8 +1,8 @@
 """Kinds: the devices of a slice that look the same to a selector, made ready for evaluation once.
 
-A selector is asked about each kind of device, not about each device. Finding the kinds takes longer than most
-selectors take to answer, and claims that each bring a selector of their own read the same few attributes: so kinds are
-kept by what is read, whichever selector reads it.
+A selector is asked about each kind of device, not about each device. Finding the kinds takes longer than evaluating
+most selectors, and even claims with selectors of their own read the same few attributes. So kinds are kept by what is
+read, for all selectors.
 """
 
 from collections.abc import Sequence
@@ -34,10 +34,10 @@ class SliceKinds:
 
 @dataclass(slots=True)
 class Kinds:
-    """The kinds of devices of slices, by what is read of them. When there are too many, all are forgotten.
+    """The kinds of devices of slices, by what is read of them. If there are too many, all are forgotten.
 
-    A selector goes through all slices, one after the other, so room for less than all is room for nothing: it is enough
-    for 131,072 kinds with one value, and for 32,768 with sixteen.
+    A selector goes through all slices in turn, so a limit that is too small for all of them would keep nothing useful.
+    This one is enough for 131,072 kinds with one value, and for 32,768 with sixteen.
     """
 
     maximum: int = _MAX_SIZE

@@ -1,8 +1,8 @@
 """Reads: the part of a slice that the answer of a selector depends on.
 
-What a selector reads is known from its text. So its answer is kept by those columns and values alone, and a device is
-shown to it with those attributes and amounts alone: of a dozen attributes it reads one or two, and making the others
-ready for an evaluation takes longer than the evaluation.
+What a selector reads is known from its text. So its answers are kept by those columns and values only. And an
+evaluation is given only those attributes and amounts of a device: a selector reads one or two of a dozen attributes,
+and preparing the others would take longer than the evaluation.
 """
 
 from collections.abc import Callable, Iterable
@@ -56,7 +56,7 @@ class Projection:
 class Reads:
     """What a selector reads: these attributes and amounts, or with `whole` all of them.
 
-    What is found out about slices is kept by the object, so selectors that read the same should have the same one.
+    The object remembers what it finds out about slices, so selectors that read the same should share one.
     """
 
     whole: bool
@@ -73,7 +73,7 @@ class Reads:
         return cls(False, _named("attributes/", reads), _named("capacity/", reads))
 
     def key(self, content: Slice) -> object:
-        """Return something equal for slices that no selector with these reads can tell apart, device by device."""
+        """Return a key that is equal for slices whose devices no selector with these reads can tell apart."""
         projection = self.projection(content.schema)
         return (projection.look, projection.pick(content.serials))
 

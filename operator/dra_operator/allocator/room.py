@@ -1,9 +1,9 @@
-"""Room: how many answers are kept, by all who keep some, together.
+"""Room: one limit for all kept answers together.
 
-A claim with a selector of its own asks every node of a cluster, and nobody asks the same again: hundreds of such claims
-leave millions of answers. A limit for each of those who keep answers does not help, as there are as many of them as
-there are claims. So they share one, and those that began to keep some first forget theirs when it is reached. What is
-asked about again is computed again.
+A claim with a selector of its own asks every node of a cluster, and nobody asks the same again. Hundreds of such claims
+leave millions of answers. A limit for each keeper of answers would not help, as each claim brings a keeper of its own.
+So all keepers share one limit. When it is reached, the oldest keepers forget their answers, which are computed again if
+somebody asks.
 """
 
 from collections.abc import Collection
@@ -17,9 +17,9 @@ _MAX_KEEPERS = 8192
 
 @dataclass(slots=True)
 class Room:
-    """Room for so many answers, and for so many who keep some.
+    """Room for so many answers, and for so many keepers.
 
-    Who keeps answers has them in a dict, and changes it by what is said here alone.
+    A keeper has its answers in a dict, and enters and removes them only as the methods here say.
     """
 
     maximum: int
@@ -38,13 +38,13 @@ class Room:
             self._kept[id(answers)] = answers
 
     def leave(self, answers: dict[Any, Any]) -> None:
-        """Forget the answers of one who keeps some."""
+        """Forget the answers of a keeper."""
         if self._kept.pop(id(answers), None) is not None:
             self._taken -= len(answers)
             answers.clear()
 
     def forget(self, keys: Collection[object]) -> None:
-        """Forget the answers that stand under these keys, whoever keeps them."""
+        """Forget the answers under these keys, of all keepers."""
         for answers in tuple(self._kept.values()):
             before = len(answers)
             for key in keys:
@@ -61,5 +61,5 @@ class Room:
 
 
 def drop_older_half(table: dict[Any, _Value]) -> list[_Value]:
-    """Take the older half out of a table that is full, and return what stood there."""
+    """Remove the older half of a full table, and return its values."""
     return [table.pop(key) for key in list(table)[: len(table) // 2]]

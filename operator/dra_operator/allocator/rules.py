@@ -1,9 +1,8 @@
 """Rules: what a capacity makes of ordinary amounts, made ready once for all claims that bring one.
 
-Nearly all amounts and policies are ordinary: nothing about them is negative or too large, and upstream computes in
-thousandths. Then no amount is an error, and what is consumed is a few operations on ints, while `capacity` first has to
-find out how upstream would hold each number. Where anything is out of the ordinary there is no rule, and `capacity` is
-asked.
+Nearly all amounts and policies are ordinary: nothing is negative or too large, and upstream computes in thousandths.
+Then no amount is an error, and what is consumed takes a few operations on ints, while `capacity` first has to find out
+how upstream would represent each number. If anything is not ordinary, there is no rule and `capacity` is asked.
 Source: docs/dra-semantics 4.4; ResourceSlice v1, `devices[].capacity[].requestPolicy`.
 """
 

@@ -1,9 +1,10 @@
-"""Selectors, asked once for each thing they can tell apart.
+"""Selectors, evaluated once for all devices that they cannot tell apart.
 
-What the selectors of a class and a request say together is one answer, kept by the values that they read (`reads`):
-over a cluster of equal nodes they are evaluated a handful of times, and a slice is answered for as a whole when its
-columns are known. One by one they are asked by who has to tell which of them it was.
-An error is an answer too; it is raised by whoever reaches the device, not here.
+The selectors of a class and a request are evaluated together. Their answer is kept by the values that they read
+(`reads`). So in a cluster of equal nodes they are evaluated a handful of times, and a slice whose columns are known is
+answered as a whole. Explanations ask them one by one, as they must tell which of them refuses a device.
+
+An error is an answer as well. It is not raised here, but when a search reaches the device.
 """
 
 from collections import Counter
@@ -43,7 +44,7 @@ _DRIVER: Final = frozenset(("driver",))
 
 
 class _Verdict(Enum):
-    """What selectors that ask for nothing but the driver say of one."""
+    """What selectors that read nothing but the driver say about a driver."""
 
     ADMITTED = "admitted"
     REFUSED = "refused"
@@ -55,18 +56,18 @@ _ADMITTED: Final = _Verdict.ADMITTED
 
 @dataclass(slots=True)
 class Selection:
-    """Selectors asked one after the other, and what they say about slices: the first that is false or fails is the end.
+    """Selectors that are asked in order, and their answers about slices. The first that is false or fails decides.
 
-    What a class reads of devices is asked `before`, once for all requests that name it. The first of the others,
-    `of_driver`, ask for nothing but the driver, as those of most classes do: what they say holds for all devices of a
-    driver, and is kept in `drivers`; `refused` has those of which they take none. The rest is asked about each kind of
-    device, but for the drivers that the first selector of a class, `leading`, is seen to refuse whatever the device is:
-    most ask for the driver and then for something else.
+    `before` are the selectors of the class that read devices; they are asked once for all requests that name it. Of the
+    others, the first ones (`of_driver`) read nothing but the driver, as in most classes. Their answers hold for all
+    devices of a driver and are kept in `drivers`; `refused` are the drivers that they refuse. The rest is asked about
+    each kind of device. An exception are drivers that the first selector of a class, `leading`, refuses whatever the
+    device is: most such selectors compare the driver first and then something else.
 
-    `room` is for the answers of all selections together. It `keeps` them where several candidate keys have it, where
-    slices are alike in what is read, and where an answer may take long: then an attempt that ran out of time goes on
-    from there. A UUID no two slices have in common, and to keep an answer takes longer than most evaluations: once that
-    is found out, slices are `unlike`.
+    `room` limits the answers of all selections together. Answers are kept (`keeps`) if several candidate keys share the
+    selection, if slices are alike in what is read, or if an answer may take long: then an attempt that ran out of time
+    can go on from there. If slices are `unlike`, as with UUIDs, answers are not kept: that takes longer than most
+    evaluations.
     """
 
     of_driver: tuple[_Match, ...]
@@ -84,17 +85,17 @@ class Selection:
 
     @property
     def is_alone(self) -> bool:
-        """True if nobody will look for what it says: it is not kept."""
+        """True if its answers are not kept, as nobody will look for them again."""
         return self.unlike and not self.keeps and self.before is None
 
     def all_reads(self) -> Iterator[Reads]:
-        """Yield what the selectors read; a slice that is alike in it has the same answer."""
+        """Yield what the selectors read. Slices that are alike in it have the same answer."""
         if self.before is not None:
             yield from self.before.all_reads()
         yield self.reads
 
     def answer(self, content: Slice, wanted: int, budget: Budget) -> Answer:
-        """Return what is known of a slice, the wanted devices among it.
+        """Return the answers about a slice, at least those about the wanted devices.
 
         Raises AbortedError if the time is used up; what was computed is kept.
         """
@@ -153,9 +154,9 @@ class Selection:
         return found
 
     def refuses(self, view: PoolView, wanted: int, budget: Budget) -> bool:
-        """True if the selectors say no to each of some devices of a view, without an error.
+        """True if the selectors refuse all of some devices of a view, without an error.
 
-        What it takes to keep answers, and to find them, is left out. Raises AbortedError if the time is used up.
+        Answers are neither looked up nor kept, which would take longer. Raises AbortedError if the time is used up.
         """
         driver, _ = view.key
         verdict = self.drivers.get(driver) or self._ask_of_driver(driver)
@@ -183,7 +184,7 @@ class Selection:
         return True
 
     def forget(self) -> None:
-        """Let go of all answers: the selectors are not in use any more."""
+        """Drop all answers: the selectors are no longer in use."""
         self.room.leave(self._by_columns)
 
     def _ask_of_driver(self, driver: str) -> _Verdict:
@@ -216,7 +217,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class SelectorAnswers:
-    """One expression, and what it says by itself. `error` tells why it does not compile."""
+    """One expression and its own answers. `error` says why it does not compile."""
 
     expression: str
     program: Selector | None
@@ -263,9 +264,9 @@ class SelectorAnswers:
 
 @dataclass(slots=True)
 class SelectorCache:
-    """All expressions in use, each compiled once. The oldest half goes when there are too many.
+    """All expressions in use, each compiled once. If there are too many, the oldest half is dropped.
 
-    `kinds` and what `reads_of` returns are shared with derived attributes, whose expressions read the same.
+    `kinds` and what `reads_of` returns are shared with derived attributes.
     """
 
     environment: Environment
@@ -318,14 +319,14 @@ class SelectorCache:
 
     @staticmethod
     def _lead(selection: Selection, programs: Sequence[Selector | None]) -> None:
-        """Let the first of what a class reads of devices tell which drivers it refuses."""
+        """Have the first selector that reads devices lead, if it reads the driver as well, and is fast."""
         first = programs[0] if programs else None
         if first is not None and not first.may_take_long and "driver" in (first.reads or ()):
             selection.leading = first.match
             selection.drivers, selection.refused = {}, set()
 
     def reads_of(self, names: frozenset[str] | None) -> Reads:
-        """Return what an expression reads, the same object for all that read the same: it remembers schemas."""
+        """Return what an expression reads: the same object for all that read the same, as it remembers schemas."""
         found = self._reads.get(names)
         if found is None:
             if len(self._reads) >= self.maximum:
@@ -356,14 +357,15 @@ class SelectorCache:
 
 
 class _UnseenError(BaseException):
-    """Somebody looked at what is not to be seen.
+    """An expression has read something that `_Unseen` stands for.
 
-    It is no Exception: for those a selector asks its interpreter, which takes a hundred times as long to fail as well.
+    It is no Exception, because after an Exception the selector is evaluated again by the interpreter, which is a
+    hundred times slower.
     """
 
 
 class _Unseen:
-    """What an answer must not depend on: whoever does anything with it gets none."""
+    """Stands for values that an answer must not depend on: using one raises _UnseenError."""
 
     def _raise(self, *_: object) -> NoReturn:
         raise _UnseenError
@@ -375,9 +377,9 @@ _UNSEEN: Final = _Unseen()
 
 
 def _refuses_all(match: _Match, driver: str) -> bool:
-    """True if a selector says no to all devices of a driver, as it does without a look at more of them.
+    """True if a selector is false for a driver without reading anything else.
 
-    An expression that is false whatever a part of it comes to, an error included, is false for any device.
+    Then it is false for all devices of the driver, even for those on which reading something would fail.
     """
     name = legal_text(driver)
     try:

@@ -1,7 +1,7 @@
 """The state of a search in one node: what this attempt has taken, and how to give it back.
 
-Taking a device is one function and giving it back another, its exact reverse; a refusal halfway gives back what was
-taken so far by the same code. Nothing outside is changed: ledger and views are only read.
+One function takes a device, and another one, its exact reverse, gives it back. If a device is refused halfway, the same
+code gives back what was taken so far. Nothing else is changed: ledger and views are only read.
 Source: docs/dra-semantics 3.5 and 3.6.
 """
 
