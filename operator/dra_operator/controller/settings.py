@@ -144,10 +144,13 @@ class Settings(BaseModel):
         "tries again later; whether the claim fits is then unknown.",
     )
     write_concurrency: int = Field(
-        12, ge=1, le=256, description="How many writes are sent to the API server at the same time."
+        12, ge=1, le=256, description="How many claims are written to at the same time."
     )
     request_timeout_seconds: float = Field(
-        60, ge=1, le=600, description="How long one request to the API server may take."
+        60,
+        ge=1,
+        le=600,
+        description="How long one request may take that writes to a claim or reads it back. Other requests have fixed limits.",
     )
     event_refresh_seconds: float = Field(
         1200,
