@@ -150,7 +150,8 @@ class Settings(BaseModel):
         60,
         ge=1,
         le=600,
-        description="How long one request may take that writes to a claim or reads it back. Other requests have fixed limits.",
+        description="How long one request may take that writes to a claim or reads it back. Other requests have fixed "
+        "limits.",
     )
     event_refresh_seconds: float = Field(
         1200,
