@@ -55,7 +55,7 @@ def test_an_attribute_that_no_device_has(
 
 
 def test_an_attribute_that_some_devices_have(gpus: Any, ask: Any) -> None:
-    """How many; those that have it may be too few."""
+    """The line says how many devices have it, as those may be too few."""
     name = f"{DRIVER}/serial"
     found = gpus.explain(gpus.claim(ask("g", 2), constraints=[{"distinctAttribute": name}]))
 
@@ -100,7 +100,7 @@ def test_each_attribute_of_several_constraints_is_told(gpus: Any, ask: Any) -> N
 
 
 def test_an_attribute_that_all_have_is_not_the_obstacle(gpus: Any, ask: Any) -> None:
-    """Then only the constraint is named."""
+    """Then the line names the constraint alone."""
     constraints = [{"distinctAttribute": f"{DRIVER}/model"}]
     found = gpus.explain(gpus.claim(ask("g", 2), constraints=constraints))
 

@@ -136,7 +136,7 @@ def test_fractions_depend_on_the_feature(span: str, request_: str, on: str, off:
     ],
 )
 def test_policies(of: DeviceCapacity, request_: str | None, expected: str) -> None:
-    """One row of the rules each."""
+    """What is consumed under a policy is what its rule says, row by row."""
     assert result(request_, of) == expected
 
 

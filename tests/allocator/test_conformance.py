@@ -51,14 +51,14 @@ def differences(
 
 @pytest.mark.parametrize("searching", Searching)
 def test_upstreams_table(reference: Path, searching: Searching) -> None:
-    """All 223 cases of the table test of Kubernetes' allocator."""
+    """All 223 cases of the table test of Kubernetes' allocator are decided as there."""
     assert differences(reference / "upstream_table.jsonl.gz", 0, 1, searching) == (223, [], [])
 
 
 @pytest.mark.parametrize("searching", Searching)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_random_scenarios(reference: Path, shard: int, searching: Searching) -> None:
-    """All 1,400 random scenarios with the answers of 1.37.2."""
+    """All 1,400 random scenarios are decided as by Kubernetes 1.37.2."""
     seen, different, on_purpose = differences(reference / "random.jsonl.gz", shard, SHARDS, searching)
 
     assert (seen, different, on_purpose) == (1400 // SHARDS, [], [])

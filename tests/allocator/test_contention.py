@@ -30,7 +30,7 @@ def cause(scene: Any, *requests: dict[str, Any]) -> str:
 
 
 def test_requests_for_the_same_devices(scene: Any, ask: Any) -> None:
-    """How many there are for all of them, which is fewer than they want."""
+    """The line says how many devices there are for all of the requests, which is fewer than they want."""
     scene.nodes("n1")
     scene.slice("s", kind("a", "x"), kind("b", "x"), kind("c", "y"))
 
@@ -39,7 +39,7 @@ def test_requests_for_the_same_devices(scene: Any, ask: Any) -> None:
 
 
 def test_requests_for_devices_of_different_nodes(scene: Any, ask: Any) -> None:
-    """They take nothing from each other."""
+    """They have no node in common, and the line says that this does not depend on who uses devices."""
     scene.nodes("n1", "n2")
     scene.slice("s", kind("a", "x"), nodeName="n1")
     scene.slice("t", kind("a", "y"), nodeName="n2")
@@ -136,7 +136,7 @@ def test_requests_for_one_device_beside_which_others_cannot_be_had_together(scen
 
 
 def test_requests_that_draw_on_the_same_counter(scene: Any, ask: Any) -> None:
-    """What is left of it."""
+    """The line says what is left of the counter."""
     partitions(scene, "40Gi", "30Gi", "30Gi", "20Gi")
 
     told = cause(scene, ask("p", 1, KIND.format("30Gi")), ask("q", 1, KIND.format("20Gi")))
@@ -152,7 +152,7 @@ def test_requests_whose_smallest_draws_are_too_much(scene: Any, ask: Any) -> Non
 
 
 def test_counters_that_no_sum_tells_of(scene: Any, ask: Any) -> None:
-    """The smallest draws would fit, but no two requests can have the same device."""
+    """The smallest draws would fit, but no two requests can have the same device, so no sum is told."""
     partitions(scene, "50Gi", "20Gi", "40Gi")
 
     told = cause(scene, ask("p", 1), ask("q", 1))
@@ -172,7 +172,7 @@ def test_requests_are_said_to_share_what_they_share_and_no_more(scene: Any, ask:
 
 
 def test_requests_for_shares_of_the_same_devices(scene: Any, ask: Any) -> None:
-    """What is left of the capacity of those that each could have."""
+    """The line says what is left of the capacity of the devices that each could have."""
     scene.nodes("n1")
     scene.slice("s", {"name": "a", **SHARED})
     scene.use("other", ask("r", 1, capacity={"requests": {"bandwidth": "2G"}}))
@@ -183,7 +183,7 @@ def test_requests_for_shares_of_the_same_devices(scene: Any, ask: Any) -> None:
 
 
 def test_shares_that_no_sum_tells_of(scene: Any, ask: Any) -> None:
-    """There is enough capacity, but not in one piece."""
+    """There is enough capacity, but not on one device, so the line names the requests only."""
     scene.nodes("n1")
     scene.slice("s", {"name": "a", **SHARED}, {"name": "b", **SHARED})
     wants = {"capacity": {"requests": {"bandwidth": "6G"}}}

@@ -33,7 +33,7 @@ def gpus(scene: Any) -> Any:
 
 
 def test_the_line_of_the_user_guide(gpus: Any, ask: Any) -> None:
-    """Published, in the class, and what each selector compared."""
+    """It counts the devices published and in the class, and shows what each selector compared."""
     found = gpus.explain(gpus.claim(ask("gpu", 1, MEMORY)))
 
     assert (found.reason, found.request) == (Reason.SELECTOR_MATCHES_NO_DEVICE, "gpu")
@@ -51,7 +51,7 @@ def test_the_first_selector_that_refuses_is_told(gpus: Any, ask: Any) -> None:
 
 
 def test_a_class_that_no_device_belongs_to(gpus: Any, ask: Any) -> None:
-    """What the class compared."""
+    """The line shows what the selectors of the class compared."""
     gpus.device_class("gpu", 'device.driver == "tpu"')
     found = gpus.explain(gpus.claim(ask()))
 
@@ -63,7 +63,7 @@ def test_a_class_that_no_device_belongs_to(gpus: Any, ask: Any) -> None:
 
 
 def test_devices_in_use(gpus: Any, ask: Any) -> None:
-    """By how many claims, and which."""
+    """The line says by how many claims devices are used, and by which."""
     for name in "ab":
         gpus.use(name, ask("r", 4))
     found = gpus.explain(gpus.claim(ask()))
@@ -85,7 +85,7 @@ def test_not_enough_on_one_node(gpus: Any, ask: Any) -> None:
 
 
 def test_taints_are_named(gpus: Any, ask: Any) -> None:
-    """Key, value and effect."""
+    """The line has key, value and effect of a taint that the claim does not tolerate."""
     rule = {"deviceSelector": {}, "taint": {"key": "broken", "value": "yes", "effect": "NoSchedule"}}
     gpus.put("DeviceTaintRule", "rule", spec=rule)
     found = gpus.explain(gpus.claim(ask()))
@@ -95,7 +95,7 @@ def test_taints_are_named(gpus: Any, ask: Any) -> None:
 
 
 def test_nodes_that_cannot_be_used(gpus: Any, ask: Any) -> None:
-    """Which, and why."""
+    """The line names the nodes that match but cannot be used, and says why."""
     gpus.put("Node", "n1", spec={"unschedulable": True})
     gpus.inventory.remove("Node", "n2")
     found = gpus.explain(gpus.claim(ask()))
@@ -127,7 +127,7 @@ ZONE = {"key": "zone", "operator": "In", "values": ["a", "b"]}
     ids=["slice", "device", "empty selector", "selector"],
 )
 def test_devices_that_reach_no_node(scene: Any, ask: Any, where: dict[str, Any], text: str) -> None:
-    """A selector is spoken of only where there is one."""
+    """The line mentions a node selector only if there is one."""
     scene.nodes("n1")
     scene.slice("s", "a", "b", **where)
     found = scene.explain(scene.claim(ask()))
@@ -167,14 +167,14 @@ def test_a_slice_too_many_that_uses_what_is_switched_off(scene_with: Any, ask: A
 
 
 def test_no_nodes_at_all(scene: Any, ask: Any) -> None:
-    """A claim needs a node to be allocated for."""
+    """The line says that there are no nodes, without which nothing can be allocated."""
     found = scene.explain(scene.claim(ask()))
 
     assert (found.reason, found.message) == (Reason.NO_NODES, "there are no nodes")
 
 
 def test_no_devices_at_all(scene: Any, ask: Any) -> None:
-    """No driver has published anything."""
+    """The line says that no driver has published anything."""
     scene.nodes("n1")
     found = scene.explain(scene.claim(ask()))
 
@@ -182,7 +182,7 @@ def test_no_devices_at_all(scene: Any, ask: Any) -> None:
 
 
 def test_incomplete_and_invalid_pools_are_named(scene: Any, ask: Any) -> None:
-    """With what is missing or wrong."""
+    """The line says what is missing in a pool, or what is wrong with it."""
     scene.nodes("n1")
     scene.slice("a", "d", nodeName="n1", count=2)
     incomplete = scene.explain(scene.claim(ask()))
@@ -196,7 +196,7 @@ def test_incomplete_and_invalid_pools_are_named(scene: Any, ask: Any) -> None:
 
 
 def test_too_little_capacity(gpus: Any, ask: Any) -> None:
-    """What the device has and what is requested."""
+    """The line shows what the device has and what is requested."""
     found = gpus.explain(gpus.claim(ask("r", 1, capacity={"requests": {"memory": "80Gi"}})))
 
     assert found.reason is Reason.CAPACITY_TOO_SMALL
@@ -204,7 +204,7 @@ def test_too_little_capacity(gpus: Any, ask: Any) -> None:
 
 
 def test_exhausted_capacity(scene: Any, ask: Any) -> None:
-    """What shares have left of it."""
+    """The line shows what shares have left of the capacity."""
     scene.nodes("n1")
     scene.slice("s", gpu("d", allowMultipleAllocations=True))
     wants = {"capacity": {"requests": {"memory": "30Gi"}}}
@@ -218,7 +218,7 @@ def test_exhausted_capacity(scene: Any, ask: Any) -> None:
 
 
 def test_exhausted_counters(scene: Any, ask: Any) -> None:
-    """Which counter of which set."""
+    """The line names the counter and its set."""
     scene.nodes("n1")
     counters = [{"name": "set", "counters": {"memory": {"value": "40Gi"}}}]
     scene.slice("c", nodeName="n1", count=2, sharedCounters=counters)
@@ -235,7 +235,7 @@ def test_exhausted_counters(scene: Any, ask: Any) -> None:
 
 
 def test_each_alternative_is_told_briefly(gpus: Any, ask: Any) -> None:
-    """In order; the reason is that of the one the user wants most."""
+    """They are told in order, and the reason is that of the one the user wants most."""
     alternatives = [
         {"name": "large", **ask("", 1, MEMORY)["exactly"]},
         {"name": "many", **ask("", 9)["exactly"]},
@@ -267,7 +267,7 @@ def test_an_alternative_whose_selector_fails_is_told_among_the_others(gpus: Any,
 
 
 def test_devices_whose_nodes_cannot_skip_operations(scene: Any, ask: Any) -> None:
-    """The node declares no such feature."""
+    """The line says that the node does not declare the feature."""
     scene.nodes("n1")
     scene.slice("s", "a", nodeName="n1", skipNodeOperations=["*"])
     found = scene.explain(scene.claim(ask()))
@@ -279,7 +279,7 @@ def test_devices_whose_nodes_cannot_skip_operations(scene: Any, ask: Any) -> Non
 
 
 def test_a_node_selector_that_cannot_be_parsed(scene: Any, ask: Any) -> None:
-    """The slice that has it is named."""
+    """The line names the slice that has it."""
     scene.nodes("n1")
     expression = {"key": "zone", "operator": "Near", "values": ["a"]}
     scene.slice("s", "a", nodeSelector={"nodeSelectorTerms": [{"matchExpressions": [expression]}]})
@@ -290,7 +290,7 @@ def test_a_node_selector_that_cannot_be_parsed(scene: Any, ask: Any) -> None:
 
 
 def test_a_request_that_is_switched_off(scene_with: Any, ask: Any) -> None:
-    """The feature is named."""
+    """The line names the feature that the request needs."""
     scene = scene_with(prioritized_list=False)
     alternatives = [{"name": "a", **ask("")["exactly"]}]
     found = scene.explain(scene.claim({"name": "r", "firstAvailable": alternatives}))
@@ -322,7 +322,7 @@ def test_capacity_without_its_feature(scene_with: Any, ask: Any, capacity: dict[
 
 
 def test_requests_that_fit_alone_but_not_together(gpus: Any, ask: Any) -> None:
-    """Where each would fit."""
+    """The line says where each request would fit."""
     found = gpus.explain(gpus.claim(ask("x", 3), ask("y", 2)))
 
     assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER
@@ -333,7 +333,7 @@ def test_requests_that_fit_alone_but_not_together(gpus: Any, ask: Any) -> None:
 
 
 def test_the_constraint_that_is_in_the_way(scene: Any, ask: Any) -> None:
-    """Named by number, kind and attribute, for one request or between several."""
+    """It is named by number, kind and attribute, within one request and between several."""
     scene.nodes("n1")
     devices = [{"name": name, "attributes": {"model": {"string": name}}} for name in "ab"]
     scene.slice("s", *devices)
@@ -421,7 +421,7 @@ def test_a_broken_derived_attribute_is_told_like_a_broken_selector(
 
 
 def test_a_selector_that_does_not_compile_is_told_even_without_nodes(scene: Any, ask: Any) -> None:
-    """Nodes would not help."""
+    """The selector has to be mended first, as nodes would not help."""
     found = scene.explain(scene.claim(ask("r", 1, "nonsense")))
 
     assert found.reason is Reason.SELECTOR_INVALID
@@ -456,7 +456,7 @@ def test_an_explanation_is_one_line_and_always_the_same(gpus: Any, ask: Any) -> 
 
 
 def test_an_explanation_follows_the_state(gpus: Any, ask: Any) -> None:
-    """What changed is told at once."""
+    """It changes as soon as something changes that it tells of."""
     claim = gpus.claim(ask("r", 5))
     before = gpus.explain(claim)
     gpus.use("a", ask("r", 4))
@@ -483,14 +483,14 @@ def test_where_no_device_is_selected_it_does_not_matter_who_uses_which(
 
 
 def test_an_allocation_needs_no_explanation(gpus: Any, ask: Any) -> None:
-    """There is nothing to say."""
+    """For a claim that is allocated there is no line."""
     claim = gpus.claim(ask())
 
     assert gpus.allocator.explain((claim,), gpus.decide(claim)) == ()
 
 
 def test_a_claim_that_does_not_fit_beside_others(gpus: Any, ask: Any) -> None:
-    """Alone it would."""
+    """The line says that the claim would fit alone."""
     claims = [gpus.claim(ask("r", 3), name=name) for name in "ab"]
     decision = gpus.decide(*claims)
     (first, second) = gpus.allocator.explain(claims, decision)

@@ -33,7 +33,7 @@ def instead(monkeypatch):
 
 
 def test_it_passes():
-    """What this code decides is what is known to be right."""
+    """The allocator decides the known claims as it is known to be right."""
     rehearse()
 
 

@@ -30,7 +30,7 @@ def put_slice(scene: Any) -> PutSlice:
 
 
 def test_slices_that_were_left_behind(scene: Any, put_slice: PutSlice, ask: Any) -> None:
-    """What is wrong, and what to do about it."""
+    """The line says what is wrong with the pool, and what to do about it."""
     put_slice("a", "x", allNodes=True)
     put_slice("b", "y", allNodes=True)
     found = scene.explain(scene.claim(ask("r")))
