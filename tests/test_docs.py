@@ -49,6 +49,19 @@ def test_each_module_that_a_page_names_is_there(page):
     assert [name for name in named if not any(any(base.glob(name)) for base in BASES)] == []
 
 
+@pytest.mark.parametrize("page", ["docs/user.md", "docs/admin.md"])
+def test_each_manifest_that_a_page_shows_is_accepted(page):
+    """Whoever copies a manifest from a page can apply it: `simulate` refuses what the API server refuses."""
+    blocks = re.findall(
+        r"^```yaml\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    result = CliRunner().invoke(app, ["simulate", "-f", "-"], input="---\n".join(blocks))
+
+    assert blocks
+    assert "error:" not in result.stderr
+    assert result.exit_code != 2
+
+
 def test_each_dependency_has_its_reason():
     """Whoever wonders why a package is needed finds its row, and no row is of a package that is not."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
