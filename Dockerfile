@@ -15,9 +15,9 @@ COPY requirements/run.txt ./
 RUN pip install --no-cache-dir --require-hashes --requirement run.txt
 COPY --from=build /src/dist dist
 RUN pip install --no-cache-dir --no-deps dist/*.whl && rm -r dist run.txt
-# One line a write to the log, and no attempt to write beside the code: the root file system may be read-only.
+# Log lines unbuffered, and no .pyc files next to the code: the root file system may be read-only.
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-# By number: the kubelet can then see that it is not root (runAsNonRoot).
+# A number, so that the kubelet can check that it is not root (runAsNonRoot).
 USER 65532:65532
 EXPOSE 8080
 ENTRYPOINT ["dra-operator"]
