@@ -16,17 +16,17 @@ def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, st
         ([], ""),
         (
             [{"key": "work", "operator": "Exists", "effect": "NoExecute"}],
-            "; tolerated is only work:NoExecute",
+            "; the request tolerates only work:NoExecute",
         ),
-        ([{"key": "work", "value": "no"}], "; tolerated is only work=no"),
-        ([{"key": "work"}], '; tolerated is only work=""'),
-        ([{"key": "wrok", "operator": "Exists"}], "; tolerated is only wrok"),
-        ([{"operator": "Exists", "effect": "NoExecute"}], "; tolerated is only any:NoExecute"),
-        ([{"key": "example.com/work", "operator": "Exists"}], "; tolerated is only example.com/work"),
+        ([{"key": "work", "value": "no"}], "; the request tolerates only work=no"),
+        ([{"key": "work"}], '; the request tolerates only work=""'),
+        ([{"key": "wrok", "operator": "Exists"}], "; the request tolerates only wrok"),
+        ([{"operator": "Exists", "effect": "NoExecute"}], "; the request tolerates only any:NoExecute"),
+        ([{"key": "example.com/work", "operator": "Exists"}], "; the request tolerates only example.com/work"),
         ([{"key": "broken", "operator": "Exists"}], ""),
         (
             [{"key": "wrok", "operator": "Exists"}, {"key": "broken", "operator": "Exists"}],
-            "; tolerated is wrok",
+            "; the request tolerates wrok",
         ),
     ],
     ids=[
@@ -54,7 +54,7 @@ def test_what_the_request_tolerates_stands_beside_the_taint(
 
 @pytest.mark.parametrize(
     ("key", "told"),
-    [("worn", "; tolerated is only worn"), ("disk.example.com/hot", ""), ("other.example.com/x", "")],
+    [("worn", "; the request tolerates only worn"), ("disk.example.com/hot", ""), ("other.example.com/x", "")],
     ids=["without its domain", "of the same domain", "of another domain"],
 )
 def test_a_key_is_judged_by_what_stands_behind_its_domain(scene: Any, ask: Any, key: str, told: str) -> None:

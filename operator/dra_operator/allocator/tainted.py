@@ -63,7 +63,7 @@ def tell_tolerations(taints: Collection[str], tolerations: Iterable[DeviceTolera
         _toleration_text(item) for item in items if not item.key or any(_alike(item.key, key) for key in keys)
     ]
     only = "only " if len(texts) == len(items) else ""
-    return f"; tolerated is {only}{_listed(texts)}" if texts else ""
+    return f"; the request tolerates {only}{_listed(texts)}" if texts else ""
 
 
 def _alike(one: str, other: str) -> bool:
