@@ -348,7 +348,7 @@ def test_the_constraint_that_is_in_the_way(scene: Any, ask: Any) -> None:
     )
     assert between.message == (
         "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/model); "
-        "n1 has at most 1 with the same value of it left for x and y, which want 2"
+        "n1 has at most 1 with the same value left for x and y, which want 2"
     )
 
 

@@ -211,7 +211,7 @@ def test_devices_that_never_agree(scene: Any, ask: Any, left: Any, right: Any, t
     name = "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/side)"
     assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
     assert found.message == (
-        f"{name}; their devices have no value of it in common: {told}"
+        f"{name}; their devices have no value in common: {told}"
         if told
         else f'{name}; n1 has enough left for x with string "c", for y with int 1; '
         "others are in use by 1 claim (holder)"

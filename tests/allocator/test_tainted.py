@@ -22,7 +22,10 @@ def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, st
         ([{"key": "work"}], '; the request tolerates only work=""'),
         ([{"key": "wrok", "operator": "Exists"}], "; the request tolerates only wrok"),
         ([{"operator": "Exists", "effect": "NoExecute"}], "; the request tolerates only any:NoExecute"),
-        ([{"key": "example.com/work", "operator": "Exists"}], "; the request tolerates only example.com/work"),
+        (
+            [{"key": "example.com/work", "operator": "Exists"}],
+            "; the request tolerates only example.com/work",
+        ),
         ([{"key": "broken", "operator": "Exists"}], ""),
         (
             [{"key": "wrok", "operator": "Exists"}, {"key": "broken", "operator": "Exists"}],
@@ -54,7 +57,11 @@ def test_what_the_request_tolerates_stands_beside_the_taint(
 
 @pytest.mark.parametrize(
     ("key", "told"),
-    [("worn", "; the request tolerates only worn"), ("disk.example.com/hot", ""), ("other.example.com/x", "")],
+    [
+        ("worn", "; the request tolerates only worn"),
+        ("disk.example.com/hot", ""),
+        ("other.example.com/x", ""),
+    ],
     ids=["without its domain", "of the same domain", "of another domain"],
 )
 def test_a_key_is_judged_by_what_stands_behind_its_domain(scene: Any, ask: Any, key: str, told: str) -> None:

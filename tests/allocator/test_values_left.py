@@ -59,14 +59,14 @@ def test_what_is_left_is_at_different_roots(roots: Any, ask: Any) -> None:
 def test_no_root_has_enough_for_all(roots: Any, ask: Any) -> None:
     """Though for each."""
     assert told(roots, "matchAttribute", want(ask, "gpu", 2), ask("any", 2)) == (
-        "; n1 has at most 3 with the same value of it left for gpu and any, which want 4"
+        "; n1 has at most 3 with the same value left for gpu and any, which want 4"
     )
 
 
 def test_too_few_values_for_all_to_differ(roots: Any, ask: Any) -> None:
     """However many devices there are."""
     assert told(roots, "distinctAttribute", want(ask, "gpu", 2), want(ask, "nic")) == (
-        "; n1 has 2 values of it left for gpu and nic, which want 3"
+        "; n1 has 2 values left for gpu and nic, which want 3"
     )
 
 
@@ -125,7 +125,7 @@ def test_a_request_with_an_alternative_that_is_not_bound_is_no_obstacle(roots: A
 
     assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
     assert found.message.endswith(
-        "; n1 has at most 3 with the same value of it left for gpu and any, which want 4; "
+        "; n1 has at most 3 with the same value left for gpu and any, which want 4; "
         "others are in use by 1 claim (holder)"
     )
 

@@ -56,7 +56,7 @@ def tell_disagreement(
         f"{request.name} has {listed_values(found, with_types=several)}"
         for request, found in zip(requests, values, strict=True)
     ]
-    return f"their devices have no value of it in common: {', '.join(shortened(texts))}"
+    return f"their devices have no value in common: {', '.join(shortened(texts))}"
 
 
 def most_that_agree(

@@ -53,7 +53,7 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
     groups = [held & reached for held in found.holders if held & reached]
     if not board.rules[number].matching:
         values = f"{len(groups)} value{'s' if len(groups) != 1 else ''}"
-        return f"{values} of it left {wanted}" if len(groups) < least else ""
+        return f"{values} left {wanted}" if len(groups) < least else ""
     enough = [[group for group in groups if _has_room(demand, group)] for demand in demands]
     if not all(enough):
         return ""
@@ -66,7 +66,7 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
         ]
         return f"enough left {', '.join(shortened(texts))}"
     have = max([group.bit_count() for group in groups])
-    return f"at most {have} with the same value of it left {wanted}" if have < least else ""
+    return f"at most {have} with the same value left {wanted}" if have < least else ""
 
 
 def _has_room(demand: Demand, group: int) -> bool:
