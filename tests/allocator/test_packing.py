@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from itertools import combinations
+from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dra_operator.allocator.packing import Packing
 from dra_operator.allocator.stock import Stock
-from dra_operator.allocator.wants import Wants
+from dra_operator.allocator.wants import Option, Wants
 
 DRAWS = [(1, 3, 0), (2, 2, 1), (3, 0, 2), (0, 1, 4), (2, 2, 0), (1, 1, 1), (4, 0, 0), (0, 0, 0), (3, 3, 1)]
 
@@ -62,6 +64,48 @@ def test_no_more_devices_are_wanted_than_fit_together(
 
     assert packing.suffices(now.wants[:fitting], now.left, {})
     assert not packing.suffices(now.wants[: fitting + 1], now.left, {})
+
+
+def suffices(draws: list[tuple[int, ...]], total: tuple[int, ...], number: int) -> bool:
+    """Return whether so many of the devices with these draws may fit."""
+    stock: Any = SimpleNamespace(
+        draws={
+            position: {(0, place): amount for place, amount in enumerate(draw) if amount}
+            for position, draw in enumerate(draws)
+        }
+    )
+    source: Any = None
+    want = (Option((1 << len(draws)) - 1, 1, source),)
+    return Packing(stock).suffices((want,) * number, (total,), {})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_and_states_leave_no_packing_out(seed: int) -> None:
+    """Whatever devices draw, of counters that are scarce or not, alone or with others."""
+    random = Random(f"packing {seed}")  # noqa: S311 - a seed makes a run repeatable
+    for _ in range(100):
+        width, largest = random.randint(1, 4), random.choice([2, 4, 9])
+        draws = [(1,) * width] + [
+            tuple(random.choice([0, random.randint(0, largest)]) for _ in range(width))
+            for _ in range(random.randint(4, 8))
+        ]
+        total = tuple(random.randint(1, 3 * largest) for _ in range(width))
+        fitting = most(draws, total)
+
+        assert suffices(draws, total, fitting), (draws, total)
+        assert not suffices(draws, total, fitting + 1), (draws, total)
+
+
+def test_of_two_choices_that_leave_the_same_the_larger_one_counts() -> None:
+    """In whichever order they are come to."""
+    draws = list(
+        zip(
+            (1, 1, 1, 1, 2, 0, 0, 1, 2), (1, 0, 0, 1, 0, 0, 0, 0, 0), (1, 0, 1, 1, 0, 2, 1, 0, 0), strict=True
+        )
+    )
+
+    assert most(draws, (4, 9, 3)) == 5
+    assert suffices(draws, (4, 9, 3), 5)
 
 
 def test_wants_for_some_of_the_devices_are_counted_by_themselves(

@@ -1,14 +1,15 @@
 """`python -m stepfuzz.hard [--count N] [--seed S]` looks for tight claims on one node that are decided wrong, or late.
 
 Whatever the search that begins with the hardest answers has to be what the plain search answers that tries everything;
-where that gives up, nothing is compared. Each number stands for a case, an odd one and one with lists. The exit code is
-1 if something was wrong. With `--slowest --devices 32` it measures instead, cases of the first kind.
+where that gives up, nothing is compared. Each number stands for a case, an odd one, one with lists and one with
+constraints that bind some alternatives only. The exit code is 1 if something was wrong. With `--slowest --devices 32`
+it measures instead, cases of the first kind.
 """
 
 import argparse
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 from unittest.mock import patch
@@ -74,7 +75,7 @@ class Case:
 
     def __post_init__(self) -> None:
         random = self.random
-        self.style = Tightness.of(random)
+        self.style = self.tightness()
         self.used: list[Body] = []
         self.slices: list[Body] = []
         self.asking = 0
@@ -105,6 +106,10 @@ class Case:
             admin_access=AdminAccess.ANY_NAMESPACE,
             searching=searching,
         )
+
+    def tightness(self) -> Tightness:
+        """Return what makes the case hard."""
+        return Tightness.of(self.random)
 
     # --- devices
 
@@ -323,8 +328,10 @@ class ListedCase(Case):
     As in clusters, some are the values next to each other, and some are those of many devices.
     """
 
+    how_listed = (0.2, 0.6, 1.0)
+
     def __post_init__(self) -> None:
-        self.listed = self.random.choice([0.2, 0.6, 1])
+        self.listed = self.random.choice(self.how_listed)
         self.longest = self.random.choice([2, 2, 3, 5])
         self.features = Features(list_type_attributes=sometimes(self.random, 0.9))
         super().__post_init__()
@@ -336,6 +343,46 @@ class ListedCase(Case):
             return super().value(number)
         others = [number + 1, random.randrange(self.style.values), 100 + number // 4]
         return {"ints": [number, *random.choices(others, k=random.randrange(self.longest))]}
+
+
+class LooseCase(ListedCase):
+    """A case in which constraints bind some alternatives of a request and leave its others alone.
+
+    Many devices lack the attributes, which are lists or not.
+    """
+
+    how_listed = (0.0, 0.0, 0.6)
+
+    def __post_init__(self) -> None:
+        self.lacking = self.random.choice([0, 0.1, 0.4])
+        super().__post_init__()
+
+    def tightness(self) -> Tightness:
+        """Return what makes the case hard: alternatives and constraints for certain."""
+        return replace(super().tightness(), alternatives=True, constraints=True)
+
+    def publish(self, pool: str, size: int) -> None:
+        """Publish a pool, and let some of it be in use."""
+        super().publish(pool, size)
+        for body in self.slices[-2:]:
+            for device in body["spec"].get("devices", ()):
+                for name in _ATTRIBUTES:
+                    if sometimes(self.random, self.lacking):
+                        device["attributes"].pop(name, None)
+
+    def constraints(self, requests: list[Body]) -> list[Body]:
+        """Return some constraints on some of the requests, or on some of their alternatives."""
+        found = super().constraints(requests)
+        options = [
+            f"{item['name']}/{option['name']}"
+            for item in requests
+            for option in item.get("firstAvailable", ())
+        ]
+        for constraint in found if options else ():
+            if sometimes(self.random, 0.7):
+                some = self.random.sample(options, self.random.randint(1, len(options)))
+                constraint["requests"] = [*self.random.choice([(), constraint["requests"]]), *some]
+        return found
 
 
 def decide_twice(case: Case) -> tuple[Decision, Decision | None]:
@@ -381,14 +428,14 @@ def main() -> int:
         return 0
     compared = wrong = 0
     for number in range(arguments.first, arguments.first + arguments.count):
-        for make in (Case, OddCase, ListedCase):
+        for make in (Case, OddCase, ListedCase, LooseCase):
             case = make(Random(f"{arguments.seed} {number}"), arguments.devices)  # noqa: S311 - as above
             ours, plain = decide_twice(case)
             compared += plain is not None
             if plain is not None and ours != plain:
                 wrong += 1
                 print(f"--- {make.__name__} {number}:\nexpected {plain}\nfound    {ours}")  # noqa: T201 - the answer
-    cases = 3 * arguments.count
+    cases = 4 * arguments.count
     print(f"seed {arguments.seed}: {compared} of {cases} compared, {wrong} wrong")  # noqa: T201 - the answer
     return 1 if wrong else 0
 
