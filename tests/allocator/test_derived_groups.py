@@ -85,6 +85,16 @@ def test_what_is_published_counts_for_who_derives_nothing(counted_only: Any, ask
     assert counted_only.picks(claim) == ["g=g1", "n=n1"]
 
 
+@pytest.mark.parametrize("derived", ["1", "[1, 2]"])
+def test_what_one_request_derives_nobody_else_sees(scene: Any, ask: Any, derived: str) -> None:
+    """A device that has no value for the other request is none for it, though both could take it."""
+    scene.nodes("n")
+    scene.slice("s", gpu("a", 0), gpu("b", 1))
+
+    for wanted in (ask("p", **derive(derived)), ask("q")), (ask("p"), ask("q", **derive(derived))):
+        assert scene.picks(scene.claim(*wanted, constraints=MATCH)) is None
+
+
 def test_a_value_hides_the_published_one(counted_only: Any, ask: Any) -> None:
     """For the request that derives it."""
     counted_only.slice("s", *({"name": name, "attributes": {"d/x": {"string": name}}} for name in "ab"))

@@ -9,7 +9,6 @@ Source: docs/dra-semantics 8.13, KEP-6080.
 from collections.abc import Mapping
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.constraints import SCALARS
 from dra_operator.allocator.derived import DerivedAttributes
 from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.groups import Combination, Groups, are_too_many, combinations, groups_of
@@ -32,28 +31,20 @@ def derived_groups(
     ListTypeAttributes. Raises AbortedError.
     """
     holders: dict[Combination, int] = {}
-    odd = seen = 0
+    seen = 0
     for expression, devices in takers.items():
         if expression is None:
             assert published is not None
-            found, untold = _published(published, devices)
+            found = _published(published, devices)
         else:
-            derivations = _derived(view, expression, devices, derived, budget, lists=lists)
-            if derivations is UNSURE:
-                return UNSURE
-            found, untold = derivations
-        # What cannot be told is not held against anything either.
-        if _differ(holders, found, devices & seen) or untold & seen:
+            found = _derived(view, expression, devices, derived, budget, lists=lists)
+        if found is UNSURE or _differ(holders, found, devices & seen):
             return UNSURE
         seen |= devices
-        odd |= untold
-        if not holders:
-            holders = found
-            continue
         for values, those in found.items():
             holders[values] = holders.get(values, 0) | those
     in_order = dict(sorted(holders.items(), key=_first_device))
-    return groups_of(in_order, odd, sum([pool.size for pool in view.pools]))
+    return groups_of(in_order, 0, sum([pool.size for pool in view.pools]))
 
 
 def _differ(some: Mapping[Combination, int], others: Mapping[Combination, int], devices: int) -> bool:
@@ -63,24 +54,25 @@ def _differ(some: Mapping[Combination, int], others: Mapping[Combination, int], 
     )
 
 
-def _published(groups: Groups, devices: int) -> tuple[dict[Combination, int], int]:
-    """Return which of some devices hold each value, and those that cannot be told."""
-    held = {
+def _published(groups: Groups, devices: int) -> dict[Combination, int] | Unsure:
+    """Return which of some devices hold each value, or that it is unsure of one of them."""
+    if groups.odd & devices:
+        return UNSURE
+    return {
         values: those & devices
         for values, those in zip(groups.values, groups.holders, strict=True)
         if those & devices
     }
-    return held, groups.odd & devices
 
 
 def _derived(
     view: NodeView, expression: str, devices: int, derived: DerivedAttributes, budget: Budget, *, lists: bool
-) -> tuple[dict[Combination, int], int] | Unsure:
-    """Return the same of what an expression derives, or that it is unsure."""
+) -> dict[Combination, int] | Unsure:
+    """Return the same of what an expression derives."""
     if not derived.can_be_asked_ahead(expression):
         return UNSURE
     held: dict[Combination, int] = {}
-    odd = places = 0
+    places = 0
     every = sum([pool.size for pool in view.pools])
     for start, pool in view.row:
         for offset, content in pool.placed:
@@ -95,20 +87,15 @@ def _derived(
                 here = (those & wanted) << first
                 if not here:
                     continue
-                single = (value,)
-                if value.type in SCALARS:
-                    held[single] = held.get(single, 0) | here
-                    continue
-                combined = combinations(single, lists=lists)
+                combined = combinations((value,), lists=lists)
                 if combined is None:
-                    odd |= here
-                    continue
+                    return UNSURE
                 for found in combined:
                     held[found] = held.get(found, 0) | here
                     places += here.bit_count()
             if are_too_many(len(held), places, every):
                 return UNSURE
-    return held, odd
+    return held
 
 
 def _first_device(held: tuple[Combination, int]) -> int:
