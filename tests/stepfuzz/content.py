@@ -86,7 +86,8 @@ class Style:
     left; so some of the devices are `used` from the beginning, by claims of others.
     `eager`: what pays where there is much of something is done where there is little. `cramped`: nothing is kept for
     long, as if there were more of everything than is kept. `choosy`: classes ask for a driver. `spelt`: drivers write
-    their own domain out in names of attributes, or not.
+    their own domain out in names of attributes, or not. `broken`: nobody can parse some node selectors, most of them of
+    devices; nodes that see a device before it live with that.
     """
 
     counters: bool
@@ -105,6 +106,7 @@ class Style:
     cramped: bool
     choosy: bool
     spelt: bool
+    broken: bool
 
     @classmethod
     def of(cls, random: Random) -> "Style":
@@ -128,6 +130,7 @@ class Style:
             cramped=sometimes(random, 0.2),
             choosy=sometimes(random, 0.5),
             spelt=sometimes(random, 0.2),
+            broken=sometimes(random, 0.1),
         )
 
     @property
@@ -140,6 +143,8 @@ class Style:
         if not self.wide:
             return random.sample(POOLS, random.choice([1, 2, 3, 4, len(POOLS)]))
         own = random.sample(NODES, random.randint(6, len(NODES)))
+        if self.broken:
+            return [*own, "each"]
         match random.randrange(6):
             case 0 | 1:
                 return own
@@ -191,7 +196,7 @@ def a_device(random: Random, style: Style, name: str, pool: str) -> Body:
     if sometimes(random, 0.7 if style.parting and pool != "fabric" else 0.1):
         device["taints"] = [a_taint(random, style) for _ in range(random.choice([1, 1, 1, 2]))]
     if pool == "each":
-        device |= _device_nodes(random, style)
+        device |= _device_nodes(random, style, first=name.endswith("-0"))
     if sometimes(random, 0.05):
         device |= {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
     return device
@@ -258,16 +263,16 @@ def _use(random: Random, style: Style, counter_set: str) -> Body:
     return {"counterSet": counter_set, "counters": {"cores": cores, "memory": {"value": "1"}}, **groups}
 
 
-def _device_nodes(random: Random, style: Style) -> Body:
-    if sometimes(random, 0.2):
+def _device_nodes(random: Random, style: Style, *, first: bool) -> Body:
+    if sometimes(random, 0.9 if first and style.broken else 0.2):
         return {"allNodes": True}
-    if sometimes(random, 0.2):
-        return {"nodeSelector": _zone(random, style)}
+    if sometimes(random, 0.4 if style.broken else 0.2):
+        return {"nodeSelector": _zone(random, 0.7 * style.broken)}
     return {"nodeName": random.choice(style.nodes)}
 
 
-def _zone(random: Random, style: Style) -> Body:
-    operator = "Bogus" if style.odd and sometimes(random, 0.05) else "In"
+def _zone(random: Random, broken: float) -> Body:
+    operator = "Bogus" if sometimes(random, broken) else "In"
     expression = {"key": "zone", "operator": operator, "values": [random.choice("ab")]}
     return {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
 
@@ -279,7 +284,7 @@ def _where(random: Random, style: Style, pool: str, part: int) -> Body:
         case "each":
             return {"perDeviceNodeSelection": True}
         case "zone":
-            return {"nodeSelector": _zone(random, style)}
+            return {"nodeSelector": _zone(random, 0.05 * style.broken)}
         case "apiece":
             return {"nodeName": style.nodes[part]}
         case _:
