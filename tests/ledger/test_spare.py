@@ -1,6 +1,7 @@
 """What shares have left of the devices of a slice, in order."""
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from dra_operator.api.read import read_object
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.slices import Slice, read_slice
-from dra_operator.ledger.spare import Spare
+from dra_operator.ledger.spare import Spare, spare_of
 from dra_operator.ledger.uses import Shares
 from opcodes import opcodes
 
@@ -93,6 +94,21 @@ def test_those_that_have_enough_are_told_however_use_went_up_and_down(
             for name in ("d0", "d3", "d6")
             if _left(used, name, "size", 20) >= 5 * NANO and _left(used, name, "speed", 8) >= 3 * NANO
         )
+
+
+def test_who_is_shared_anew_is_read_anew_whichever_slice_is_asked_about_first() -> None:
+    """What is read of one slice of a pool leaves the others of it to be read."""
+    content = disk_slice(9)
+    pool: Any = SimpleNamespace(spare={}, reshared=0)
+    for offset in (0, 9):
+        spare_of(pool, offset, content, {})
+    used = {"d0": use({"size": 20})}
+    pool.reshared = 1 | 1 << 9
+
+    for offset in (9, 0):
+        spare = spare_of(pool, offset, content, used)
+        assert spare.enough(content.every, wanted(size=1)) == content.every & ~1
+    assert not pool.reshared
 
 
 def test_a_share_costs_as_much_among_many_devices_as_among_few() -> None:
