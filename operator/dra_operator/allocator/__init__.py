@@ -12,7 +12,6 @@
    - `capacity`: what a share consumes, by the request policy of the device; `rules`: the same of ordinary amounts, made
      ready once; `amounts`: the same of a slice, kept
    - `derived`: attributes that a request computes
-   - `failures`: what is said of a selector that fails
    - `room`: the one limit on all answers that are kept
 3. Which nodes are asked? `walk`; of some it knows by `problems` that they have said no, and each `shortcut` leaves out
    others: `common` those that said no to a part of the claim, `openings` those that are kept for others, `scales` those
@@ -28,15 +27,8 @@
      `prospects` it leaves what is hopeless
    - `found`: what each of them answers; `budget`: how long they may take
 5. What comes of it? `decision`: the four outcomes; `result`: the status of the claim; `reasons`: the closed list
-6. Why does a claim wait? Only asked where it does:
-   - `explain`: one line, found by asking smaller questions (`reduced`) of the same searches
-   - `published`, `census`, `parts`, `tally`: the devices that count, in groups that look the same, and how many are
-     left after each obstacle
-   - `obstacles`: those obstacles, in order; `comparison` of selectors, `tainted` and `holders` put three in words
-   - `absent`, `disagreement`, `hints`: names and values that no device has, whoever uses them
-   - `values_left`, `contention`: what requests leave each other; `overlap`: what each of them could take
-   - `aside`, `surplus`: pools that are not complete, or have too many slices
-   - `phrases`: texts that need no look at devices
+6. Why does a claim wait? `explanation` says so. The steps before know nothing of it, but two things are said in errors
+   as well: `failures` of selectors, with the `comparison` that they fail in, and the `surplus` of slices of a pool
 
 Beside these steps: `extended` makes the claims that stand for extended resources; `rehearsal` decides the small cluster
 of `rehearsal_cluster` at the start. docs/engine.md says why the fast searches answer as the plain one does.

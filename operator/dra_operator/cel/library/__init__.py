@@ -1,7 +1,8 @@
 """What selectors can call: one module a group of functions, joined here by the ids of their overloads.
 
 Each function takes and returns run-time values (`cel.values`), raises CelError with upstream's text, and is
-bounded: what could grow or run without limit ends where Kubernetes' own cost limit would have ended it.
+bounded (`limits`): what could grow or run without limit ends where Kubernetes' own cost limit would have ended it.
+What several modules need: `golang`, how Go writes and reads values; `plain_patterns`, those that need no RE2.
 """
 
 from collections.abc import Callable

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dra_operator.allocator.census import Group
+from dra_operator.allocator.explanation.census import Group
 from dra_operator.allocator.reasons import Reason
 from dra_operator.inventory import PoolKey, Slice
 

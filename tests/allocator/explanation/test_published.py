@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Reason
-from dra_operator.allocator.published import Published
+from dra_operator.allocator.explanation.published import Published
 
 MODEL = 'device.attributes["gpu.example.com"].?model.orValue("") == "a"'
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Reason, census, explain, tally
-from dra_operator.allocator.census import Group
+from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import AbortedError
-from dra_operator.allocator.parts import Part, Parts, Refused
+from dra_operator.allocator.explanation import census, explain, tally
+from dra_operator.allocator.explanation.census import Group
+from dra_operator.allocator.explanation.parts import Part, Parts, Refused
+from dra_operator.allocator.explanation.tally import TallyMaker
 from dra_operator.allocator.plan import Alternative
-from dra_operator.allocator.tally import TallyMaker
 
 NODES = 6
 SERIAL = 'device.attributes["gpu.example.com"].serial {} "{}"'

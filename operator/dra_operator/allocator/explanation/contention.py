@@ -18,12 +18,12 @@ from dra_operator.allocator.bounds import Choice
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.eligible import Eligibility
+from dra_operator.allocator.explanation.overlap import tell_overlap
+from dra_operator.allocator.explanation.reduced import only, stuck_requests
+from dra_operator.allocator.explanation.values_left import listed, reached_by, tell_values
 from dra_operator.allocator.found import UNSURE, Unsure
-from dra_operator.allocator.overlap import tell_overlap
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
-from dra_operator.allocator.reduced import only, stuck_requests
 from dra_operator.allocator.stock import Stock
-from dra_operator.allocator.values_left import listed, reached_by, tell_values
 from dra_operator.allocator.window import WindowSearch, is_countable
 from dra_operator.api.quantity import format_beside
 from dra_operator.inventory import NodeView, PoolView, bits

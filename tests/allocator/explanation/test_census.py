@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, Explanation, Unsatisfied, census
-from dra_operator.allocator.census import Census
+from dra_operator.allocator import Allocated, Allocator, Explanation, Unsatisfied
+from dra_operator.allocator.explanation import census
+from dra_operator.allocator.explanation.census import Census
 
 MODEL = 'device.attributes["gpu.example.com"].model == "{}"'
 INDEX = 'device.attributes["gpu.example.com"].index == {}'

@@ -6,7 +6,7 @@ import pytest
 
 from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import AbortedError
-from dra_operator.allocator.tally import TallyMaker
+from dra_operator.allocator.explanation.tally import TallyMaker
 
 DRIVER = "gpu.example.com"
 KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import hints
-from dra_operator.allocator.published import Published
+from dra_operator.allocator.explanation import hints
+from dra_operator.allocator.explanation.published import Published
 from dra_operator.inventory import Slice
 
 GUARDED = 'device.attributes["gpu.example.com"].?{}.orValue("") == "x"'

@@ -10,8 +10,8 @@ from difflib import SequenceMatcher, get_close_matches
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.candidates import Candidates
+from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.plan import Alternative
-from dra_operator.allocator.published import Published
 from dra_operator.inventory import Slice, bits
 
 _NEAR = 0.7

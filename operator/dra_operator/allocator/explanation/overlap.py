@@ -13,8 +13,8 @@ from itertools import combinations
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.eligible import Eligibility
+from dra_operator.allocator.explanation.values_left import listed
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
-from dra_operator.allocator.values_left import listed
 from dra_operator.inventory import NodeView, bits
 from dra_operator.ledger.counters import join
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from dra_operator.allocator.candidates import Candidates, untolerated
 from dra_operator.allocator.capacity import CapacityError, Consumed, has_room, origin, refusal
-from dra_operator.allocator.census import Place, PoolRecord
+from dra_operator.allocator.explanation.census import Place, PoolRecord
+from dra_operator.allocator.explanation.tainted import taint_text
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.tainted import taint_text
 from dra_operator.api.quantity import Quantity, family, format_amount, format_beside
 from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice, Verdict, bits

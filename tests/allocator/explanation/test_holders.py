@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Reason
-from dra_operator.allocator.holders import tell_holders
+from dra_operator.allocator.explanation.holders import tell_holders
 
 SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}}
 WANTS = {"capacity": {"requests": {"memory": "30Gi"}}}

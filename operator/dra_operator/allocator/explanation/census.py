@@ -9,7 +9,7 @@ slice, a node or a use changes, only the pools concerned change their group.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dra_operator.allocator.published import old_slices
+from dra_operator.allocator.explanation.published import old_slices
 from dra_operator.api.node_selector import describe
 from dra_operator.api.shortened import shortened
 from dra_operator.inventory import (

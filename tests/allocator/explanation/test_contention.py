@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocated, Reason
-from dra_operator.allocator.contention import _MAX_SEARCHED, Contention
 from dra_operator.allocator.decision import AbortedError
+from dra_operator.allocator.explanation.contention import _MAX_SEARCHED, Contention
 
 KIND = 'device.attributes["gpu.example.com"].kind == "{}"'
 SHARED = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}

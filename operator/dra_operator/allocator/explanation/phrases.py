@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from dra_operator.allocator.explanation.tally import Tally
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.tally import Tally
 
 _MOST_OF_ALTERNATIVES = 700
 """How long what is told of alternatives may be, so that the names of the others still fit into an Event."""

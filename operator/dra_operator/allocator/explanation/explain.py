@@ -10,20 +10,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from dra_operator.allocator.absent import near_class
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.contention import Contention
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.eligible import Eligibility
-from dra_operator.allocator.failures import Whereabouts, failing, in_class, in_request, invalid
-from dra_operator.allocator.hints import Hints, derived_names
-from dra_operator.allocator.holders import tell_holders
-from dra_operator.allocator.obstacles import TITLES, USES
-from dra_operator.allocator.phrases import constraint_name, devices, first_few, rivals, tell_left_of_all
-from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
-from dra_operator.allocator.published import Published
-from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.reduced import (
+from dra_operator.allocator.explanation.absent import near_class
+from dra_operator.allocator.explanation.contention import Contention
+from dra_operator.allocator.explanation.hints import Hints, derived_names
+from dra_operator.allocator.explanation.holders import tell_holders
+from dra_operator.allocator.explanation.obstacles import TITLES, USES
+from dra_operator.allocator.explanation.phrases import (
+    constraint_name,
+    devices,
+    first_few,
+    rivals,
+    tell_left_of_all,
+)
+from dra_operator.allocator.explanation.published import Published
+from dra_operator.allocator.explanation.reduced import (
     Fit,
     companions,
     most_that_fit,
@@ -34,10 +37,13 @@ from dra_operator.allocator.reduced import (
     with_constraint,
     without,
 )
+from dra_operator.allocator.explanation.tainted import tell_rules, tell_tolerations
+from dra_operator.allocator.explanation.tally import Obstacle, Tally, TallyMaker, tell_old
+from dra_operator.allocator.explanation.values_left import listed
+from dra_operator.allocator.failures import Whereabouts, failing, in_class, in_request, invalid
+from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
+from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.surplus import advise_first, in_pools
-from dra_operator.allocator.tainted import tell_rules, tell_tolerations
-from dra_operator.allocator.tally import Obstacle, Tally, TallyMaker, tell_old
-from dra_operator.allocator.values_left import listed
 from dra_operator.api.shortened import shortened
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey
