@@ -165,11 +165,15 @@ def _nearest(words: re.Pattern[str], around: Around) -> re.Match[str] | None:
     return before[-1] if before else words.search(around.rest)
 
 
-def _call(match: re.Match[str], around: Around, _environment: Environment) -> Told:
+def _call(match: re.Match[str], around: Around, environment: Environment) -> Told:
     function, receiver, arguments = match[1], _short(match[2] or ""), _split(match[3])
-    taken = " and ".join(map(_short, arguments)) or "no arguments"
+    taken = " and ".join(map(_short, arguments))
     of = f" of {receiver}" if receiver else ""
     hint = _domain(around) if receiver.startswith("map(") else ""
+    overloads = environment.functions.get(function, ())
+    owners = {_short(each.arguments[0].name) for each in overloads if each.member}
+    if receiver not in ("", "dyn") and not hint and receiver.partition("(")[0] not in owners:
+        return f"{receiver} has no {function}()", ""
     if receiver in ("Quantity", "Semver") and "string" in arguments:
         hint = f"wrap the text in {receiver.lower()}(...)"
     elif receiver == "dyn" and function in _OF_VERSIONS and arguments == ["string"]:
@@ -180,7 +184,7 @@ def _call(match: re.Match[str], around: Around, _environment: Environment) -> To
         hint = "it is one already"
     elif function == "quantity" and taken == "int":
         hint = "write the amount in quotes"
-    return f"{function}(){of} does not take {taken}", hint
+    return f"{function}(){of} {f'does not take {taken}' if taken else 'needs arguments'}", hint
 
 
 def _type(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
