@@ -24,9 +24,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 
 from dra_operator.cel import CelError, compile_program
+from dra_operator.cel.costs.meter import Meter
 from dra_operator.cel.declarations import Overload, functions
 from dra_operator.cel.device import PreparedDevice
-from dra_operator.cel.meter import Meter
 from dra_operator.cel.program import Program, Selector
 
 LONGEST = 0.1

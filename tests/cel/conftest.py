@@ -10,8 +10,8 @@ from dra_operator.api.types import Device
 from dra_operator.cel import STORED, Environment, PreparedDevice, compile_program, prepare_device
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.checker import check as check_tree
-from dra_operator.cel.meter import Meter
-from dra_operator.cel.parser import parse
+from dra_operator.cel.costs.meter import Meter
+from dra_operator.cel.syntax.parser import parse
 
 WIRE = {
     "name": "gpu-0",

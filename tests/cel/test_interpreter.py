@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel import CelError, compile_program
-from dra_operator.cel.meter import Meter
+from dra_operator.cel.costs.meter import Meter
 
 
 @pytest.fixture

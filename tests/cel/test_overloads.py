@@ -6,13 +6,13 @@ import pytest
 
 from dra_operator.api.semver import parse_semver
 from dra_operator.cel import STORED, CelError, compile_program
+from dra_operator.cel.costs.meter import Meter
 from dra_operator.cel.declarations import functions
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.library.named_formats import FORMATS
 from dra_operator.cel.library.network import parse_cidr, parse_ip
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.library.urls import parse_url
-from dra_operator.cel.meter import Meter
 from dra_operator.cel.types import DYN
 from dra_operator.cel.values import CelMap, Duration, Optional_, Timestamp, TypeValue, Uint
 

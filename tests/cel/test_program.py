@@ -9,7 +9,7 @@ import pytest
 from celfuzz.judge import interpreted
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.cel import CelError, compile_derived_attribute, compile_program, compile_selector
-from dra_operator.cel.meter import Meter
+from dra_operator.cel.costs.meter import Meter
 
 DRA = "device.attributes['dra.example.com']"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel import STORED, CelError, compile_program, compile_selector
-from dra_operator.cel.meter import COST_LIMIT, Meter
+from dra_operator.cel.costs.meter import COST_LIMIT, Meter
 from dra_operator.cel.planner import plan
 from dra_operator.cel.program import checked
 from dra_operator.cel.values import CelMap, Optional_

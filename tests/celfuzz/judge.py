@@ -27,8 +27,8 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
-from dra_operator.cel.counted import Counted
-from dra_operator.cel.meter import COST_LIMIT, Meter
+from dra_operator.cel.costs.meter import COST_LIMIT, Meter
+from dra_operator.cel.generation.counted import Counted
 from dra_operator.cel.program import Program, as_bool
 from dra_operator.cel.values import CelMap, Optional_
 

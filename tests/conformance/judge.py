@@ -20,13 +20,13 @@ from dra_operator.allocator import Searching
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.cel.cases import CaseError, differences
 from dra_operator.cel.cases import outcome as cel_outcome
+from dra_operator.cel.costs.meter import COST_LIMIT, Meter
 from dra_operator.cel.environment import NEWEST, Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import limits
-from dra_operator.cel.meter import COST_LIMIT, Meter
-from dra_operator.cel.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
-from dra_operator.cel.parser import parse
 from dra_operator.cel.program import Program
+from dra_operator.cel.syntax.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
+from dra_operator.cel.syntax.parser import parse
 from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import outcome
 from dra_operator.cli.scenarios import load

@@ -14,7 +14,7 @@ from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.selectors import SelectorAnswers
 from dra_operator.api.patterns import DRIVER
 from dra_operator.cel import prepare_device
-from dra_operator.cel.diagnostics import ADVICE, describe, domains
+from dra_operator.cel.advice.diagnostics import ADVICE, describe, domains
 from dra_operator.inventory import Slice
 
 _PART_OF_TEXT: Final = re.compile(r"[\"']\s+in\s+device\.attributes\[")

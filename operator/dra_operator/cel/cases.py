@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from dra_operator.cel.costs.meter import COST_LIMIT, Meter
 from dra_operator.cel.device import PreparedDevice, prepare_device
 from dra_operator.cel.encoding import encoded
 from dra_operator.cel.environment import NEWEST, VERSIONS, Environment
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.meter import COST_LIMIT, Meter
 from dra_operator.cel.program import Program, checked, compile_selector
 from dra_operator.cel.values import type_name
 

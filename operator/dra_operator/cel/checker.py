@@ -18,7 +18,7 @@ from dra_operator.cel.declarations import Overload
 from dra_operator.cel.environment import DEVICE, Environment
 from dra_operator.cel.errors import CelError, compile_error, place
 from dra_operator.cel.messages import MESSAGES, TYPE_NAMES
-from dra_operator.cel.nodes import (
+from dra_operator.cel.syntax.nodes import (
     Call,
     Comprehension,
     Entry,

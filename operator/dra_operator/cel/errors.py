@@ -8,7 +8,7 @@ there helps here.
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-Kind: TypeAlias = Literal["compile", "runtime"]
+Stage: TypeAlias = Literal["compile", "runtime"]
 
 
 class CelError(Exception):
@@ -21,9 +21,9 @@ class CelError(Exception):
 
     __slots__ = ("kind", "message", "position")
 
-    def __init__(self, kind: Kind, message: str, position: int | None = None) -> None:
+    def __init__(self, kind: Stage, message: str, position: int | None = None) -> None:
         super().__init__(kind, message, position)
-        self.kind: Kind = kind
+        self.kind: Stage = kind
         self.message = message
         self.position = position
 

@@ -13,11 +13,11 @@ Source: cel-go `interpreter/interpretable.go`, `interpreter/attributes.go`, `int
 
 from typing import Any, Final
 
+from dra_operator.cel.costs.meter import Meter
 from dra_operator.cel.errors import Abort, CelError, runtime_error
-from dra_operator.cel.fast import elements, pairs
+from dra_operator.cel.generation.fast import elements, pairs
 from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.messages import make_message
-from dra_operator.cel.meter import Meter
 from dra_operator.cel.operators import SINGLETONS, not_equal
 from dra_operator.cel.plan import (
     Attribute,

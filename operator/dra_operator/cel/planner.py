@@ -14,17 +14,6 @@ from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import compile_error
 from dra_operator.cel.library.regex import Patterns
 from dra_operator.cel.messages import TYPE_VALUES
-from dra_operator.cel.nodes import (
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    Struct,
-)
 from dra_operator.cel.plan import (
     Attribute,
     Choice,
@@ -44,6 +33,17 @@ from dra_operator.cel.plan import (
     Variable,
 )
 from dra_operator.cel.qualify import KEYS
+from dra_operator.cel.syntax.nodes import (
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    Struct,
+)
 from dra_operator.cel.types import Kind
 from dra_operator.cel.values import go_type
 

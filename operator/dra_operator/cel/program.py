@@ -10,22 +10,22 @@ from typing import Any, Final
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import Semver
-from dra_operator.cel.assembly import Compiled
 from dra_operator.cel.checker import Checked, check
-from dra_operator.cel.codegen import generate
-from dra_operator.cel.cost import estimate
-from dra_operator.cel.counted import Counted, generate_counted
+from dra_operator.cel.costs.cost import estimate
+from dra_operator.cel.costs.meter import COST_LIMIT, Meter
+from dra_operator.cel.costs.simple import most
+from dra_operator.cel.costs.sizes import Range
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.environment import STORED, Environment
 from dra_operator.cel.errors import Abort, CelError, compile_error, runtime_error
+from dra_operator.cel.generation.assembly import Compiled
+from dra_operator.cel.generation.codegen import generate
+from dra_operator.cel.generation.counted import Counted, generate_counted
 from dra_operator.cel.interpreter import interpret
-from dra_operator.cel.meter import COST_LIMIT, Meter
-from dra_operator.cel.nodes import position_of
-from dra_operator.cel.parser import parse
 from dra_operator.cel.paths import reads
 from dra_operator.cel.planner import plan
-from dra_operator.cel.simple import most
-from dra_operator.cel.sizes import Range
+from dra_operator.cel.syntax.nodes import position_of
+from dra_operator.cel.syntax.parser import parse
 from dra_operator.cel.templates import Template, Templates, Text, blanks_of, template_of
 from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, SEMVER, STRING, Kind, Type
 from dra_operator.cel.validators import validate

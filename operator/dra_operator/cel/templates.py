@@ -20,14 +20,14 @@ from sys import intern
 from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from dra_operator.cel.assembly import Compiled
+from dra_operator.cel.costs.simple import way
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError
+from dra_operator.cel.generation.assembly import Compiled
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.library.semvers import parse_semver
-from dra_operator.cel.nodes import Call, Expr, Literal, Select, children
 from dra_operator.cel.paths import LEVELS, MAPS
-from dra_operator.cel.simple import way
+from dra_operator.cel.syntax.nodes import Call, Expr, Literal, Select, children
 
 _MOST: Final = 1024
 _QUOTES: Final = ("'", '"')

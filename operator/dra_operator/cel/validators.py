@@ -15,7 +15,7 @@ from dra_operator.cel.errors import CelError, compile_error, place
 from dra_operator.cel.library import OVERLOADS
 from dra_operator.cel.library.formatting import FormatError, check_literal
 from dra_operator.cel.library.regex import Patterns
-from dra_operator.cel.nodes import (
+from dra_operator.cel.syntax.nodes import (
     Call,
     Expr,
     ListExpr,

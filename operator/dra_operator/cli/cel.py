@@ -137,7 +137,7 @@ def _unreadable(name: Any, message: str) -> tuple[Any, dict[str, Any], str]:
 
 
 def _printable(text: str) -> str:
-    from dra_operator.cel.diagnostics import printable  # noqa: PLC0415 - `check` of what is right needs none
+    from dra_operator.cel.advice.diagnostics import printable  # noqa: PLC0415 - `check` of what is right needs none
 
     return printable(text)
 
@@ -200,7 +200,7 @@ def evaluate(expression: str | None, slices: tuple[Path, ...], file: Path | None
 
 
 def _verdict(selector: Selector, driver: str, device: "Device") -> tuple[str, str]:
-    from dra_operator.cel.diagnostics import describe  # noqa: PLC0415 - needed for errors only
+    from dra_operator.cel.advice.diagnostics import describe  # noqa: PLC0415 - needed for errors only
 
     prepared = prepare_device(driver, device)
     try:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from dra_operator.cel import CelError, Environment, Program
-from dra_operator.cel.meter import COST_LIMIT
-from dra_operator.cel.parser import MAX_BYTES
+from dra_operator.cel.costs.meter import COST_LIMIT
+from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.cel.types import BOOL
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def verdict(text: str, program: Program, environment: Environment) -> Verdict:
     if program.type not in (BOOL, environment.attribute_type):
         problems.append("a selector must be of type bool, or of the type of an attribute")
     if "quantity(" in text or "semver(" in text:
-        from dra_operator.cel.diagnostics import mistaken_texts  # noqa: PLC0415
+        from dra_operator.cel.advice.diagnostics import mistaken_texts  # noqa: PLC0415
 
         problems += [f"it fails wherever this is evaluated: {told}" for _, told in mistaken_texts(text)]
     parts = "any part of the device" if reads is None else ", ".join(sorted(reads)) or "nothing"
     if not parts.isprintable():
         # The keys of attributes are any texts.
-        from dra_operator.cel.diagnostics import printable  # noqa: PLC0415 - nearly never needed
+        from dra_operator.cel.advice.diagnostics import printable  # noqa: PLC0415 - nearly never needed
 
         parts = printable(parts)
     return Verdict(str(program.type), cost, parts, tuple(problems))
@@ -65,7 +65,7 @@ def verdict(text: str, program: Program, environment: Environment) -> Verdict:
 
 def refusal(text: str, error: CelError, environment: Environment) -> Refusal:
     """Return what there is to say of an expression that does not compile."""
-    from dra_operator.cel.wording import told  # noqa: PLC0415 - needed for errors only
+    from dra_operator.cel.advice.wording import told  # noqa: PLC0415 - needed for errors only
 
     message, hint = told(error, text, environment)
     return Refusal(text, error.position, message, hint, tuple(_length_problem(text)))
@@ -83,7 +83,7 @@ def plain(found: Verdict | Refusal) -> list[str]:
     if isinstance(found, Verdict):
         lines = [f"type   {found.type}", f"cost   {found.cost:,} at most", f"reads  {found.reads}"]
         return [*lines, *found.problems]
-    from dra_operator.cel.diagnostics import caret  # noqa: PLC0415
+    from dra_operator.cel.advice.diagnostics import caret  # noqa: PLC0415
 
     error = caret(found.text, found.position, found.message)
     return [f"error  {error}", *([found.hint] if found.hint else ()), *found.problems]
@@ -119,7 +119,7 @@ def _described(found: Verdict) -> "list[Text]":
 def _refused(found: Refusal, width: int) -> "list[Text]":
     from rich.text import Text  # noqa: PLC0415
 
-    from dra_operator.cel.diagnostics import columns, place_of, printable  # noqa: PLC0415
+    from dra_operator.cel.advice.diagnostics import columns, place_of, printable  # noqa: PLC0415
 
     rest = [Text(found.hint, "yellow")] if found.hint else []
     rest += [Text(problem, "red") for problem in found.problems]

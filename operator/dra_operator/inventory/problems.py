@@ -12,7 +12,7 @@ from dra_operator.api.node_selector import NodeSelectorError, parse_node_selecto
 from dra_operator.api.shortened import shortened
 from dra_operator.api.types import DeviceClass
 from dra_operator.cel import CelError, compile_selector
-from dra_operator.cel.diagnostics import describe
+from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.pool import Judgement, Pool, Verdict

@@ -1,0 +1,166 @@
+"""Meter: what an evaluation has cost so far, and the end of it where that is too much.
+
+Costs are counted as cel-go counts them, down to its stack of observed values: a call is charged by the sizes
+of its arguments, if all of them were evaluated and are still on the stack.
+Source: cel-go `interpreter/runtimecost.go`, `ext/lists.go`, `ext/sets.go`; k8s.io/apiserver
+`pkg/cel/library/cost.go`.
+"""
+
+# ruff: noqa: SLF001 - the table at the end is that of the class above it
+
+from typing import Any, Final
+
+from dra_operator.cel.costs.call_costs import LIST_COST, MAP_COST, MESSAGE_COST, call_cost
+from dra_operator.cel.library.limits import cost_exceeded
+from dra_operator.cel.plan import (
+    Attribute,
+    Choice,
+    Equality,
+    Fold,
+    Invoke,
+    Logic,
+    MakeList,
+    MakeMap,
+    MakeMessage,
+    Qualifier,
+    Step,
+)
+from dra_operator.cel.values import MISSING
+
+COST_LIMIT: Final = 1_000_000
+"""The most that one evaluation may cost (`CELSelectorExpressionMaxCost`)."""
+STEP_LIMIT: Final = 5_000
+"""The most steps that the interpreter takes in one evaluation, before counted code takes over: a few hundredths of a
+second. Upstream has no such limit, but needs less time to reach that of the cost.
+"""
+_WORK_A_STEP: Final = 2_000
+"""How much work (work.py) a step of the interpreter is."""
+
+
+class Meter:
+    """The cost of one evaluation, in upstream's units."""
+
+    __slots__ = ("_found", "_ids", "_values", "cost", "limit", "most_steps", "spent", "steps")
+
+    def __init__(self, limit: int = COST_LIMIT, most_steps: int = STEP_LIMIT) -> None:
+        self.cost = 0
+        self.steps = 0
+        self.spent = 0
+        """The work (work.py) that code which counts has done."""
+        self.limit = limit
+        self.most_steps = most_steps
+        # The stack of observed values, and how often each id is on it: most that is looked for is not there.
+        self._ids: list[int] = []
+        self._values: list[Any] = []
+        self._found: dict[int, int] = {}
+
+    @property
+    def out_of_steps(self) -> bool:
+        """Whether it was the time of the interpreter that was up, and not the cost that was too high."""
+        return self.steps > self.most_steps and self.cost <= self.limit
+
+    def observe(self, step: Step, value: Any) -> None:
+        """Charge for a step that has given `value`; raises CelError once the limit is exceeded."""
+        charge = _CHARGES.get(type(step))
+        if charge is not None:
+            charge(self, step, value)
+        self._push(step.id, value)
+
+    def observe_qualifier(self, qualifier: Qualifier, value: Any) -> None:
+        """Charge for a step along an attribute; raises CelError once the limit is exceeded."""
+        if qualifier.fresh:
+            self._drop(qualifier.id)
+        self.cost += 1
+        self._push(qualifier.id, value)
+
+    def work(self, amount: int) -> None:
+        """Count work that is going to be done; raises CelError where it is too much for the interpreter."""
+        self.steps += amount // _WORK_A_STEP
+        if self.steps > self.most_steps:
+            raise cost_exceeded()
+
+    def _attribute(self, attribute: Attribute, _value: Any) -> None:
+        root = attribute.root
+        if isinstance(root, Choice):
+            self._drop(root.other.inner_id)
+            self._drop(root.chosen.inner_id)
+            self._drop(root.condition.id)
+        else:
+            self._drop(attribute.inner_id)
+            self.cost += 1
+        if attribute.test_id is not None:
+            self.cost -= 1
+
+    def _logic(self, step: Logic, _value: Any) -> None:
+        for term in step.terms:
+            self._drop(term.id)
+
+    def _fold(self, step: Fold, _value: Any) -> None:
+        self._drop(step.range.id)
+
+    def _equality(self, step: Equality, result: Any) -> None:
+        name, overload = ("_!=_", "not_equals") if step.negated else ("_==_", "equals")
+        self._call(name, overload, step.arguments, result)
+
+    def _invoke(self, step: Invoke, result: Any) -> None:
+        self._call(step.function.name, step.overload, step.arguments, result)
+
+    def _list(self, step: MakeList, _value: Any) -> None:
+        self._take(step.elements)
+        self.cost += LIST_COST
+
+    def _map(self, step: MakeMap, _value: Any) -> None:
+        self._take(tuple(part for key, value, _ in step.entries for part in (key, value)))
+        self.cost += MAP_COST
+
+    def _message(self, step: MakeMessage, _value: Any) -> None:
+        self._take(tuple(value for _, value, _ in step.fields))
+        self.cost += MESSAGE_COST
+
+    def _call(self, name: str, overload: str, arguments: tuple[Step, ...], result: Any) -> None:
+        values = self._take(arguments)
+        if values is not None:
+            self.cost += call_cost(name, overload, values, result)
+
+    def _push(self, identity: int, value: Any) -> None:
+        self._ids.append(identity)
+        self._values.append(value)
+        self._found[identity] = self._found.get(identity, 0) + 1
+        self.steps += 1
+        if self.cost > self.limit or self.steps > self.most_steps:
+            raise cost_exceeded()
+
+    def _drop(self, identity: int) -> Any:
+        """Take the topmost value of this id, and what lies above it, off the stack; MISSING if it is not there."""
+        found = self._found
+        if not found.get(identity):
+            return MISSING
+        ids, values = self._ids, self._values
+        while True:
+            top, value = ids.pop(), values.pop()
+            found[top] -= 1
+            if top == identity:
+                return value
+
+    def _take(self, steps: tuple[Step, ...]) -> list[Any] | None:
+        """Take the values of these steps off the stack, the last first; None if one is not there."""
+        values = []
+        for step in reversed(steps):
+            value = self._drop(step.id)
+            if value is MISSING:
+                return None
+            values.append(value)
+        values.reverse()
+        return values
+
+
+_CHARGES: Final[dict[type, Any]] = {
+    Attribute: Meter._attribute,
+    Logic: Meter._logic,
+    Fold: Meter._fold,
+    Equality: Meter._equality,
+    Invoke: Meter._invoke,
+    MakeList: Meter._list,
+    MakeMap: Meter._map,
+    MakeMessage: Meter._message,
+}

@@ -1,0 +1,383 @@
+"""Builder: from reductions of the parser to the syntax tree, while the text is read.
+
+For each rule of the grammar there is a function here, which the parser calls with what the rule's parts became, tokens
+included, when it has read all of it; so no parse tree is ever made. A rule that only passes on its one part has none.
+The grammar accepts a little more than the language; what is too much is refused here: reserved words as names, mixed
+unary operators, literals out of range. Chains of `&&` and `||` become balanced trees and macros are expanded, as in
+cel-go, because costs and the order of evaluation depend on both.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from dra_operator.cel.errors import compile_error
+from dra_operator.cel.syntax import literals
+from dra_operator.cel.syntax.lexer import Token
+from dra_operator.cel.syntax.macros import expand
+from dra_operator.cel.syntax.nodes import (
+    Call,
+    Entry,
+    Expr,
+    Field,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    Struct,
+    next_id,
+)
+
+Reduction: TypeAlias = Callable[[list[Any]], Any]
+"""Makes one thing of the parts of a rule."""
+
+_RESERVED: Final = frozenset(
+    (
+        "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
+        "package", "namespace", "null", "return", "true", "var", "void", "while",
+    )
+)  # fmt: skip
+_KEYWORDS: Final = frozenset(("false", "in", "null", "true"))
+
+
+class Pending:
+    """Something that is no expression yet, since what follows may belong to it."""
+
+    __slots__ = ()
+
+
+class _Chain(Pending):
+    """Terms of one logical operator, not yet a tree."""
+
+    __slots__ = ("function", "operators", "terms")
+
+    def __init__(self, function: str, first: Expr) -> None:
+        self.function = function
+        self.terms = [first]
+        self.operators: list[int] = []
+
+
+class _Unary(Pending):
+    """Unary operators in front of a member, all of one kind, counted: an even number of them means none."""
+
+    __slots__ = ("count", "member", "operator", "position")
+
+    def __init__(self, operator: Token, member: Expr) -> None:
+        self.operator, self.position = operator
+        self.member = member
+        self.count = 1
+
+
+def _finished(part: Any) -> Expr:
+    return _balanced(part, 0, len(part.operators) - 1) if type(part) is _Chain else part
+
+
+def _balanced(chain: _Chain, low: int, high: int) -> Expr:
+    middle = (low + high + 1) // 2
+    left = chain.terms[middle] if middle == low else _balanced(chain, low, middle - 1)
+    right = chain.terms[middle + 1] if middle == high else _balanced(chain, middle + 1, high)
+    return Call(next_id(), chain.operators[middle], chain.function, (left, right))
+
+
+def _name(token: Token) -> str:
+    """Return the name of a field or method: any word but the keywords, or a quoted one."""
+    text, position = token
+    if text[0] == "`":
+        return text[1:-1]
+    if text in _KEYWORDS:
+        raise compile_error(f"Syntax error: mismatched input '{text}' expecting IDENTIFIER", position)
+    return text
+
+
+def _variable(token: Token) -> str:
+    text, position = token
+    if text in _RESERVED:
+        raise compile_error(f"reserved identifier: {text}", position)
+    return text
+
+
+def _arguments(parts: list[Any]) -> tuple[Expr, ...]:
+    """Return the arguments between the last two parentheses."""
+    given = parts[-2]
+    # An opening parenthesis is a token, and so a tuple, too.
+    return () if given[:1] == ("(",) else given
+
+
+def _unsigned(expr: Expr, *, value: bool) -> Expr:
+    """Return `expr` with its leftmost number freed of its sign: of the mark alone, or of the minus as well."""
+    match expr:
+        case Literal(signed=True):
+            return replace(expr, signed=False, value=_negated(expr) if value else expr.value)
+        case Select():
+            operand = _unsigned(expr.operand, value=value)
+            return expr if operand is expr.operand else replace(expr, operand=operand)
+        case Call(target=target) if target is not None:
+            changed = _unsigned(target, value=value)
+            return expr if changed is target else replace(expr, target=changed)
+        case Call(function="_[_]" | "_[?_]" | "_?._", args=(first, second)):
+            changed = _unsigned(first, value=value)
+            return expr if changed is first else replace(expr, args=(changed, second))
+        case _:
+            return expr
+
+
+def _negated(number: Literal) -> Any:
+    """Return a number without its minus; raises CelError for the one int that is too large then."""
+    if number.value == -(2**63) and isinstance(number.value, int):
+        raise compile_error("invalid int literal", number.position + 1)
+    return -number.value
+
+
+def _has_signed_number(expr: Expr) -> bool:
+    return _unsigned(expr, value=False) is not expr
+
+
+def _whole(part: Any) -> Any:
+    """Return a member with its unary operators applied."""
+    if type(part) is not _Unary:
+        return part
+    count, member = part.count, part.member
+    if part.operator == "-" and _has_signed_number(member):
+        # `--1` is two operators before 1, not one before -1: a sign belongs to the number only when it stands alone.
+        count, member = count + 1, _unsigned(member, value=True)
+    return member if count % 2 == 0 else Call(next_id(), part.position, f"{part.operator}_", (member,))
+
+
+def _call(position: int, function: str, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    expanded = expand(position, function, target, args)
+    return Call(next_id(), position, function, args, target) if expanded is None else expanded
+
+
+def _message_name(member: Expr, position: int) -> str:
+    if isinstance(member, Ident):
+        return member.name
+    if isinstance(member, Select) and not member.test_only:
+        return f"{_message_name(member.operand, position)}.{member.field}"
+    raise compile_error("Syntax error: mismatched input '{' expecting <EOF>", position)
+
+
+# --- operators ------------------------------------------------------------------------------------------------------
+
+
+def _conditional(parts: list[Any]) -> Expr:
+    condition, (_, position), chosen, _colon, other = parts
+    return Call(next_id(), position, "_?_:_", (_finished(condition), _finished(chosen), other))
+
+
+def _logical(function: str) -> Reduction:
+    def chained(parts: list[Any]) -> _Chain:
+        left, (_, position), right = parts
+        chain: _Chain = (
+            left if type(left) is _Chain and left.function == function else _Chain(function, _finished(left))
+        )
+        chain.terms.append(_finished(right))
+        chain.operators.append(position)
+        return chain
+
+    return chained
+
+
+def _operation(parts: list[Any]) -> Expr:
+    (left, (operator, position)), right = parts
+    function = "@in" if operator == "in" else f"_{operator}_"
+    return Call(next_id(), position, function, (left, _whole(right)))
+
+
+def _operand(parts: list[Any]) -> Any:
+    return parts
+
+
+def _unary(parts: list[Any]) -> _Unary:
+    operator, operand = parts
+    if type(operand) is not _Unary:
+        return _Unary(operator, operand)
+    text, position = operator
+    if operand.operator != text:
+        raise compile_error(f"Syntax error: extraneous input '{operand.operator}'", operand.position)
+    operand.count += 1
+    operand.position = position
+    return operand
+
+
+# --- members --------------------------------------------------------------------------------------------------------
+
+
+def _only(parts: list[Any]) -> Any:
+    return parts[0]
+
+
+def _member_dot(parts: list[Any]) -> Expr:
+    operand, (_, position), *_, name = parts
+    if len(parts) == 3:
+        return Select(next_id(), position, operand, _name(name))
+    field = Literal(next_id(), name[1], _name(name))
+    return Call(next_id(), position, "_?._", (operand, field))
+
+
+def _member_dot_arg(parts: list[Any]) -> Expr:
+    target, _dot, name, (_, position), *_ = parts
+    return _call(position, _name(name), target, _arguments(parts))
+
+
+def _member_index(parts: list[Any]) -> Expr:
+    operand, (_, position) = parts[:2]
+    function = "_[_]" if len(parts) == 4 else "_[?_]"
+    return Call(next_id(), position, function, (operand, parts[-2]))
+
+
+def _member_object(parts: list[Any]) -> Expr:
+    member, (_, position), *rest = parts
+    fields = tuple(rest[0]) if isinstance(rest[0], list) else ()
+    return Struct(next_id(), position, _message_name(member, position), fields)
+
+
+def _dot_ident_arg(parts: list[Any]) -> Expr:
+    _dot, name, (_, position), *_ = parts
+    return _call(position, "." + _variable(name), None, _arguments(parts))
+
+
+def _ident_arg(parts: list[Any]) -> Expr:
+    name, (_, position), *_ = parts
+    return _call(position, _variable(name), None, _arguments(parts))
+
+
+def _dot_ident(parts: list[Any]) -> Expr:
+    _dot, name = parts
+    return Ident(next_id(), name[1], "." + _variable(name))
+
+
+def _ident(parts: list[Any]) -> Expr:
+    token = parts[0]
+    return Ident(next_id(), token[1], _variable(token))
+
+
+def _paren_expr(parts: list[Any]) -> Expr:
+    return _unsigned(parts[1], value=False)
+
+
+# --- lists, maps and literals ---------------------------------------------------------------------------------------
+
+
+def _list_lit(parts: list[Any]) -> Expr:
+    elements: list[tuple[Expr, bool]] = parts[1] if isinstance(parts[1], list) else []
+    optional = frozenset(index for index, (_, optional) in enumerate(elements) if optional)
+    values = tuple([element for element, _ in elements])
+    return ListExpr(next_id(), parts[0][1], values, optional)
+
+
+def _map_lit(parts: list[Any]) -> Expr:
+    entries = tuple(parts[1]) if isinstance(parts[1], list) else ()
+    return MapExpr(next_id(), parts[0][1], entries)
+
+
+def _exprlist(parts: list[Any]) -> tuple[Expr, ...]:
+    return (parts[0], *parts[1]) if len(parts) == 2 else (parts[0],)
+
+
+def _more_exprs(parts: list[Any]) -> list[Expr]:
+    return [parts[1]] if len(parts) == 2 else [*parts[0], parts[2]]
+
+
+def _gathered(parts: list[Any]) -> list[Any]:
+    if len(parts) == 1:
+        return parts
+    parts[0].append(parts[2])
+    return parts[0]  # type: ignore[no-any-return]
+
+
+def _optexpr(parts: list[Any]) -> tuple[Expr, bool]:
+    return parts[-1], len(parts) == 2
+
+
+def _fieldinit(parts: list[Any]) -> Field:
+    *_, name, (_, position), value = parts
+    return Field(next_id(), position, _name(name), value, optional=len(parts) == 4)
+
+
+def _mapinit(parts: list[Any]) -> Entry:
+    *_, key, (_, position), value = parts
+    return Entry(next_id(), position, key, value, optional=len(parts) == 4)
+
+
+def _literal(read: Callable[[str, int], Any]) -> Reduction:
+    def literal(parts: list[Any]) -> Literal:
+        text, position = parts[0]
+        return Literal(next_id(), position, read(text, position), text[0] == "-")
+
+    return literal
+
+
+_LITERALS: Final[dict[str, Reduction]] = {
+    "INT_LIT": _literal(literals.integer),
+    "UINT_LIT": _literal(literals.unsigned),
+    "FLOAT_LIT": _literal(literals.double),
+    "STRING_LIT": _literal(literals.string),
+    "BYTES_LIT": _literal(literals.binary),
+    "BOOL_LIT": _literal(lambda text, _position: text == "true"),
+    "NULL_LIT": _literal(lambda _text, _position: None),
+}
+_REDUCTIONS: Final[dict[str, Reduction]] = {
+    "expr": _conditional,
+    "conditionalor": _logical("_||_"),
+    "conditionaland": _logical("_&&_"),
+    "relation": _operation,
+    "addition": _operation,
+    "multiplication": _operation,
+    "unary": _unary,
+    "unary_not": _only,
+    "unary_neg": _only,
+    "member_dot": _member_dot,
+    "member_dot_arg": _member_dot_arg,
+    "member_index": _member_index,
+    "member_object": _member_object,
+    "dot_ident_arg": _dot_ident_arg,
+    "ident_arg": _ident_arg,
+    "dot_ident": _dot_ident,
+    "ident": _ident,
+    "paren_expr": _paren_expr,
+    "list_lit": _list_lit,
+    "map_lit": _map_lit,
+    "exprlist": _exprlist,
+    # What Lark makes of the star in the rule of `exprlist`.
+    "__exprlist_star_0": _more_exprs,
+    "listinit": _gathered,
+    "fieldinits": _gathered,
+    "mapinits": _gathered,
+    "optexpr": _optexpr,
+    "fieldinit": _fieldinit,
+    "mapinit": _mapinit,
+    **dict.fromkeys(
+        (
+            "relation_lt", "relation_le", "relation_gt", "relation_ge", "relation_eq", "relation_ne", "relation_in",
+            "addition_add", "addition_sub", "multiplication_mul", "multiplication_div", "multiplication_mod",
+        ),
+        _operand,
+    ),
+}  # fmt: skip
+_ENDINGS: Final[dict[str, Callable[[Any], Any]]] = {"multiplication": _whole, "expr": _finished}
+_PASSED: Final = frozenset(
+    (
+        "expr",
+        "conditionalor",
+        "conditionaland",
+        "relation",
+        "addition",
+        "multiplication",
+        "unary",
+        "member",
+        "primary",
+    )
+)
+
+
+def reduction(rule: str, parts: Sequence[str]) -> Reduction | None:
+    """Return what is made of the parts of a rule; None if it only passes on its one part, ended if need be."""
+    if len(parts) == 1 and rule in _PASSED:
+        return None
+    return _LITERALS[parts[0]] if rule == "literal" else _REDUCTIONS[rule]
+
+
+def ending(rule: str) -> Callable[[Any], Any] | None:
+    """Return what makes an expression of something pending where a rule passes it on; None if it stays pending."""
+    return _ENDINGS.get(rule)
