@@ -144,6 +144,20 @@ def test_wrong_usage_ends_with_2(arguments, tmp_path, monkeypatch):
     assert result.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments", [["FILE"], ["-f", "FILE"], ["OTHER", "-f", "FILE"], ["-f", "OTHER", "FILE"]]
+)
+def test_files_may_be_named_without_f(arguments, tmp_path):
+    """A shell puts the names of several files where one pattern stood, behind one -f or none."""
+    files = {"FILE": tmp_path / "claim.yaml", "OTHER": tmp_path / "class.yaml"}
+    files["FILE"].write_text(json.dumps(claim("one")))
+    files["OTHER"].write_text(json.dumps(CLASS))
+
+    result = CliRunner().invoke(app, [str(files.get(each, each)) for each in arguments])
+
+    assert states(result) == {"default/one": "pending"}
+
+
 def test_no_claims_are_nothing_to_decide(simulate):
     """The exit code is 0 and stdout is empty."""
     result = simulate(CLASS)

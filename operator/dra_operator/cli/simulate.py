@@ -44,16 +44,16 @@ def simulate(
     ] = None,
     *,
     file: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "-f",
             "--filename",
             metavar="FILE_OR_DIR",
             parser=place,
-            help="Manifests, YAML or JSON; a folder with everything below it; - is stdin. May be repeated, with or "
-            "without -f.",
+            help="Manifests, YAML or JSON; a folder with everything below it; - is stdin. May be repeated; -f may be "
+            "left out.",
         ),
-    ],
+    ] = None,
     node: Annotated[
         list[str] | None,
         typer.Option(metavar="NODE", parser=node_name, help="Allow only this node. May be repeated."),
@@ -77,7 +77,10 @@ def simulate(
 
     Exit code 0: every claim has its devices; 1: a claim waits; 2: something could not be read.
     """
-    gathered = gather(read([*file, *(more or ())]))
+    places = [*(file or ()), *(more or ())]
+    if not places:
+        refuse("no manifests are given: name files or folders, as in -f FILE")
+    gathered = gather(read(places))
     made, missing = make_claims(gathered)
     try:
         cluster = Cluster(gathered, node or ())
