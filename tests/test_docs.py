@@ -49,6 +49,16 @@ def test_each_module_that_a_page_names_is_there(page):
     assert [name for name in named if not any(any(base.glob(name)) for base in BASES)] == []
 
 
+@each_page
+def test_each_command_that_a_page_names_is_there(page):
+    """A command of the operator and a target of make, in backticks or in a block of code, are what the page says."""
+    text = page.read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert set(re.findall(r"(?:^|`|bin/)dra-operator ([a-z]+)", text, re.MULTILINE)) <= set(COMMANDS)
+    assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)) <= set(targets)
+
+
 @pytest.mark.parametrize("page", ["docs/user.md", "docs/admin.md"])
 def test_each_manifest_that_a_page_shows_is_accepted(page):
     """Whoever copies a manifest from a page can apply it: `simulate` refuses what the API server refuses."""
