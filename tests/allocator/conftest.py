@@ -17,12 +17,12 @@ from dra_operator.allocator import (
     Limits,
     Searching,
 )
-from dra_operator.allocator.board import Board, set_up
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.eligible import Eligibility
-from dra_operator.allocator.plain import PlainSearch
-from dra_operator.allocator.searches import Searches
-from dra_operator.allocator.stock import Stock
+from dra_operator.allocator.search.board import Board, set_up
+from dra_operator.allocator.search.eligible import Eligibility
+from dra_operator.allocator.search.plain import PlainSearch
+from dra_operator.allocator.search.searches import Searches
+from dra_operator.allocator.search.stock import Stock
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim

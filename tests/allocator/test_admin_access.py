@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from dra_operator.allocator import Failed, Reason, Unsatisfied
-from dra_operator.allocator.plain import PlainSearch
+from dra_operator.allocator.search.plain import PlainSearch
 
 LABEL = "resource.kubernetes.io/admin-access"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Searching, asked, searches
+from dra_operator.allocator import Searching, asked
 from dra_operator.allocator.constraints import (
     DISTINCT,
     KINDS,
@@ -19,6 +19,7 @@ from dra_operator.allocator.constraints import (
     as_set,
     fresh,
 )
+from dra_operator.allocator.search import searches
 from dra_operator.api.attributes import UNKNOWN, AttributeValue
 
 

@@ -17,7 +17,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocated, Allocator, Features, Limits, Searching, Unsatisfied
-from dra_operator.allocator import searches as searches_module
+from dra_operator.allocator.search import searches as searches_module
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory

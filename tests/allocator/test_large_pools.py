@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Searching, eligible
+from dra_operator.allocator import Searching
 from dra_operator.allocator.budget import Budget, Limits
+from dra_operator.allocator.search import eligible
 
 DRIVER = "gpu.example.com"
 SLICES = 5

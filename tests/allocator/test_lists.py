@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Allocator, Searching, window
-from dra_operator.allocator import searches as searches_module
-from dra_operator.allocator.hardest import HardestFirst
+from dra_operator.allocator import Allocator, Searching
+from dra_operator.allocator.search import searches as searches_module
+from dra_operator.allocator.search import window
+from dra_operator.allocator.search.hardest import HardestFirst
 
 DRIVER = "gpu.example.com"
 KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'

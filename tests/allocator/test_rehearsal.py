@@ -4,13 +4,13 @@ import gc
 
 import pytest
 
-from dra_operator.allocator import selectors
 from dra_operator.allocator.allocator import Allocator
-from dra_operator.allocator.plain import PlainSearch
-from dra_operator.allocator.quick import QuickSearch
+from dra_operator.allocator.matching import selectors
 from dra_operator.allocator.rehearsal import RehearsalError, rehearse
 from dra_operator.allocator.rehearsal_cluster import ANSWERS, SCENARIO
-from dra_operator.allocator.window import WindowSearch
+from dra_operator.allocator.search.plain import PlainSearch
+from dra_operator.allocator.search.quick import QuickSearch
+from dra_operator.allocator.search.window import WindowSearch
 from dra_operator.cel import CelError
 from dra_operator.inventory import Inventory
 

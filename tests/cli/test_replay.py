@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner, Result
 
-from dra_operator.allocator.plain import PlainSearch
+from dra_operator.allocator.search.plain import PlainSearch
 from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import app
 

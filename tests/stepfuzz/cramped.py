@@ -5,16 +5,11 @@ from typing import Any
 from dra_operator.allocator import (
     Allocator,
     allocator,
-    amounts,
-    candidates,
-    derived,
-    eligible,
-    groups,
-    openings,
     plan,
-    reads,
-    selectors,
 )
+from dra_operator.allocator.matching import amounts, candidates, derived, reads, selectors
+from dra_operator.allocator.nodes import openings
+from dra_operator.allocator.search import eligible, groups
 from dra_operator.inventory import nodes, views
 from dra_operator.ledger import availability
 

@@ -21,9 +21,8 @@ from dra_operator.allocator import (
     Features,
     Limits,
     Searching,
-    hardest,
-    window,
 )
+from dra_operator.allocator.search import hardest, window
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from stepfuzz.content import Body, read, sometimes

@@ -20,10 +20,10 @@ from dra_operator.allocator import (
     Reason,
     Searching,
     Unsatisfied,
-    eligible,
-    selectors,
-    walk,
 )
+from dra_operator.allocator.matching import selectors
+from dra_operator.allocator.nodes import walk
+from dra_operator.allocator.search import eligible
 from dra_operator.inventory import Inventory, views
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 from dra_operator.ledger import Ledger, availability

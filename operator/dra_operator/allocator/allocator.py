@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from dra_operator.allocator.budget import Budget, Limits
-from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.decision import (
     AbortedError,
     Allocated,
@@ -25,12 +24,13 @@ from dra_operator.allocator.decision import (
 from dra_operator.allocator.explanation.aside import POOL_REASONS, Aside
 from dra_operator.allocator.explanation.explain import Explainer, explain_failure
 from dra_operator.allocator.explanation.tally import TallyMaker
+from dra_operator.allocator.matching.candidates import Candidates
+from dra_operator.allocator.matching.selectors import SelectorCache
+from dra_operator.allocator.nodes.walk import Walk
 from dra_operator.allocator.plan import ClaimPlan, Planner
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
-from dra_operator.allocator.searches import Searches, Searching
-from dra_operator.allocator.selectors import SelectorCache
-from dra_operator.allocator.walk import Walk
+from dra_operator.allocator.search.searches import Searches, Searching
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED, Environment
 from dra_operator.inventory import Changes, Features, Inventory, Views

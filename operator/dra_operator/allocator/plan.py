@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import Final, TypeGuard
 
 from dra_operator.allocator.asked import Asked, AskedAmount, Expressions, Rule, Wanted, asked_by
-from dra_operator.allocator.candidates import CandidateKey, Candidates, KeyContent
 from dra_operator.allocator.constraints import COUNTED, KINDS, ConstraintPlan
 from dra_operator.allocator.decision import FatalError, claim_key
+from dra_operator.allocator.matching.candidates import CandidateKey, Candidates, KeyContent
+from dra_operator.allocator.matching.room import drop_older_half
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.room import drop_older_half
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import (

@@ -15,7 +15,7 @@ from typing import Any, Final
 from dra_operator.allocator.allocator import AdminAccess, Allocator
 from dra_operator.allocator.decision import Allocated, Decision, Failed
 from dra_operator.allocator.rehearsal_cluster import ANSWERS, SCENARIO
-from dra_operator.allocator.searches import Searching
+from dra_operator.allocator.search.searches import Searching
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.types import AllocationResult, ResourceClaim

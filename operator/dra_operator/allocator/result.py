@@ -6,12 +6,12 @@ Source: docs/dra-semantics 3.8; AllocationResult of resource.k8s.io/v1.
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from dra_operator.allocator.candidates import Candidates
-from dra_operator.allocator.capacity import Consumed
 from dra_operator.allocator.decision import FatalError
-from dra_operator.allocator.found import Served
+from dra_operator.allocator.matching.candidates import Candidates
+from dra_operator.allocator.matching.capacity import Consumed
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.search.found import Served
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import (
     AllocationResult,

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.explanation.published import Published
+from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
 from dra_operator.inventory import Slice, bits
 

@@ -15,12 +15,12 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.explanation.explain import Explainer, explain_failure
 from dra_operator.allocator.explanation.tally import TallyMaker
-from dra_operator.allocator.found import Found
+from dra_operator.allocator.nodes.walk import Walk
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.searches import FastSearches, Searches
+from dra_operator.allocator.search.found import Found
+from dra_operator.allocator.search.searches import FastSearches, Searches
 from dra_operator.allocator.surplus import tells_surplus
-from dra_operator.allocator.walk import Walk
 from dra_operator.api.shortened import shortened
 from dra_operator.inventory import NodeView, PoolView, Verdict
 

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from dra_operator.allocator.board import Board, set_up
-from dra_operator.allocator.bounds import Choice
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
-from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.explanation.overlap import tell_overlap
 from dra_operator.allocator.explanation.reduced import only, stuck_requests
 from dra_operator.allocator.explanation.values_left import listed, reached_by, tell_values
-from dra_operator.allocator.found import UNSURE, Unsure
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
-from dra_operator.allocator.stock import Stock
-from dra_operator.allocator.window import WindowSearch, is_countable
+from dra_operator.allocator.search.board import Board, set_up
+from dra_operator.allocator.search.bounds import Choice
+from dra_operator.allocator.search.eligible import Eligibility
+from dra_operator.allocator.search.found import UNSURE, Unsure
+from dra_operator.allocator.search.stock import Stock
+from dra_operator.allocator.search.window import WindowSearch, is_countable
 from dra_operator.api.quantity import format_beside
 from dra_operator.inventory import NodeView, PoolView, bits
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.comparison import listed_values
 from dra_operator.allocator.constraints import COUNTED, MATCH, ConstraintPlan
 from dra_operator.allocator.explanation.absent import selected_devices
 from dra_operator.allocator.explanation.published import Published
+from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.shortened import shortened

@@ -12,7 +12,6 @@ from itertools import chain
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
-from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.explanation.absent import near_class
 from dra_operator.allocator.explanation.contention import Contention
 from dra_operator.allocator.explanation.hints import Hints, derived_names
@@ -40,9 +39,10 @@ from dra_operator.allocator.explanation.reduced import (
 from dra_operator.allocator.explanation.tainted import tell_rules, tell_tolerations
 from dra_operator.allocator.explanation.tally import Obstacle, Tally, TallyMaker, tell_old
 from dra_operator.allocator.explanation.values_left import listed
-from dra_operator.allocator.failures import Whereabouts, failing, in_class, in_request, invalid
+from dra_operator.allocator.matching.failures import Whereabouts, failing, in_class, in_request, invalid
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.surplus import advise_first, in_pools
 from dra_operator.api.shortened import shortened
 from dra_operator.inventory import Inventory

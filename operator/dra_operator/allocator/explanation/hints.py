@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.comparison import conjuncts
 from dra_operator.allocator.constraints import MATCH, ConstraintPlan
 from dra_operator.allocator.explanation.absent import names_on, tell_absent, tell_unknown
 from dra_operator.allocator.explanation.disagreement import BoundRequest, most_that_agree, tell_disagreement
 from dra_operator.allocator.explanation.published import Published
+from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 
 _MAX_KNOWN = 1024

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dra_operator.allocator.candidates import Candidates, untolerated
-from dra_operator.allocator.capacity import CapacityError, Consumed, has_room, origin, refusal
 from dra_operator.allocator.explanation.census import Place, PoolRecord
 from dra_operator.allocator.explanation.tainted import taint_text
+from dra_operator.allocator.matching.candidates import Candidates, untolerated
+from dra_operator.allocator.matching.capacity import CapacityError, Consumed, has_room, origin, refusal
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.quantity import Quantity, family, format_amount, format_beside

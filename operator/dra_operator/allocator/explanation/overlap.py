@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.eligible import Eligibility
 from dra_operator.allocator.explanation.values_left import listed
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
+from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.inventory import NodeView, bits
 from dra_operator.ledger.counters import join
 

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.explanation.absent import selected_devices
 from dra_operator.allocator.explanation.published import Published
+from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.shortened import shortened
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration

@@ -11,14 +11,14 @@ from operator import or_
 
 from dra_operator.allocator import comparison
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.candidates import Candidates
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.explanation.census import AttributeNames, Census, Group, PoolGrouping, PoolRecord
 from dra_operator.allocator.explanation.obstacles import USES, Obstacles
 from dra_operator.allocator.explanation.parts import Failure, Part, Parts, Refused
+from dra_operator.allocator.matching.candidates import Candidates
+from dra_operator.allocator.matching.selectors import SelectorAnswers
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.selectors import SelectorAnswers
 from dra_operator.api.shortened import shortened
 from dra_operator.inventory import Inventory, PoolKey, Slice, bits
 from dra_operator.ledger import Availability, ClaimKey

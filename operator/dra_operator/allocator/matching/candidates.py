@@ -1,0 +1,301 @@
+"""Candidates: which devices of a pool view could serve a request, used or not.
+
+Requests with the same selectors, tolerations and amounts can be served by the same devices. These three are the
+candidate key. For each key and pool view the answer is computed once, when it is first needed, and holds until the view
+changes; it never depends on the ledger.
+Source: docs/engine sections 2 and 3; docs/dra-semantics 3.2, 4.4, 5.1.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import count
+from typing import NamedTuple
+
+from dra_operator.allocator.asked import AskedAmount
+from dra_operator.allocator.budget import Budget, Limits
+from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.matching.amounts import AmountsCache, KnownAmounts, SliceAmounts
+from dra_operator.allocator.matching.capacity import NOTHING, CapacityError, Consumed
+from dra_operator.allocator.matching.derived import DerivedAttributes
+from dra_operator.allocator.matching.failures import in_class, in_request, selector_failure
+from dra_operator.allocator.matching.room import Room, drop_older_half
+from dra_operator.allocator.matching.selectors import Selection, SelectorCache
+from dra_operator.api.quantity import Quantity
+from dra_operator.api.sealed import sealed
+from dra_operator.api.types import DeviceToleration
+from dra_operator.inventory import Features, PoolView, Slice, bits
+from dra_operator.inventory.barriers import Barrier, Barriers
+
+_MAX_BARRIERS = 256
+"""Of each key, and there are thousands of keys."""
+_MAX_ANSWERS = 262_144
+
+
+class KeyContent(NamedTuple):
+    """What a candidate key stands for: expressions in order, tolerations, and amounts by capacity name.
+
+    A tuple, as it is looked up for each request that is planned, and tuples are hashed fast.
+    """
+
+    class_selectors: tuple[str, ...]
+    request_selectors: tuple[str, ...]
+    tolerations: tuple[DeviceToleration, ...]
+    amounts: tuple[AskedAmount, ...]
+
+
+@sealed
+class Answers:
+    """The devices of a pool view, for one key, as sets of positions.
+
+    `selectable`: selectors, capacity and node agree, whatever taints the device has. `mask`: those of them whose taints
+    are tolerated. `errors`: an attempt that reaches one of these ends with an error. `unknown`: nobody needed these
+    yet, and they are in no other set.
+    """
+
+    selectable: int
+    mask: int
+    errors: int
+    unknown: int
+
+
+@lru_cache(maxsize=4096)
+def _no_devices(unknown: int) -> Answers:
+    """Return what most views have for a claim that fits nowhere: not an object for each."""
+    return Answers(0, 0, 0, unknown)
+
+
+@dataclass(slots=True, eq=False)
+class CandidateKey:
+    """A key and its answers, by serial number of the view. The key's own serial number is never reused.
+
+    `known` holds what is known about its amounts. `selection` joins all of its expressions, once they have been asked.
+    `refused` are drivers whose devices they are known to refuse, if the devices can be read. `tolerated` holds what is
+    known about barriers.
+    """
+
+    serial: int
+    content: KeyContent
+    expressions: tuple[str, ...]
+    requests: Mapping[str, Quantity]
+    known: KnownAmounts
+    answers: dict[int, Answers] = field(default_factory=dict)
+    selection: Selection | None = None
+    refused: AbstractSet[str] = frozenset()
+    tolerated: dict[Barriers, bool] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Candidates:
+    """All candidate keys in use, and what they share: selectors, derived attributes, amounts, and room for answers."""
+
+    features: Features
+    selectors: SelectorCache
+    maximum: int = 2048
+    derived: DerivedAttributes = field(init=False)
+    _serials: Iterator[int] = field(default_factory=count)
+    _keys: dict[KeyContent, CandidateKey] = field(default_factory=dict)
+    _amounts: AmountsCache = field(init=False)
+    _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
+
+    def __post_init__(self) -> None:
+        self.derived = DerivedAttributes(self.selectors)
+        self._amounts = AmountsCache(self.features.fractional_capacity_range)
+
+    def key(self, content: KeyContent, requests: Mapping[str, Quantity]) -> CandidateKey:
+        """Return the key with this content; `requests` are its amounts as quantities."""
+        found = self._keys.get(content)
+        if found is None:
+            if len(self._keys) >= self.maximum:
+                for old in drop_older_half(self._keys):
+                    self._room.leave(old.answers)
+            expressions = content.class_selectors + content.request_selectors
+            found = self._keys[content] = CandidateKey(
+                next(self._serials),
+                content,
+                expressions,
+                requests,
+                self._amounts.known(content.amounts, requests),
+            )
+        return found
+
+    def forget(self, views: Sequence[PoolView]) -> None:
+        """Drop the answers about views that are gone."""
+        if views:
+            self._room.forget([view.serial for view in views])
+
+    def ask(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int = -1) -> Answers:
+        """Return the answers of a key about a view, at least those about the `needed` devices.
+
+        Most devices are in use and need no answer; if neither the selector nor the values are shared, each answer is an
+        evaluation. Raises AbortedError if the time is used up.
+        """
+        found = key.answers.get(view.serial)
+        if found is None or needed & found.unknown:
+            found = self.find(key, view, budget, needed)
+        return found
+
+    def find(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int) -> Answers:
+        """Find the answers of a key about a view, where they are not known: at least those about the needed devices."""
+        selectable = mask = errors = unknown = skipped = 0
+        selection = self.selection(key)
+        for offset, content in view.placed:
+            devices = content.every
+            if content.binding:
+                devices = self._without_binding(content)
+            wanted = devices & needed >> offset
+            if not wanted:
+                skipped |= devices << offset
+                continue
+            known, selected, failed = selection.answer(content, wanted, budget)
+            if failed:
+                errors |= (devices & failed) << offset
+            unknown |= (devices & ~known) << offset
+            selected &= devices
+            if not selected:
+                continue
+            visible = selected & (view.visible >> offset)
+            if view.selector_errors:
+                for index in bits.each(selected & ~visible):
+                    if offset + index in view.selector_errors:
+                        errors |= 1 << (offset + index)
+            fit, impossible = self._fit(key, content, visible)
+            errors |= impossible << offset
+            if content.tainted:
+                untold = fit & content.tainted & ~(needed >> offset)
+                unknown |= untold << offset
+                fit ^= untold
+                mask |= self.tolerated(key, content, fit) << offset
+            else:
+                mask |= fit << offset
+            selectable |= fit << offset
+        before = key.answers.get(view.serial)
+        if before is None:
+            self._room.take(key.answers)
+        elif kept := skipped & ~before.unknown:
+            selectable |= before.selectable & kept
+            mask |= before.mask & kept
+            errors |= before.errors & kept
+            skipped ^= kept
+        unknown |= skipped
+        found = key.answers[view.serial] = (
+            Answers(selectable, mask, errors, unknown) if selectable or errors else _no_devices(unknown)
+        )
+        return found
+
+    def consumed(self, key: CandidateKey, content: Slice, index: int) -> Consumed | CapacityError | None:
+        """Return what a request consumes of a device: None if it is unfit, an error if the amounts are impossible."""
+        return self.consumed_each(key, content)[index]
+
+    def consumed_each(self, key: CandidateKey, content: Slice) -> Sequence[Consumed | CapacityError | None]:
+        """Return the same for each device of a slice."""
+        if self.features.consumable_capacity:
+            return self.amounts(key, content).each
+        return [NOTHING] * len(content.names)
+
+    def consumed_by_kind(self, key: CandidateKey, content: Slice) -> Sequence[tuple[int, Consumed]]:
+        """Return the same for the devices of a slice that are fit, in sets of such as have equal capacity."""
+        if self.features.consumable_capacity:
+            return self.amounts(key, content).kinds
+        return ((content.every, NOTHING),)
+
+    def selector_error(
+        self, key: CandidateKey, content: Slice, index: int, *, claim: str, request: str, class_name: str
+    ) -> FatalError | None:
+        """Return the error of the selector that fails on a device, or None if none does."""
+        budget = _unlimited()
+        for source, expressions in (
+            (in_class(class_name, request), key.content.class_selectors),
+            (in_request(claim, request), key.content.request_selectors),
+        ):
+            for number, expression in enumerate(expressions):
+                answers = self.selectors.get(expression)
+                selected, failed = answers.ask(content, 1 << index, budget)
+                if failed:
+                    return selector_failure(answers, source, number, content, index)
+                if not selected:
+                    return None
+        return None
+
+    def selection(self, key: CandidateKey) -> Selection:
+        """Return the selectors of a key together."""
+        found = key.selection
+        if found is None:
+            content = key.content
+            found = key.selection = self.selectors.together(
+                content.class_selectors, content.request_selectors
+            )
+            key.refused = (found.before or found).refused
+        return found
+
+    def amounts(self, key: CandidateKey, content: Slice) -> SliceAmounts:
+        """Return what a request consumes of the devices of a slice."""
+        return key.known.by_make.get(content.make) or self._amounts.find(key.known, content)
+
+    def select(self, key: CandidateKey, content: Slice, budget: Budget) -> int:
+        """Return the devices of a slice that all selectors select."""
+        devices = self._without_binding(content)
+        selection = self.selection(key)
+        return devices & selection.answer(content, devices, budget)[1]
+
+    def _without_binding(self, content: Slice) -> int:
+        """Return the devices of a slice but those with binding conditions that are switched off."""
+        if self.features.device_binding_and_status:
+            return content.every
+        return content.every & ~content.binding
+
+    def _fit(self, key: CandidateKey, content: Slice, devices: int) -> tuple[int, int]:
+        if not self.features.consumable_capacity or (content.given_whole and not key.requests):
+            return devices, 0
+        if not content.capacity:
+            return 0, 0
+        amounts = self.amounts(key, content)
+        return devices & amounts.fit, devices & amounts.impossible
+
+    def tolerated(self, key: CandidateKey, content: Slice, devices: int) -> int:
+        """Return those of the devices whose taints the request tolerates."""
+        if not content.barred or not self.features.device_taints:
+            return devices
+        known = key.tolerated
+        for barriers, behind in content.barred:
+            if not behind & devices:
+                continue
+            found = known.get(barriers)
+            if found is None:
+                if len(known) >= _MAX_BARRIERS:
+                    known.clear()
+                found = known[barriers] = untolerated(barriers, key.content.tolerations) is None
+            if not found:
+                devices &= ~behind
+        return devices
+
+
+def untolerated(barriers: Barriers, tolerations: Sequence[DeviceToleration]) -> Barrier | None:
+    """Return the first barrier that keeps a device from a request, or None."""
+    for barrier in barriers:
+        for toleration in tolerations:
+            if tolerates(toleration, barrier):
+                break
+        else:
+            return barrier
+    return None
+
+
+def tolerates(toleration: DeviceToleration, taint: Barrier) -> bool:
+    """True if a toleration covers a taint. Source: docs/dra-semantics 5.1."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case _:
+            return False
+
+
+def _unlimited() -> Budget:
+    return Budget(Limits(None, None), lambda: 0.0)

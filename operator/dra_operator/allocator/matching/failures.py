@@ -1,0 +1,99 @@
+"""Failures of selectors, in one wording.
+
+A broken selector is found by the search when it reaches a device, or by the explanation of a claim that waits because
+all devices are in use. What has to be mended is the same in both cases, and so is the text.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from dra_operator.allocator.comparison import types_of
+from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.matching.selectors import SelectorAnswers
+from dra_operator.allocator.reasons import Reason
+from dra_operator.api.patterns import DRIVER
+from dra_operator.cel import prepare_device
+from dra_operator.cel.advice.diagnostics import ADVICE, describe, domains
+from dra_operator.inventory import Slice
+
+_PART_OF_TEXT: Final = re.compile(r"[\"']\s+in\s+device\.attributes\[")
+_OF_ALL_DRIVERS: Final = "resource.kubernetes.io"
+"""The domain of attributes that Kubernetes defines, such as `pcieRoot`."""
+_WRONG_TYPES: Final = ("no such overload", "CEL result of type ")
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where selectors stand: how texts begin, the object to be mended (kind, name), and the request it is met for."""
+
+    title: str
+    subject: tuple[str, str]
+    request: str
+
+
+def in_class(name: str, request: str) -> Whereabouts:
+    """Return the selectors of a class as a source."""
+    return Whereabouts(f"class {name}", ("DeviceClass", name), request)
+
+
+def in_request(claim: str, request: str) -> Whereabouts:
+    """Return the selectors of a claim's request as a source."""
+    return Whereabouts(f"request {request}", ("ResourceClaim", claim), request)
+
+
+def selector_failure(
+    answers: SelectorAnswers, source: Whereabouts, number: int, content: Slice, index: int
+) -> FatalError:
+    """Return the error of a selector that fails on a device."""
+    if answers.error is not None:
+        return FatalError(
+            invalid(answers, source, number),
+            Reason.SELECTOR_INVALID,
+            request=source.request,
+            subject=source.subject,
+        )
+    text = failing(answers, source, number, content, index)
+    return FatalError(text, Reason.SELECTOR_FAILED, request=source.request, subject=source.subject)
+
+
+def invalid(answers: SelectorAnswers, source: Whereabouts, number: int) -> str:
+    """Return what is wrong with a selector that does not compile."""
+    assert answers.error is not None
+    return f"{source.title}: selector #{number} {describe(answers.expression, answers.error)}"
+
+
+def failing(answers: SelectorAnswers, source: Whereabouts, number: int, content: Slice, index: int) -> str:
+    """Return how a selector fails on a device."""
+    device = prepare_device(content.driver, content.device(index))
+    error = answers.failure(content, index)
+    text = describe(answers.expression, error, device)
+    # Selectors behind the first of a class only see devices that those before them take.
+    first = number == 0 and source.subject[0] == "DeviceClass"
+    if first and ADVICE in text and (foreign := _foreign_domain(answers.expression, content, index)):
+        text += f'; if only devices of that driver are meant, begin with device.driver == "{foreign}" &&'
+    if error.message.startswith(_WRONG_TYPES) and answers.program is not None:
+        # Which operator or function has it is not known any more; what it was given is.
+        types = types_of(answers.program.reads, content, index)
+        text += f"; here {types}" if types else ""
+        if "is version " in types and "semver(" not in answers.expression:
+            text += '; compare a version by .compareTo(semver("1.2.3"))'
+        elif "is string " in types and _PART_OF_TEXT.search(answers.expression):
+            text += "; in needs a list; write text.contains(part)"
+    return f"{source.title}: selector #{number} fails on device {content.path(index)}: {text}"
+
+
+def _foreign_domain(expression: str, content: Slice, index: int) -> str:
+    """Return the domain that an expression reads without asking for the driver, if the device has nothing in it."""
+    named = domains(expression)
+    if len(named) != 1 or "device.driver" in expression:
+        return ""
+    (domain,) = named
+    if domain == _OF_ALL_DRIVERS or not DRIVER.fullmatch(domain):
+        return ""
+    device = content.device(index)
+    own = {
+        name.partition("/")[0] if "/" in name else content.driver
+        for name in (*device.attributes, *device.capacity)
+    }
+    return "" if domain in {*own, content.driver} else domain

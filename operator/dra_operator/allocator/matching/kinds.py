@@ -1,0 +1,134 @@
+"""Kinds: the devices of a slice that look the same to a selector, made ready for evaluation once.
+
+A selector is asked about each kind of device, not about each device. Finding the kinds takes longer than evaluating
+most selectors, and even claims with selectors of their own read the same few attributes. So kinds are kept by what is
+read, for all selectors.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_operator.allocator.matching.reads import Reads
+from dra_operator.cel import PreparedDevice, prepare_device
+from dra_operator.cel.values import legal_text
+from dra_operator.inventory import PoolView, Slice, bits
+from dra_operator.inventory.columns import Column
+
+_MAX_SIZE = 655_360
+_SIZE_OF_KIND = 4
+"""A kind takes about as much room as so many of the values in it."""
+
+Kind = tuple[PreparedDevice, int]
+"""A device as selectors see it, and the set of the devices of the slice that look like this."""
+_Columns = list[tuple[str, Column[Any]]]
+
+
+@dataclass(slots=True)
+class SliceKinds:
+    """The kinds of the devices of a slice, or of a view, that somebody has asked about, `ready`."""
+
+    ready: int = 0
+    kinds: list[Kind] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Kinds:
+    """The kinds of devices of slices, by what is read of them. If there are too many, all are forgotten.
+
+    A selector goes through all slices in turn, so a limit that is too small for all of them would keep nothing useful.
+    This one is enough for 131,072 kinds with one value, and for 32,768 with sixteen.
+    """
+
+    maximum: int = _MAX_SIZE
+    _known: dict[object, SliceKinds] = field(default_factory=dict)
+    _of_views: dict[object, SliceKinds] = field(default_factory=dict)
+    _size: int = 0
+
+    def of(self, reads: Reads, content: Slice, key: object, wanted: int) -> Sequence[Kind]:
+        """Return the kinds of some devices of a slice, and maybe others, as far as they are read.
+
+        `key` is that of the reads for the slice. Most devices are in use, and nobody asks about those.
+        """
+        return self._of_slice(reads, content, key, wanted).kinds
+
+    def of_view(self, reads: Reads, view: PoolView, wanted: int) -> Sequence[Kind] | None:
+        """Return the same of devices of a view, by their positions there; None where devices may be unreadable."""
+        found = self._of_views.get((reads, view.serial))
+        if found is None or wanted & ~found.ready:
+            if any(content.unreadable for content in view.slices):
+                return None
+            if len(view.slices) == 1:
+                # Most pools have one slice, which has what there is.
+                (content,) = view.slices
+                found = self._of_slice(reads, content, reads.key(content), wanted)
+            else:
+                found = self._join(reads, view, wanted, found or SliceKinds())
+            if (reads, view.serial) not in self._of_views:
+                # Views that are gone leave theirs behind, also where slices stay as they were.
+                self._make_room()
+                self._size += _SIZE_OF_KIND
+            self._of_views[reads, view.serial] = found
+        return found.kinds
+
+    def _of_slice(self, reads: Reads, content: Slice, key: object, wanted: int) -> SliceKinds:
+        found = self._known.get((reads, key))
+        if found is None:
+            self._make_room()
+            found = self._known[reads, key] = SliceKinds()
+        if missing := wanted & ~found.ready:
+            kinds = _kinds(reads, content, missing)
+            found.kinds += kinds
+            for device, those in kinds:
+                found.ready |= those
+                self._size += _SIZE_OF_KIND + len(device.attributes) + len(device.capacity)
+        return found
+
+    def _make_room(self) -> None:
+        if self._size > self.maximum:
+            self._known.clear()
+            self._of_views.clear()
+            self._size = 0
+
+    def _join(self, reads: Reads, view: PoolView, wanted: int, found: SliceKinds) -> SliceKinds:
+        missing = wanted & ~found.ready
+        for offset, content in view.placed:
+            if here := missing >> offset & content.every:
+                for device, those in self.of(reads, content, reads.key(content), here):
+                    if those & here:
+                        found.kinds.append((device, those << offset))
+                        found.ready |= those << offset
+                        # A set of devices takes as much room as the view is wide.
+                        self._size += 1 + view.size // 64
+        return found
+
+
+def _kinds(reads: Reads, content: Slice, wanted: int) -> list[Kind]:
+    """Return the kinds that the wanted devices of a slice are of."""
+    schema = content.schema
+    projection = reads.projection(schema)
+    attributes: _Columns = [(full, content.attributes[name]) for full, name in projection.attributes]
+    capacity: _Columns = [(full, content.capacity[name]) for full, name in projection.capacity]
+    driver, shareable = legal_text(schema.driver), schema.shareable
+    readable = bits.first(schema.size) & ~schema.unreadable
+    sets = [those for those in (readable & ~shareable, readable & shareable) if those & wanted]
+    for _, column in attributes + capacity:
+        sets = [both for those in sets for equal in column.sets if (both := those & equal) & wanted]
+    found: list[Kind] = []
+    for those in sets:
+        index = bits.lowest(those)
+        device = PreparedDevice(
+            driver,
+            bool(those & shareable),
+            {name: value for name, column in attributes if (value := column.prepared[index]) is not None},
+            {name: value for name, column in capacity if (value := column.prepared[index]) is not None},
+            None,
+        )
+        found.append((device, those))
+    # Each selector fails on these, whatever it reads.
+    if unreadable := wanted & schema.unreadable:
+        found += [
+            (prepare_device(content.driver, content.device(index)), 1 << index)
+            for index in bits.each(unreadable)
+        ]
+    return found

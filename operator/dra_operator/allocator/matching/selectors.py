@@ -1,0 +1,401 @@
+"""Selectors, evaluated once for all devices that they cannot tell apart.
+
+The selectors of a class and a request are evaluated together. Their answer is kept by the values that they read
+(`reads`). So in a cluster of equal nodes they are evaluated a handful of times, and a slice whose columns are known is
+answered as a whole. Explanations ask them one by one, as they must tell which of them refuses a device.
+
+An error is an answer as well. It is not raised here, but when a search reaches the device.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from operator import attrgetter
+from typing import Final, NoReturn, TypeAlias
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.matching.kinds import Kinds
+from dra_operator.allocator.matching.reads import Reads
+from dra_operator.allocator.matching.room import Room, drop_older_half
+from dra_operator.cel import (
+    CelError,
+    Environment,
+    PreparedDevice,
+    Selector,
+    compile_selector,
+    prepare_device,
+)
+from dra_operator.cel.errors import compile_error, kept
+from dra_operator.cel.values import legal_text
+from dra_operator.inventory import PoolView, Slice, bits
+
+_MAX_ANSWERS = 262_144
+_KEPT_AT_FIRST = 16
+"""If no two of so many slices are alike in what selectors read, the next ones are not either."""
+_MAX_TOLD = 1024
+_MAX_DRIVERS = 1024
+_Match: TypeAlias = Callable[[PreparedDevice], bool]
+Answer: TypeAlias = tuple[int, int, int]
+"""Of the devices of a slice those known, those selected, and those on which a selector fails."""
+_NOTHING: Final[Answer] = (0, 0, 0)
+_unreadable: Final = attrgetter("unreadable")
+_DRIVER: Final = frozenset(("driver",))
+
+
+class _Verdict(Enum):
+    """What selectors that read nothing but the driver say about a driver."""
+
+    ADMITTED = "admitted"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+_ADMITTED: Final = _Verdict.ADMITTED
+
+
+@dataclass(slots=True)
+class Selection:
+    """Selectors that are asked in order, and their answers about slices. The first that is false or fails decides.
+
+    `before` are the selectors of the class that read devices; they are asked once for all requests that name it. Of the
+    others, the first ones (`of_driver`) read nothing but the driver, as in most classes. Their answers hold for all
+    devices of a driver and are kept in `drivers`; `refused` are the drivers that they refuse. The rest is asked about
+    each kind of device. An exception are drivers that the first selector of a class, `leading`, refuses whatever the
+    device is: most such selectors compare the driver first and then something else.
+
+    `room` limits the answers of all selections together. Answers are kept (`keeps`) if several candidate keys share the
+    selection, if slices are alike in what is read, or if an answer may take long: then an attempt that ran out of time
+    can go on from there. If slices are `unlike`, as with UUIDs, answers are not kept: that takes longer than most
+    evaluations.
+    """
+
+    of_driver: tuple[_Match, ...]
+    matches: tuple[_Match, ...]
+    reads: Reads
+    kinds: Kinds
+    room: Room
+    drivers: dict[str, _Verdict]
+    refused: set[str]
+    keeps: bool
+    before: "Selection | None" = None
+    leading: _Match | None = None
+    unlike: bool = False
+    _by_columns: dict[object, Answer] = field(default_factory=dict)
+
+    @property
+    def is_alone(self) -> bool:
+        """True if its answers are not kept, as nobody will look for them again."""
+        return self.unlike and not self.keeps and self.before is None
+
+    def all_reads(self) -> Iterator[Reads]:
+        """Yield what the selectors read. Slices that are alike in it have the same answer."""
+        if self.before is not None:
+            yield from self.before.all_reads()
+        yield self.reads
+
+    def answer(self, content: Slice, wanted: int, budget: Budget) -> Answer:
+        """Return the answers about a slice, at least those about the wanted devices.
+
+        Raises AbortedError if the time is used up; what was computed is kept.
+        """
+        if self.before is None:
+            return self._answer(content, wanted, budget)
+        known, admitted, failed = self.before.answer(content, wanted, budget)
+        if not admitted & wanted:
+            return known & ~admitted, 0, failed
+        known_of_rest, selected, failed_of_rest = self._answer(content, admitted & wanted, budget)
+        return (
+            known & ~admitted | admitted & known_of_rest,
+            admitted & selected,
+            failed | admitted & failed_of_rest,
+        )
+
+    def _answer(self, content: Slice, wanted: int, budget: Budget) -> Answer:
+        verdict = self.drivers.get(content.driver) or self._ask_of_driver(content.driver)
+        if verdict is not _ADMITTED:
+            return (content.every, 0, content.unreadable if verdict is _Verdict.REFUSED else content.every)
+        key = self.reads.key(content)
+        found = self._by_columns.get(key)
+        if found is None:
+            found = _NOTHING
+        else:
+            self.keeps = True
+        known, selected, failed = found
+        missing = wanted & ~known
+        if not missing:
+            return found
+        matches = self.matches
+        kinds = self.kinds.of(self.reads, content, key, missing)
+        if content.unreadable and (matches or self.of_driver):
+            # Each fails on a broken device. Raised again and again, its error would keep the frames of all.
+            broken = missing & content.unreadable
+            known, failed, missing = known | broken, failed | broken, missing ^ broken
+        evaluated = 0
+        for device, those in kinds:
+            if not those & missing:
+                continue
+            known |= those
+            try:
+                for match in matches:
+                    evaluated += 1
+                    if not match(device):
+                        break
+                else:
+                    selected |= those
+            except CelError:
+                failed |= those
+        found = (known, selected, failed)
+        if self.keeps or len(self._by_columns) < _KEPT_AT_FIRST:
+            self._keep(key, found)
+        else:
+            self.unlike = True
+        budget.evaluated(evaluated)
+        return found
+
+    def refuses(self, view: PoolView, wanted: int, budget: Budget) -> bool:
+        """True if the selectors refuse all of some devices of a view, without an error.
+
+        Answers are neither looked up nor kept, which would take longer. Raises AbortedError if the time is used up.
+        """
+        driver, _ = view.key
+        verdict = self.drivers.get(driver) or self._ask_of_driver(driver)
+        if verdict is not _ADMITTED:
+            # A node has pools of several drivers, and a request is for devices of one.
+            return verdict is _Verdict.REFUSED and not any(map(_unreadable, view.slices))
+        kinds = self.kinds.of_view(self.reads, view, wanted)
+        if kinds is None:
+            return False
+        matches = self.matches
+        evaluated = 0
+        try:
+            for device, those in kinds:
+                if not those & wanted:
+                    continue
+                for match in matches:
+                    evaluated += 1
+                    if not match(device):
+                        break
+                else:
+                    return False
+        except CelError:
+            return False
+        budget.evaluated(evaluated)
+        return True
+
+    def forget(self) -> None:
+        """Drop all answers: the selectors are no longer in use."""
+        self.room.leave(self._by_columns)
+
+    def _ask_of_driver(self, driver: str) -> _Verdict:
+        if len(self.drivers) >= _MAX_DRIVERS:
+            # Most are gone by now; of the others it is asked again.
+            self.drivers.clear()
+            self.refused.clear()
+        device = PreparedDevice(legal_text(driver), False, {}, {}, None)
+        found = _Verdict.ADMITTED
+        try:
+            for match in self.of_driver:
+                if not match(device):
+                    found = _Verdict.REFUSED
+                    self.refused.add(driver)
+                    break
+        except CelError:
+            found = _Verdict.FAILED
+        if found is _ADMITTED and self.leading is not None and _refuses_all(self.leading, driver):
+            found = _Verdict.REFUSED
+            self.refused.add(driver)
+        self.drivers[driver] = found
+        return found
+
+    def _keep(self, key: object, answer: Answer) -> None:
+        """Keep an answer for slices that look the same to the selectors."""
+        if key not in self._by_columns:
+            self.room.take(self._by_columns)
+        self._by_columns[key] = answer
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorAnswers:
+    """One expression and its own answers. `error` says why it does not compile."""
+
+    expression: str
+    program: Selector | None
+    error: CelError | None
+    selection: Selection
+    _told: dict[object, Counter[str]] = field(default_factory=dict)
+
+    def ask(self, content: Slice, wanted: int, budget: Budget) -> tuple[int, int]:
+        """Return which of the wanted devices of a slice are selected, and on which the selector fails.
+
+        Raises AbortedError if the time is used up; what was computed is kept.
+        """
+        _, selected, failed = self.selection.answer(content, wanted & content.every, budget)
+        return selected & wanted, failed & wanted
+
+    def errors(self, content: Slice, failed: int) -> Counter[str]:
+        """Return the errors of the devices on which the selector fails, each with their number."""
+        if self.program is None:
+            return Counter({str(self.error): failed.bit_count()})
+        # Of devices that cannot be read it depends on what is not read.
+        key = (
+            self.selection.reads.key(content),
+            failed,
+            content.serial if failed & content.unreadable else None,
+        )
+        if (found := self._told.get(key)) is None:
+            if len(self._told) >= _MAX_TOLD:
+                self._told.clear()
+            texts = Counter([str(self.failure(content, index)) for index in bits.each(failed)])
+            found = self._told[key] = texts
+        return found
+
+    def failure(self, content: Slice, index: int) -> CelError:
+        """Return the error of a device on which the selector fails."""
+        if self.program is None:
+            assert self.error is not None
+            return self.error
+        try:
+            self.program.match(prepare_device(content.driver, content.device(index)))
+        except CelError as error:
+            return error
+        raise AssertionError("the selector does not fail on this device")
+
+
+@dataclass(slots=True)
+class SelectorCache:
+    """All expressions in use, each compiled once. If there are too many, the oldest half is dropped.
+
+    `kinds` and what `reads_of` returns are shared with derived attributes.
+    """
+
+    environment: Environment
+    maximum: int = 2048
+    kinds: Kinds = field(default_factory=Kinds)
+    _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
+    _known: dict[str, SelectorAnswers] = field(default_factory=dict)
+    _together: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = field(default_factory=dict)
+    _reads: dict[frozenset[str] | None, Reads] = field(default_factory=dict)
+    _drivers: dict[tuple[_Match, ...], tuple[dict[str, _Verdict], set[str]]] = field(default_factory=dict)
+
+    def get(self, expression: str) -> SelectorAnswers:
+        """Return the answers of an expression."""
+        found = self._known.get(expression)
+        if found is None:
+            if len(self._known) >= self.maximum:
+                for dropped in drop_older_half(self._known):
+                    dropped.selection.forget()
+            program = error = None
+            try:
+                program = compile_selector(expression, self.environment)
+            except CelError as failure:
+                error = kept(failure)
+            found = self._known[expression] = SelectorAnswers(
+                expression, program, error, self._selection([program])
+            )
+        return found
+
+    def together(self, of_class: tuple[str, ...], of_request: tuple[str, ...]) -> Selection:
+        """Return what the selectors of a class and a request select together, for one more candidate key."""
+        found = self._together.get((of_class, of_request))
+        if found is not None:
+            found.keeps = True
+            return found
+        programs = [self.get(expression).program for expression in of_class]
+        before = None
+        if of_request and not all(map(_is_of_driver, programs)):
+            # Each request may bring a selector of its own, and what a class reads of a device may take long to tell.
+            before, programs = self.together(of_class, ()), []
+            before.keeps = True
+        programs += [self.get(expression).program for expression in of_request]
+        if len(self._together) >= self.maximum:
+            for old in drop_older_half(self._together):
+                old.forget()
+        found = self._together[of_class, of_request] = self._selection(programs)
+        found.before = before
+        if not of_request and programs:
+            self._lead(found, programs[len(found.of_driver) :])
+        return found
+
+    @staticmethod
+    def _lead(selection: Selection, programs: Sequence[Selector | None]) -> None:
+        """Have the first selector that reads devices lead, if it reads the driver as well, and is fast."""
+        first = programs[0] if programs else None
+        if first is not None and not first.may_take_long and "driver" in (first.reads or ()):
+            selection.leading = first.match
+            selection.drivers, selection.refused = {}, set()
+
+    def reads_of(self, names: frozenset[str] | None) -> Reads:
+        """Return what an expression reads: the same object for all that read the same, as it remembers schemas."""
+        found = self._reads.get(names)
+        if found is None:
+            if len(self._reads) >= self.maximum:
+                self._reads.clear()
+            found = self._reads[names] = Reads.of(names)
+        return found
+
+    def _selection(self, programs: Sequence[Selector | None]) -> Selection:
+        of_driver: tuple[_Match, ...] = ()
+        matches: tuple[_Match, ...] = ()
+        names: frozenset[str] | None = frozenset()
+        keeps = False
+        for program in programs:
+            if program is None:
+                matches += (_fail,)
+                break
+            if not matches and _is_of_driver(program):
+                of_driver += (program.match,)
+                continue
+            matches += (program.match,)
+            names = None if names is None or program.reads is None else names | program.reads
+            keeps = keeps or program.may_take_long
+        if len(self._drivers) >= self.maximum:
+            self._drivers.clear()
+        drivers, refused = self._drivers.setdefault(of_driver, ({}, set()))
+        reads = self.reads_of(names)
+        return Selection(of_driver, matches, reads, self.kinds, self._room, drivers, refused, keeps)
+
+
+class _UnseenError(BaseException):
+    """An expression has read something that `_Unseen` stands for.
+
+    It is no Exception, because after an Exception the selector is evaluated again by the interpreter, which is a
+    hundred times slower.
+    """
+
+
+class _Unseen:
+    """Stands for values that an answer must not depend on: using one raises _UnseenError."""
+
+    def _raise(self, *_: object) -> NoReturn:
+        raise _UnseenError
+
+    __bool__ = __contains__ = __eq__ = __getattr__ = __getitem__ = __hash__ = __iter__ = __len__ = _raise
+
+
+_UNSEEN: Final = _Unseen()
+
+
+def _refuses_all(match: _Match, driver: str) -> bool:
+    """True if a selector is false for a driver without reading anything else.
+
+    Then it is false for all devices of the driver, even for those on which reading something would fail.
+    """
+    name = legal_text(driver)
+    try:
+        return not any(
+            match(PreparedDevice(name, multiple, _UNSEEN, _UNSEEN, None))  # type: ignore[arg-type]
+            for multiple in (False, True)
+        )
+    except (CelError, _UnseenError):
+        return False
+
+
+def _is_of_driver(program: Selector | None) -> bool:
+    return program is not None and program.reads == _DRIVER and not program.may_take_long
+
+
+def _fail(device: PreparedDevice) -> bool:
+    """Stand for an expression that does not compile."""
+    del device
+    raise compile_error("")

@@ -1,0 +1,13 @@
+"""Nodes: which of them are asked.
+
+The `walk` goes over all nodes in order. It knows of some by `problems` that they have said no, and each `shortcut`
+leaves out others:
+
+- `common`: those that said no to a part of the claim
+- `openings`: those that are kept for others
+- `scales`: those with too little left
+- `either`: those where both hold, each for some alternatives
+- `sieve`: those with too few devices
+
+`doubts` tell where a request may meet an error: there, no node may be left out.
+"""

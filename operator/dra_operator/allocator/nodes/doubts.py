@@ -1,0 +1,92 @@
+"""Doubts: on which nodes a request may meet an error.
+
+A node may be left out only if nothing there could end the attempt with an error. A request for ordinary amounts can
+meet three errors: a selector that fails, a capacity of which an ordinary amount is an error, and a device with a node
+selector that cannot be parsed. Whether a selector fails on a slice is found out once for all slices that are alike in
+what it reads, and of all their devices, used or not. That a node has no error holds until something comes back or
+changes there.
+Source: docs/engine section 5.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
+from dra_operator.allocator.matching.reads import Reads
+from dra_operator.allocator.nodes.problems import SearchProblem, SearchProblems
+from dra_operator.inventory import NodeView, Slice
+from dra_operator.ledger import Availability
+
+_MOST_KINDS = 64
+"""If there are more kinds of slices, they are probably all different, and none is worth remembering."""
+
+
+@dataclass(slots=True)
+class Doubts:
+    """Which nodes have no errors, by the selectors of class and request."""
+
+    availability: Availability
+    candidates: Candidates
+    _problems: SearchProblems = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._problems = SearchProblems(self.availability)
+
+    def of(self, keys: Sequence[CandidateKey]) -> "Doubt":
+        """Return the doubt about some keys. Their amounts must be ordinary."""
+        problems = [
+            self._problems.get((content.class_selectors, content.request_selectors))
+            for content in [key.content for key in keys]
+        ]
+        return Doubt(self.candidates, keys, problems)
+
+
+@dataclass(slots=True)
+class Doubt:
+    """The doubt about some keys. A node that is out of all `problems` has no error."""
+
+    candidates: Candidates
+    keys: Sequence[CandidateKey]
+    problems: Sequence[SearchProblem]
+    _reads: Sequence[Reads] = ()
+    _failing: dict[object, bool] = field(default_factory=dict)
+
+    def free_of(self, nodes: int) -> int:
+        """Return which of the nodes are known to have no error."""
+        for problem in self.problems:
+            nodes &= ~problem.maybe
+        return nodes
+
+    def settle(self, view: NodeView, budget: Budget) -> bool:
+        """True if the nodes of a view have no error, which is remembered; false if they have or may have one.
+
+        Raises AbortedError.
+        """
+        for pool in view.pools:
+            if not pool.free:
+                continue
+            if pool.selector_errors:
+                return False
+            for content in pool.slices:
+                if not content.is_ordinary or self._may_fail(content, budget):
+                    return False
+        for problem in self.problems:
+            problem.maybe &= ~view.nodes
+        return True
+
+    def _may_fail(self, content: Slice, budget: Budget) -> bool:
+        """True if a selector fails on a device of a slice, used or not, or if that was not found out."""
+        if not self._reads:
+            every = [reads for key in self.keys for reads in self.candidates.selection(key).all_reads()]
+            self._reads = tuple(dict.fromkeys(every))
+        kind = tuple([reads.key(content) for reads in self._reads])
+        found = self._failing.get(kind)
+        if found is None:
+            if len(self._failing) >= _MOST_KINDS:
+                return True
+            answers = (
+                self.candidates.selection(key).answer(content, content.every, budget) for key in self.keys
+            )
+            found = self._failing[kind] = any(failed for _, _, failed in answers)
+        return found

@@ -1,0 +1,140 @@
+"""The walk over nodes: it goes through them by name, and the first node on which the claims fit wins.
+
+Most nodes are left out without a search. Four things tell which, the cheapest first:
+
+- Memory: a node that has said no to the same question still says no, until something comes back there (`problems`).
+- A node without a free device has nothing for anybody.
+- For a question that is new, shortcuts know nodes from similar questions: `common` those that have nothing for a part
+  of it, `openings` those that are kept for others, `scales` those with too little capacity left, `either` those with
+  too little for some alternatives and nothing for the others.
+- At each node, the same shortcuts first compare what it has. After some searches in vain, `sieve` counts its devices,
+  and `scales` compare amounts for questions that are not new as well.
+
+If a search meets an error that is fatal upstream, the walk ends, even if a later node would fit.
+Source: docs/engine section 5.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.matching.candidates import Candidates
+from dra_operator.allocator.nodes import either
+from dra_operator.allocator.nodes.common import Commons
+from dra_operator.allocator.nodes.doubts import Doubts
+from dra_operator.allocator.nodes.openings import Openings
+from dra_operator.allocator.nodes.problems import SearchProblems
+from dra_operator.allocator.nodes.scales import ScalesMaker
+from dra_operator.allocator.nodes.shortcut import Shortcut, can_be_left_out
+from dra_operator.allocator.nodes.sieve import Sieve
+from dra_operator.allocator.plan import ClaimPlan
+from dra_operator.allocator.search.found import Found
+from dra_operator.allocator.search.searches import FastSearches, Searches
+from dra_operator.inventory import NodeView
+from dra_operator.ledger import Availability
+
+_FAILURES_BEFORE_SCALES = 2
+"""For a question that is not new, only nodes that were filled since the last time can have too little left."""
+_FAILURES_BEFORE_SIEVE = 4
+_ALL_NODES = -1
+
+
+@dataclass(slots=True)
+class Walk:
+    """Walks over the nodes of a cluster, with the memory of all of them. Views and ledger must be up to date."""
+
+    availability: Availability
+    candidates: Candidates
+    _problems: SearchProblems = field(init=False)
+    _commons: Commons = field(init=False)
+    _openings: Openings = field(init=False)
+    _scales: ScalesMaker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._problems = SearchProblems(self.availability)
+        self._openings = Openings(self.availability)
+        doubts = Doubts(self.availability, self.candidates)
+        self._commons = Commons(self.availability, self.candidates, doubts)
+        self._scales = ScalesMaker(self.availability, self.candidates, doubts)
+
+    def forget(self) -> None:
+        """Forget which nodes have said no: equal questions may now mean something else."""
+        self._problems.clear()
+
+    def first_that_fits(
+        self, plans: Sequence[ClaimPlan], allowed: int, searches: Searches, budget: Budget
+    ) -> tuple[Found, str] | None:
+        """Return what the claims get on the first of the allowed nodes that fits, and its name; None if none fits.
+
+        Raises FatalError and AbortedError.
+        """
+        availability = self.availability
+        views = availability.views
+        # Most attempts are about one claim, for which a loop is faster than a generator.
+        signatures: tuple[object, ...] = ()
+        need_free = bool(plans)
+        for plan in plans:
+            signatures += (plan.signature,)
+            need_free = need_free and plan.needs_free
+        problem = self._problems.get(signatures)
+        wanted = allowed & problem.maybe
+        if need_free:
+            wanted &= availability.nonempty
+        fast = searches.fast_for(plans)
+        first: Sequence[Shortcut] = ()
+        # A bare claim has no shortcuts, and would look for them each time, as long as the first node fits.
+        bare = len(plans) == 1 and plans[0].bare
+        if not bare and problem.maybe == _ALL_NODES and wanted and can_be_left_out(plans, fast):
+            first = self._for_new(plans, searches)
+        shortcuts, asked, failures = first, wanted, 0
+        try:
+            for shortcut in first:
+                wanted &= ~shortcut.closed(wanted)
+            while wanted:
+                position = (wanted & -wanted).bit_length() - 1
+                node = views.order[position]
+                view = views.of_node(node)
+                lack = None
+                if shortcuts and view.error is None:
+                    for shortcut in shortcuts:
+                        lack = shortcut.finds_lack(view, budget)
+                        if lack is not None:
+                            break
+                if not lack:
+                    found = searches.search(plans, fast, node, view, budget)
+                    if found is not None:
+                        return found, node
+                    failures += 1
+                    if failures == _FAILURES_BEFORE_SCALES and not (bare or first):
+                        shortcuts = self._for_filled(plans, fast, view, budget)
+                        for shortcut in shortcuts:
+                            wanted &= ~shortcut.closed(wanted)
+                    elif failures == _FAILURES_BEFORE_SIEVE and can_be_left_out(plans, fast):
+                        shortcuts = (*shortcuts, Sieve(self.candidates, plans[0].requests[0].alternatives))
+                # All nodes of a view give the same answer, unless it depends on what their kubelets can do.
+                wanted &= ~(1 << position if view.skips_operations else view.nodes)
+                for shortcut in first:
+                    shortcut.note(view, budget)
+        finally:
+            # Even if the time is used up: the next attempt goes on from here.
+            if wanted != asked:
+                problem.maybe &= ~(asked ^ wanted)
+        return None
+
+    def _for_new(self, plans: Sequence[ClaimPlan], searches: Searches) -> Sequence[Shortcut]:
+        """Return the shortcuts for a question that is new."""
+        commons, scales = self._commons, self._scales
+        found: tuple[Shortcut | None, ...]
+        found = (commons.of(plans, searches.fast_for), self._openings.of(plans), scales.of_new(plans))
+        if len(plans) == 1 and len(plans[0].requests[0].alternatives) > 1:
+            found = (*found, either.of(plans[0], scales, commons, searches.fast_for))
+        return [shortcut for shortcut in found if shortcut is not None]
+
+    def _for_filled(
+        self, plans: Sequence[ClaimPlan], fast: FastSearches, view: NodeView, budget: Budget
+    ) -> Sequence[Shortcut]:
+        """Return the scales for a question that is not new, if the node that failed has too little capacity left."""
+        if view.error is not None or not can_be_left_out(plans, fast):
+            return ()
+        scales = self._scales.of(plans)
+        return () if scales is None or not scales.finds_lack(view, budget) else (scales,)

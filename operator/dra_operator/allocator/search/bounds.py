@@ -1,0 +1,280 @@
+"""Bounds: reasons why no choice of devices can work, found by counting instead of trying.
+
+Every solution meets a bound. So if a bound is not met there is no solution, and a search that turns back there misses
+nothing and finds the same solution first. A set of devices is an int with a bit for each; `allowed` holds, for each
+constraint, the devices that it still admits.
+Source: docs/engine sections 7 and 8.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from dra_operator.allocator.search.groups import Groups
+from dra_operator.api.sealed import sealed
+
+_MOST_GROUPS = 256
+
+
+@sealed
+class Choice:
+    """An alternative: `count` devices out of `mask`, bound by the constraints with these numbers."""
+
+    mask: int
+    count: int
+    constraints: tuple[int, ...]
+
+
+Demand = tuple[Choice, ...]
+"""A request: one of the choices."""
+_Need = Sequence[tuple[int, int]]
+"""The devices of each choice of a request, and how many of them it takes."""
+
+
+@sealed
+class GroupRule:
+    """A constraint over groups of devices with equal values: all from one group, or else no two from the same."""
+
+    matching: bool
+    groups: Groups
+
+
+def candidates(choice: Choice, available: int, allowed: Sequence[int]) -> int:
+    """Return the devices that a choice can still take."""
+    wanted = choice.mask & available
+    for number in choice.constraints:
+        wanted &= allowed[number]
+    return wanted
+
+
+def have_enough(demands: Iterable[Demand], available: int, allowed: Sequence[int]) -> bool:
+    """False if a request has, for every alternative, fewer candidates than it needs."""
+    for demand in demands:
+        for choice in demand:
+            wanted = choice.mask & available
+            for number in choice.constraints:
+                wanted &= allowed[number]
+            if wanted.bit_count() >= choice.count:
+                break
+        else:
+            return False
+    return True
+
+
+def narrow(
+    rules: Sequence[GroupRule],
+    demands: Sequence[Demand],
+    available: int,
+    allowed: Sequence[int],
+    *,
+    shareable: int,
+) -> tuple[int, ...]:
+    """Return `allowed` with only those groups of matching rules that have room for all requests bound to the rule.
+
+    Requests cannot share a device that is not shareable, so the sum of what they need must fit as well.
+    """
+    narrowed = list(allowed)
+    for number, rule in enumerate(rules):
+        bound = [demand for demand in demands if _may_be_bound(demand, number)]
+        if not rule.matching or not bound:
+            continue
+        # Whatever the group, the other rules leave each request the same devices.
+        narrowed[number] = -1
+        needs, own = _needs(bound, number, available, narrowed, shareable=shareable)
+        kept = 0
+        for group in rule.groups.groups:
+            if _has_room(group, needs) and (not own or _has_sum(group, own, shareable)):
+                kept |= group
+        narrowed[number] = kept & allowed[number]
+    return tuple(narrowed)
+
+
+def _needs(
+    bound: Iterable[Demand], number: int, available: int, allowed: Sequence[int], *, shareable: int
+) -> tuple[Sequence[_Need], Sequence[tuple[int, int]]]:
+    """Return what requests need of each group of a rule, and how many devices each needs for itself there."""
+    needs: list[_Need] = []
+    own: list[tuple[int, int]] = []
+    for demand in bound:
+        inside: list[tuple[int, int]] = []
+        elsewhere, union = False, 0
+        for choice in demand:
+            wanted = candidates(choice, available, allowed)
+            if number in choice.constraints:
+                inside.append((wanted, choice.count))
+                union |= wanted
+            elif wanted.bit_count() >= choice.count:
+                elsewhere = True
+        if not elsewhere:
+            needs.append(inside)
+        if union & ~shareable and is_bound(demand, number):
+            own.append((union, least_of(demand)))
+    return needs, own
+
+
+def _has_room(group: int, needs: Iterable[_Need]) -> bool:
+    for inside in needs:
+        for devices, count in inside:
+            if (devices & group).bit_count() >= count:
+                break
+        else:
+            return False
+    return True
+
+
+def _has_sum(group: int, own: Iterable[tuple[int, int]], shareable: int) -> bool:
+    union = least = 0
+    for devices, count in own:
+        wanted = devices & group
+        if not wanted & shareable:
+            union |= wanted
+            least += count
+    return union.bit_count() >= least
+
+
+def has_values(
+    rules: Sequence[GroupRule], demands: Sequence[Demand], available: int, allowed: Sequence[int]
+) -> bool:
+    """False if the devices that a distinct rule applies to have fewer values than are needed."""
+    for number, rule in enumerate(rules):
+        if rule.matching:
+            continue
+        union = missing = 0
+        for demand in demands:
+            if is_bound(demand, number):
+                union |= _union(demand, available, allowed)
+                missing += least_of(demand)
+        for group in rule.groups.groups:
+            if missing <= 0:
+                break
+            if group & union:
+                missing -= 1
+        if missing > 0:
+            return False
+    return True
+
+
+def can_differ(
+    rules: Sequence[GroupRule], demands: Sequence[Demand], available: int, allowed: Sequence[int]
+) -> bool:
+    """False if, for a distinct rule, the devices still to be picked cannot all be given different values."""
+    for number, rule in enumerate(rules):
+        groups = rule.groups.groups
+        if not rule.matching and len(groups) <= _MOST_GROUPS:
+            bound = [demand for demand in demands if is_bound(demand, number)]
+            lots = [(_union(demand, available, allowed), least_of(demand)) for demand in bound]
+            if not have_values(groups, lots):
+                return False
+    return True
+
+
+def have_values(groups: Sequence[int], lots: Iterable[tuple[int, int]]) -> bool:
+    """False if the devices of the lots, of each lot so many, cannot all have different values; a group is a value."""
+    units: list[int] = []
+    for devices, count in lots:
+        reached = 0
+        for place, group in enumerate(groups):
+            if group & devices:
+                reached |= 1 << place
+        units += [reached] * count
+    return can_be_matched(units)
+
+
+def can_be_apart(demands: Sequence[Demand], available: int, allowed: Sequence[int], shareable: int) -> bool:
+    """False if the devices still to be picked cannot all be different; requests that may take shares stay out."""
+    units: list[int] = []
+    for demand in demands:
+        wanted = _union(demand, available, allowed)
+        if not wanted & shareable:
+            units += [wanted] * least_of(demand)
+    return can_be_matched(units)
+
+
+def fit_in_groups(
+    rules: Sequence[GroupRule],
+    demands: Iterable[Demand],
+    available: int,
+    allowed: Sequence[int],
+    *,
+    shareable: int,
+) -> bool:
+    """False if matching rules on the same attribute need more whole groups than there are.
+
+    A rule takes all its devices from one group, and no two rules take the same device: a group of three has room for
+    one pair. A request is counted for one rule only, and not at all if it may take shares.
+    """
+    needs: dict[int, tuple[int, int]] = {}
+    for demand in demands:
+        for number in demand[0].constraints:
+            if rules[number].matching and is_bound(demand, number):
+                wanted = _union(demand, available, allowed)
+                if not wanted & shareable:
+                    total, union = needs.get(number, (0, 0))
+                    needs[number] = (total + least_of(demand), union | wanted)
+                break
+    families: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for number, need in needs.items():
+        families.setdefault(rules[number].groups.groups, []).append(need)
+    return all(have_whole(groups, family) for groups, family in families.items())
+
+
+def have_whole(groups: Sequence[int], family: Sequence[tuple[int, int]]) -> bool:
+    """False if a family of rules, with how many of which devices each needs, needs more whole groups than there are."""
+    least = min([total for total, _ in family])
+    union = 0
+    for _, devices in family:
+        union |= devices
+    return sum([(group & union).bit_count() // least for group in groups]) >= len(family)
+
+
+def can_be_matched(units: Sequence[int]) -> bool:
+    """True if each unit can be given a bit of its own out of its set, by augmenting paths."""
+    owner: dict[int, int] = {}
+    taken = seen = 0
+
+    def place(unit: int) -> bool:
+        nonlocal taken, seen
+        if free := units[unit] & ~taken & ~seen:
+            bit = free & -free
+            taken |= bit
+            owner[bit] = unit
+            return True
+        while wanted := units[unit] & ~seen:
+            bit = wanted & -wanted
+            seen |= bit
+            if place(owner[bit]):
+                owner[bit] = unit
+                return True
+        return False
+
+    for unit in range(len(units)):
+        seen = 0
+        if not place(unit):
+            return False
+    return True
+
+
+def _may_be_bound(demand: Demand, number: int) -> bool:
+    """True if the constraint with this number applies to one of the choices."""
+    for choice in demand:  # noqa: SIM110 - asked for each group, and a generator takes longer than this
+        if number in choice.constraints:
+            return True
+    return False
+
+
+def is_bound(demand: Demand, number: int) -> bool:
+    """True if the constraint with this number applies to each of the choices."""
+    for choice in demand:  # noqa: SIM110 - as above
+        if number not in choice.constraints:
+            return False
+    return True
+
+
+def least_of(demand: Demand) -> int:
+    """Return how many devices a request takes at least."""
+    return min([choice.count for choice in demand])
+
+
+def _union(demand: Demand, available: int, allowed: Sequence[int]) -> int:
+    union = 0
+    for choice in demand:
+        union |= candidates(choice, available, allowed)
+    return union

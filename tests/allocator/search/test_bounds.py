@@ -1,0 +1,103 @@
+"""Bounds: what counting can rule out."""
+
+from itertools import permutations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_operator.allocator.search import bounds
+from dra_operator.allocator.search.bounds import Choice, GroupRule
+from dra_operator.allocator.search.groups import Groups
+
+PAIRS = Groups(groups=(0b0011, 0b1100), members=0b1111, odd=0, size=4)
+
+
+@given(st.lists(st.integers(0, 31), max_size=5))
+def test_units_are_matched_if_some_order_of_devices_gives_each_its_own(units: list[int]) -> None:
+    """Augmenting paths find a way exactly where trying all ways does."""
+    ways = permutations([1 << position for position in range(5)], len(units))
+
+    assert bounds.can_be_matched(units) == any(
+        all(unit & bit for unit, bit in zip(units, way, strict=True)) for way in ways
+    )
+
+
+def test_a_request_with_too_few_candidates_is_hopeless() -> None:
+    """Three of two devices cannot be; an alternative for one can."""
+    three = Choice(0b11, 3, ())
+
+    assert not bounds.have_enough([(three,)], 0b1111, ())
+    assert bounds.have_enough([(three, Choice(0b100, 1, ()))], 0b1111, ())
+
+
+def test_a_matching_rule_keeps_only_groups_with_room_for_all_its_requests() -> None:
+    """Each pair has room for one device of either request, but only the second for both requests."""
+    demands = [(Choice(0b1101, 1, (0,)),), (Choice(0b1101, 1, (0,)),)]
+
+    allowed = bounds.narrow([GroupRule(matching=True, groups=PAIRS)], demands, 0b1111, (0b1111,), shareable=0)
+
+    assert allowed == (0b1100,)
+
+
+def test_shareable_devices_need_not_add_up() -> None:
+    """Two requests can both have the only device of the first pair if it is shareable."""
+    demands = [(Choice(0b0001, 1, (0,)),), (Choice(0b0001, 1, (0,)),)]
+
+    allowed = bounds.narrow(
+        [GroupRule(matching=True, groups=PAIRS)], demands, 0b1111, (0b1111,), shareable=0b0001
+    )
+
+    assert allowed == (0b0011,)
+
+
+def test_three_devices_cannot_have_three_of_two_values() -> None:
+    """A distinct rule needs a value of its own for each device."""
+    rule = GroupRule(matching=False, groups=PAIRS)
+
+    assert bounds.can_differ([rule], [(Choice(0b1111, 2, (0,)),)], 0b1111, (0b1111,))
+    assert not bounds.can_differ([rule], [(Choice(0b1111, 3, (0,)),)], 0b1111, (0b1111,))
+
+
+def test_devices_of_two_values_are_not_three_that_differ() -> None:
+    """Whoever needs more values than its devices have is told at once, whatever other devices have."""
+    rule = GroupRule(matching=False, groups=PAIRS)
+    two, three = (Choice(0b1111, 2, (0,)),), (Choice(0b1111, 3, (0,)),)
+
+    assert bounds.has_values([rule], [two], 0b1111, (0b1111,))
+    assert not bounds.has_values([rule], [three], 0b1111, (0b1111,))
+    assert not bounds.has_values([rule], [two], 0b0011, (0b1111,))
+    assert not bounds.has_values([rule], [two, (Choice(0b0001, 1, (0,)),)], 0b1111, (0b1111,))
+
+
+def test_a_request_that_may_choose_otherwise_needs_no_values() -> None:
+    """An alternative that the rule does not apply to is a way out."""
+    rule = GroupRule(matching=False, groups=PAIRS)
+
+    assert bounds.has_values([rule], [(Choice(0b1111, 3, (0,)), Choice(0b1111, 3, ()))], 0b1111, (0b1111,))
+
+
+def test_requests_that_share_too_few_devices_cannot_be_apart() -> None:
+    """Three requests for one of the same two devices do not fit, unless one of the devices is shareable."""
+    demands = [(Choice(0b11, 1, ()),)] * 3
+
+    assert not bounds.can_be_apart(demands, 0b1111, (), 0)
+    assert bounds.can_be_apart(demands, 0b1111, (), 0b01)
+
+
+def test_a_group_of_three_has_room_for_one_pair() -> None:
+    """Two claims for a pair each do not fit in one triple; a pair and the triple's shareable devices might."""
+    triple = GroupRule(matching=True, groups=Groups(groups=(0b111,), members=0b111, odd=0, size=3))
+    demands = [(Choice(0b111, 2, (0,)),), (Choice(0b111, 2, (1,)),)]
+    allowed = (0b111, 0b111)
+
+    assert bounds.fit_in_groups([triple, triple], demands[:1], 0b111, allowed, shareable=0)
+    assert not bounds.fit_in_groups([triple, triple], demands, 0b111, allowed, shareable=0)
+    assert bounds.fit_in_groups([triple, triple], demands, 0b111, allowed, shareable=0b1)
+
+
+def test_two_rules_of_one_request_are_counted_once() -> None:
+    """The same pair can satisfy both."""
+    triple = GroupRule(matching=True, groups=Groups(groups=(0b111,), members=0b111, odd=0, size=3))
+    demands = [(Choice(0b111, 2, (0, 1)),)]
+
+    assert bounds.fit_in_groups([triple, triple], demands, 0b111, (0b111, 0b111), shareable=0)

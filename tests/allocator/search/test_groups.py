@@ -1,0 +1,214 @@
+"""The groups of a node's devices, and how long they are kept."""
+
+from collections.abc import Callable
+from itertools import combinations_with_replacement, product
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dra_operator.allocator.search import groups as groups_module
+from dra_operator.allocator.search.groups import Grouping, groups_of
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.inventory import bits
+
+
+def test_groups_by_ever_new_attributes_are_forgotten(scene: Any, ask: Callable[..., Any]) -> None:
+    """Whoever names an attribute of their own in each claim does not fill the memory with what no device has."""
+    scene.nodes("n")
+    scene.slice("s", "1", "2")
+    for number in range(100):
+        claim = scene.claim(ask("r", 2), constraints=[{"matchAttribute": f"example.com/wrong-{number}"}])
+        assert scene.picks(claim) is None
+
+        assert 0 < len(scene.allocator.availability.views.of_node("n").groups) <= 32
+
+
+def value(text: str) -> tuple[AttributeValue]:
+    """Return a value of one attribute."""
+    return (AttributeValue("string", text),)
+
+
+def test_a_group_within_another_one_is_left_out() -> None:
+    """So lists of a place, its row and its room make groups of whole rooms, none of which overlap."""
+    sets = {"p0": 0b0001, "row": 0b0011, "room": 0b0111, "same room": 0b0111, "elsewhere": 0b1000}
+    groups = groups_of({value(text): devices for text, devices in sets.items()}, odd=0, size=4)
+
+    assert groups.groups == (0b0111, 0b1000)
+    assert not groups.overlapping
+    assert list(groups.beside) == [0b0111, 0b0111, 0b0111, 0b1000]
+    assert dict(zip(groups.values, groups.holders, strict=True))[value("row")] == 0b0011
+
+
+def test_groups_that_overlap_bear_marks() -> None:
+    """Of what is admitted beside each of some devices they tell what is beside all of them."""
+    groups = groups_of({value("x"): 0b0011, value("y"): 0b0110, value("z"): 0b1101}, odd=0, size=4)
+    first, second = groups.beside[0], groups.beside[1]
+
+    assert groups.overlapping
+    assert [group & 0b1111 for group in groups.groups] == [0b1101, 0b0011, 0b0110]
+    assert groups.open & 0b1111 == groups.members == 0b1111
+    assert (groups.open & first & second) & 0b1111 == 0b0111
+    assert groups.common(groups.open & first & second) & 0b1111 == 0b0011
+
+
+DRIVER = "gpu.example.com"
+MATCH = [{"matchAttribute": f"{DRIVER}/{name}"} for name in ("links", "rails")]
+
+
+def test_more_groups_than_there_is_room_for_are_left_to_the_plain_search(
+    scene: Any, ask: Callable[..., Any]
+) -> None:
+    """Two lists of 16 are in 256 groups, which for thousands of devices would take gigabytes, and half a minute."""
+    devices = [
+        {
+            "name": f"d{number:04}",
+            "attributes": {
+                "links": {"ints": [(number * step) % 509 for step in range(1, 17)]},
+                "rails": {"ints": [(number * step) % 503 for step in range(1, 17)]},
+            },
+        }
+        for number in range(1, 1025)
+    ]
+    scene.nodes("n")
+    for first in range(0, 1024, 64):
+        scene.slice(f"s{first:04}", *devices[first : first + 64], count=16)
+
+    assert scene.picks(scene.claim(ask("r", 2), constraints=MATCH)) == ["r=d0001", "r=d0002"]
+    view = scene.allocator.availability.views.of_node("n")
+    both, *each = (
+        found for _, found in sorted(view.groups.items(), key=lambda item: len(item[0]), reverse=True)
+    )
+    assert not both.groups
+    assert both.odd.bit_count() == 1024
+    assert not both.members
+    assert all(found.overlapping for found in each)
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "told"),
+    [
+        ("_MOST_PLACES", 8, True),
+        ("_MOST_PLACES", 7, False),
+        ("_MOST_BITS", 50, True),
+        ("_MOST_BITS", 49, False),
+        ("_MAX_OF_DEVICE", 4, True),
+        ("_MAX_OF_DEVICE", 3, False),
+    ],
+)
+def test_lists_are_too_many_but_not_one_value_of_each(
+    scene: Any, ask: Callable[..., Any], limit: str, most: int, *, told: bool
+) -> None:
+    """Two devices have 5 values in 8 places; there always is a group for each device, as without lists."""
+    scene.nodes("n")
+    links = [{"links": {"ints": [number, 7, 8, 9]}} for number in (1, 2)]
+    devices = [
+        {
+            "name": f"{number}",
+            "attributes": {"rails": {"int": number}, **(links[number] if number < 2 else {})},
+        }
+        for number in range(5)
+    ]
+    scene.slice("s", *devices)
+    with patch.object(groups_module, limit, most):
+        for constraint, picks in zip(MATCH, (["r=0", "r=1"], None), strict=True):
+            assert scene.picks(scene.claim(ask("r", 2), constraints=[constraint])) == picks
+    found = scene.allocator.availability.views.of_node("n").groups
+
+    assert len(found[f"{DRIVER}/rails",].groups) == 5
+    assert bool(found[f"{DRIVER}/links",].members) == told
+    assert bool(found[f"{DRIVER}/links",].odd) != told
+
+
+def test_nodes_with_equal_devices_share_what_is_found_out(scene: Any) -> None:
+    """It is kept with each of them, and for others, until there is too much of it."""
+    for name in ("n0", "n1"):
+        scene.nodes(name)
+        scene.slice(name, {"name": name, "attributes": {"rail": {"int": 1}}}, nodeName=name)
+    scene.allocator.refresh()
+    grouping, views = Grouping(lists=True), scene.allocator.availability.views
+    first = grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",))
+
+    assert grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",)) is first
+    assert grouping.of(views.of_node("n1"), (f"{DRIVER}/rail",)) is first
+    assert first.beside is first.beside
+    sizes: list[int] = []
+    with patch.object(groups_module, "_MAX_KNOWN", 3):
+        for number in range(4):
+            # None of the devices has these; they differ in how many there are.
+            grouping.of(views.of_node("n0"), (f"{DRIVER}/none",) * (number + 2))
+            sizes.append(len(grouping._known))
+    assert sizes == [2, 3, 1, 2]
+
+
+NUMBERS = st.integers(0, 3)
+VALUES = (
+    st.none()
+    | st.fixed_dictionaries({"int": NUMBERS})
+    | st.fixed_dictionaries({"string": st.sampled_from("12")})
+)
+LISTS = st.fixed_dictionaries({"ints": st.lists(NUMBERS, min_size=1, max_size=3)})
+DEVICES = st.lists(
+    st.fixed_dictionaries(
+        {"links": VALUES | LISTS, f"{DRIVER}/links": VALUES, "other.io/rail": VALUES | LISTS}
+    ),
+    min_size=1,
+    max_size=4,
+)
+ATTRIBUTES = [
+    (f"{DRIVER}/links",),
+    ("other.io/rail",),
+    (f"{DRIVER}/links", "other.io/rail"),
+    ("other.io/none",),
+]
+
+
+def agreeing(device: dict[str, Any], attributes: tuple[str, ...], *, lists: bool) -> set[Any] | None:
+    """Return what a device may have in common with others, a value for each attribute; None if that is not told."""
+    each: list[list[Any]] = []
+    for name in attributes:
+        value = device.get(name) or (device["links"] if name == f"{DRIVER}/links" else None)
+        if value is None:
+            return set()
+        ((kind, content),) = value.items()
+        if kind == "ints" and not lists:
+            return None
+        each.append([("int", item) for item in content] if kind == "ints" else [(kind, content)])
+    return set(product(*each))
+
+
+@pytest.mark.parametrize("lists", [True, False])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(nodes=st.lists(st.lists(DEVICES, min_size=1, max_size=3), min_size=1, max_size=4))
+def test_groups_are_of_devices_that_agree(scene_with: Any, lists: bool, nodes: Any) -> None:  # noqa: FBT001
+    """By what each of them has, in any slice of any node; with lists off, nobody can tell of who has one."""
+    scene, grouping = scene_with(), Grouping(lists=lists)
+    for number, slices in enumerate(nodes):
+        scene.nodes(f"n{number}")
+        for place, devices in enumerate(slices):
+            bodies = [
+                {
+                    "name": f"{place}-{index}",
+                    "attributes": {name: value for name, value in item.items() if value},
+                }
+                for index, item in enumerate(devices)
+            ]
+            scene.slice(f"n{number}-{place}", *bodies, nodeName=f"n{number}", count=len(slices))
+    scene.allocator.refresh()
+    for number, slices in enumerate(nodes):
+        view = scene.allocator.availability.views.of_node(f"n{number}")
+        row = [item for devices in slices for item in devices]
+        for attributes in ATTRIBUTES:
+            found = grouping.of(view, attributes)
+            expected = [agreeing(item, attributes, lists=lists) for item in row]
+            known = [item or set() for item in expected]
+
+            assert found.odd == bits.of([item is None for item in expected])
+            assert found.members == bits.of(known)
+            assert found.open & bits.first(len(row)) == found.members
+            assert found.overlapping or found.open == found.members
+            for one, other in combinations_with_replacement(range(len(row)), 2):
+                together = any(group >> one & group >> other & 1 for group in found.groups)
+                assert together == bool(known[one] & known[other]) == bool(found.beside[one] >> other & 1)
