@@ -305,3 +305,22 @@ def test_a_cause_that_takes_too_long_is_left_out(
         if constrained
         else "each request fits alone (p on n1, q on n1), but no node has room for all of them"
     )
+
+
+def test_requests_that_fit_together_without_constraints_are_not_said_to_want_the_same(
+    scene: Any, ask: Any
+) -> None:
+    """On n1 only constraints keep them apart; without them the attempt ends on n0, with an error it never comes to."""
+
+    def device(name: str, value: str, **others: int) -> Any:
+        attributes = {key: {"int": number} for key, number in others.items()}
+        return {"name": name, "attributes": {"kind": {"string": value}, **attributes}}
+
+    scene.nodes("n0", "n1")
+    scene.slice("s", device("a", "x", side=1), "b", nodeName="n0")
+    scene.slice("t", device("c", "x", own=1, side=1), device("d", "x", side=2), nodeName="n1")
+    rules = (("own", ["p"]), ("side", ["p", "q"]))
+    constraints = [{"matchAttribute": f"gpu.example.com/{name}", "requests": of} for name, of in rules]
+
+    found = scene.explain(scene.claim(ask("p"), ask("q", 1, KIND.format("x")), constraints=constraints))
+    assert found.message.endswith("no node has room for all of them with its 2 constraints")

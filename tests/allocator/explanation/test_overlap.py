@@ -104,3 +104,79 @@ def test_what_others_use_is_not_said_to_be_wanted(scene: Any, listing: Any) -> N
 
     told = cause(scene, listing("p", (1, "x"), (1, "z")), listing("q", (2, "y"), (1, "z")))
     assert told == "on n1, p and q want the same devices"
+
+
+def use(memory: str, *groups: str) -> dict[str, Any]:
+    """Return what a device draws on the only counter set."""
+    drawn = {"counterSet": "set", "counters": {"memory": {"value": memory}}}
+    return {"consumesCounters": [{**drawn, "compatibilityGroups": list(groups)} if groups else drawn]}
+
+
+def counted_pool(scene: Any, memory: str, *devices: dict[str, Any], count: int = 2) -> None:
+    """Put the only node, and a pool for it of devices that draw on the same memory."""
+    scene.nodes("n1")
+    shared = [{"name": "set", "counters": {"memory": {"value": memory}}}]
+    scene.slice("c", count=count, sharedCounters=shared)
+    scene.slice("s", *devices, count=count)
+
+
+def test_what_does_not_fit_the_counters_is_not_said_to_be_wanted(scene: Any, ask: Any, listing: Any) -> None:
+    """Both select a device that takes more than there is left."""
+    counted_pool(
+        scene, "5Gi", kind("a", "x", **use("3Gi")), kind("b", "y", **use("3Gi")), kind("c", "z", **use("9Gi"))
+    )
+
+    either = f"{KIND.format('y')} || {KIND.format('z')}"
+    told = cause(scene, listing("p", (1, "x"), (1, "z")), ask("q", 1, either))
+    assert told == "on n1, p and q draw on the same counters"
+
+
+def test_what_the_node_cannot_prepare_is_not_said_to_be_wanted(scene: Any, ask: Any) -> None:
+    """Both select a device of a slice that skips what the node cannot do without."""
+    counted_pool(scene, "5Gi", kind("a", "x", **use("3Gi")), kind("b", "y", **use("3Gi")), count=3)
+    scene.slice("t", kind("c", "z"), count=3, skipNodeOperations=["*"])
+
+    p, q = (f"{KIND.format(own)} || {KIND.format('z')}" for own in "xy")
+    assert cause(scene, ask("p", 1, p), ask("q", 1, q)) == "on n1, p and q draw on the same counters"
+
+
+def test_what_compatibility_groups_in_use_refuse_is_not_said_to_be_wanted(scene: Any, ask: Any) -> None:
+    """A device in use leaves only some of the groups, which refuse one device and set two others against each other."""
+    devices = (("held", "xy"), ("a", "xz"), ("b", "yz"), ("c", "z"))
+    counted_pool(scene, "9Gi", *(kind(name, name, **use("1Gi", *groups)) for name, groups in devices))
+    scene.hold("holder", "held", "pool")
+
+    p, q = (f"{KIND.format(own)} || {KIND.format('c')}" for own in "ab")
+    told = cause(scene, ask("p", 1, p), ask("q", 1, q))
+    assert (
+        told
+        == "on n1, p and q draw on the same counters and want devices without a compatibility group in common"
+    )
+
+
+def test_who_takes_a_share_that_is_paid_is_not_said_to_draw_on_counters(scene: Any, ask: Any) -> None:
+    """The first share of a device has paid its counters."""
+    shared = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
+    counted_pool(scene, "2Gi", *(kind(name, "x", **use("1Gi"), **shared) for name in "ab"))
+    for name in ("one", "two"):
+        scene.use(name, ask("o", 1, capacity={"requests": {"bandwidth": "6G"}}))
+
+    share = {"capacity": {"requests": {"bandwidth": "2500M"}}}
+    listed = {"name": "p", "firstAvailable": [{"name": "share", **ask("", 1, **share)["exactly"]}]}
+    told = cause(scene, listed, ask("q", 1, **share), ask("r", 1, **share))
+    assert told == "on n1, p, q and r need capacity of the same devices"
+
+
+def test_devices_are_wanted_whole_where_nobody_shares(scene_with: Any, ask: Any, listing: Any) -> None:
+    """With the feature off, one that could be shared is taken as any other."""
+    scene = scene_with(consumable_capacity=False)
+    scene.nodes("n1")
+    scene.slice("s", *(kind(f"{n}", "xxxyy"[n], allowMultipleAllocations=True) for n in range(5)))
+
+    told = cause(
+        scene,
+        listing("p", (3, "x"), (2, "y")),
+        ask("q", 1, KIND.format("x")),
+        ask("r", 1, KIND.format("y")),
+    )
+    assert told == "on n1, p, q and r want the same devices"

@@ -100,13 +100,17 @@ class Contention:
                 return ""
             found = first, self.eligibility.availability.views.of_node(first)
         node, view = found
+        fits = self._search(plan, view, budget) if is_countable([plan]) else None
+        if fits:
+            # Only the constraints of the claim, which do not bind the plan, keep them apart there.
+            return ""
         stuck = plan
-        if is_countable([plan]) and self._search(plan, view, budget) is False:
+        if fits is False:
             stuck = only(plan, stuck_requests(plan, partial(self._maybe, node, view, budget)))
             board = set_up(self.eligibility, [stuck], view, budget)
             if board is not UNSURE and (told := _tell_board(board, stuck, node)):
                 return told
-        overlap = tell_overlap(self.eligibility, stuck, view, budget)
+        overlap = tell_overlap(self.eligibility, stuck, node, budget)
         return f"on {node}, {overlap}" if overlap else ""
 
     def _tell_constraint(self, plan: ClaimPlan, number: int, budget: Budget) -> str:

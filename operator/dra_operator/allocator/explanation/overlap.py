@@ -7,7 +7,8 @@ one request could take. Nothing else can be the cause.
 Source: docs/dra-semantics 4.3 and 4.4.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -15,8 +16,9 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.explanation.values_left import listed
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.allocator.search.eligible import Eligibility
-from dra_operator.inventory import NodeView, bits
-from dra_operator.ledger.counters import join
+from dra_operator.inventory import PoolView, bits
+from dra_operator.inventory.counters import Draw
+from dra_operator.ledger.counters import Placed, join
 
 _DEVICES = "want the same devices"
 _CAPACITY = "need capacity of the same devices"
@@ -29,23 +31,26 @@ _IN_ORDER = (_DEVICES, _CAPACITY, _COUNTERS, _GROUPS)
 class _Reach:
     """What a request could take on a node.
 
-    `devices` are positions of the row; `counters` and `places` are of a pool, by its number: each counter, and each
-    counter set with the compatibility groups of a device that draws on it.
+    `devices` are positions of the row. `counters` and `places` are of a pool, by its number: each counter, and by
+    counter set the compatibility groups of each device that draws on it, with what would then be in place.
     """
 
     request: RequestPlan
     devices: int
-    counters: frozenset[tuple[int, int]]
-    places: frozenset[tuple[int, int, frozenset[str]]]
+    counters: AbstractSet[tuple[int, int]]
+    places: Mapping[tuple[int, int], AbstractSet[tuple[Placed, frozenset[str]]]]
 
 
-def tell_overlap(eligibility: Eligibility, plan: ClaimPlan, view: NodeView, budget: Budget) -> str:
+def tell_overlap(eligibility: Eligibility, plan: ClaimPlan, node: str, budget: Budget) -> str:
     """Return a clause that says which requests could take the same on a node, and what; empty if none could.
 
     Raises AbortedError.
     """
-    reaches = [_reach(eligibility, request, view, budget) for request in plan.requests]
-    shareable = sum(pool.shareable << start for start, pool in view.row)
+    views, features = eligibility.availability.views, eligibility.candidates.features
+    row = views.of_node(node).row
+    skips = features.optional_node_operations and views.inventory.nodes[node].skips_operations
+    reaches = [_reach(eligibility, request, row, budget, skips=skips) for request in plan.requests]
+    shareable = sum(pool.shareable << start for start, pool in row) if features.consumable_capacity else 0
     rivals: dict[str, set[str]] = {text: set() for text in _IN_ORDER}
     for one, other in combinations(reaches, 2):
         for text in _shared(one, other, shareable):
@@ -65,26 +70,61 @@ def _shared(one: _Reach, other: _Reach, shareable: int) -> Iterator[str]:
     if one.counters & other.counters:
         yield _COUNTERS
     if any(
-        (pool, counter_set) == (where, which) and not join(None, groups).admits(beside)
-        for pool, counter_set, groups in one.places
-        for where, which, beside in other.places
+        not placed.admits(groups)
+        for where in one.places.keys() & other.places.keys()
+        for placed, _ in one.places[where]
+        for _, groups in other.places[where]
     ):
         yield _GROUPS
 
 
-def _reach(eligibility: Eligibility, request: RequestPlan, view: NodeView, budget: Budget) -> _Reach:
-    devices = 0
-    for item in request.alternatives:
-        for start, pool in view.row:
-            answers = eligibility.candidates.ask(item.key, pool, budget)
-            devices |= (answers.mask if item.admin_access else answers.mask & pool.free) << start
+def _reach(
+    eligibility: Eligibility,
+    request: RequestPlan,
+    row: Sequence[tuple[int, PoolView]],
+    budget: Budget,
+    *,
+    skips: bool,
+) -> _Reach:
+    reached = 0
     counters: set[tuple[int, int]] = set()
-    places: set[tuple[int, int, frozenset[str]]] = set()
-    for number, (start, pool) in enumerate(view.row):
-        if (layout := pool.counters) is None:
-            continue
-        for position in bits.each(devices >> start & pool.counted):
-            draw = layout.draw(*pool.locate(position))
+    places: dict[tuple[int, int], set[tuple[Placed, frozenset[str]]]] = {}
+    for number, (start, pool) in enumerate(row):
+        usable = _usable(pool, skips=skips)
+        devices = 0
+        for item in request.alternatives:
+            mask = eligibility.candidates.ask(item.key, pool, budget).mask & usable
+            devices |= eligibility.judge(item.key, pool, mask if item.admin_access else mask & pool.free)
+        for position, draw, placed in _draws(eligibility, pool, devices):
+            joining = [(counter_set, groups, placed[counter_set]) for counter_set, groups in draw.groups]
+            if not all(before is None or before.admits(groups) for _, groups, before in joining):
+                devices ^= 1 << position
+                continue
             counters |= {(number, place) for place, amount in draw.amounts if amount}
-            places |= {(number, counter_set, groups) for counter_set, groups in draw.groups}
-    return _Reach(request, devices, frozenset(counters), frozenset(places))
+            for counter_set, groups, before in joining:
+                places.setdefault((number, counter_set), set()).add((join(before, groups), groups))
+        reached |= devices << start
+    return _Reach(request, reached, counters, places)
+
+
+def _usable(pool: PoolView, *, skips: bool) -> int:
+    """Return the devices of a pool that a node can use, which can do without node operations or not."""
+    found = 0
+    for offset, content in pool.placed:
+        if skips or not content.skip_node_operations:
+            found |= content.every << offset
+    # Without a layout the feature is switched off.
+    return found if pool.counters is not None else found & ~pool.counted
+
+
+def _draws(
+    eligibility: Eligibility, pool: PoolView, devices: int
+) -> Iterator[tuple[int, Draw, Sequence[Placed | None]]]:
+    """Yield what each of some devices draws on counters, unless a share has paid, and what is in place, by set."""
+    layout = pool.counters
+    if layout is None:
+        return
+    concerned = frozenset([content.serial for content in pool.slices])
+    placed = eligibility.availability.counters(layout).placed(concerned)
+    for position in bits.each(devices & pool.counted & ~eligibility.paid(pool, devices)):
+        yield position, layout.draw(*pool.locate(position)), placed
