@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel import STORED, CelError, compile_selector
+from dra_operator.cel import STORED, CelError, Environment, compile_selector
 from dra_operator.cel.advice.wording import compile_text
 from dra_operator.cel.errors import compile_error
 from dra_operator.cel.syntax.macros import _MACROS
@@ -103,6 +103,9 @@ Q = "device.capacity['d'].memory"
         ("[1].indexOf() == 0", "indexOf() of list(int) needs arguments"),
         ("device.driver.flatten() == []", "string has no flatten()"),
         ("quantity('1').startsWith('a')", "Quantity has no startsWith()"),
+        ("timestamp('2020-01-01T00:00:00Z').getHours(1) == 1", "getHours() of timestamp does not take int"),
+        ("duration('1s').getHours(1) == 1", "getHours() of duration does not take int"),
+        ("[1].includes()", "includes() of list(int) needs arguments"),
         ("1 + 1", "must be a bool, not int"),
         ("true &&", "the expression ends too early"),
         ("device.driver = 'x'", '"=" is not expected here; write =='),
@@ -166,3 +169,13 @@ def test_every_macro_is_known_by_its_name(name):
 def test_what_has_no_other_words_is_left_as_it_is():
     """Upstream's text is better than none."""
     assert compile_text(compile_error("something new"), "x", STORED) == "something new"
+
+
+def test_a_value_of_any_type_is_not_said_to_lack_a_function():
+    """Without the gate for lists that is the type of an attribute."""
+    environment = Environment(kubernetes="1.36", expressions="new", list_type_attributes=False)
+    expression = "device.attributes['d'].model.startsWith(1)"
+    with pytest.raises(CelError) as caught:
+        compile_selector(expression, environment)
+
+    assert compile_text(caught.value, expression, environment) == "startsWith() of any does not take int"

@@ -16,6 +16,7 @@ from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.regex import pattern
 from dra_operator.cel.syntax.nodes import Literal
 from dra_operator.cel.syntax.parser import parse
+from dra_operator.cel.types import shown
 
 _VARIABLE: Final = "device"
 _USAGE: Final = {
@@ -171,8 +172,9 @@ def _call(match: re.Match[str], around: Around, environment: Environment) -> Tol
     of = f" of {receiver}" if receiver else ""
     hint = _domain(around) if receiver.startswith("map(") else ""
     overloads = environment.functions.get(function, ())
-    owners = {_short(each.arguments[0].name) for each in overloads if each.member}
-    if receiver not in ("", "dyn") and not hint and receiver.partition("(")[0] not in owners:
+    owners = {_short(shown(each.arguments[0])).partition("(")[0] for each in overloads if each.member}
+    has_none = owners.isdisjoint(("dyn", receiver.partition("(")[0]))
+    if has_none and not hint and receiver not in ("", "dyn", "any"):
         return f"{receiver} has no {function}()", ""
     if receiver in ("Quantity", "Semver") and "string" in arguments:
         hint = f"wrap the text in {receiver.lower()}(...)"
