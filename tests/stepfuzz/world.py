@@ -23,7 +23,7 @@ from dra_operator.allocator import (
 )
 from dra_operator.allocator.matching import selectors
 from dra_operator.allocator.nodes import walk
-from dra_operator.allocator.search import eligible
+from dra_operator.allocator.search import eligible, searches
 from dra_operator.inventory import Inventory, views
 from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 from dra_operator.ledger import Ledger, availability
@@ -54,12 +54,13 @@ _STEPS_TO_FRESH = 8
 
 _EAGER: tuple[tuple[Any, str, int], ...] = (
     (walk, "_FAILURES_BEFORE_SIEVE", 1),
+    (searches, "_FAILURES_BEFORE_PROSPECTS", 1),
     (selectors, "_KEPT_AT_FIRST", 1),
     (eligible, "FEW_DEVICES", 1),
     (availability, "FEW_DEVICES", 1),
     (views, "_FEW_SLICES", 1),
 )
-"""From how many on it pays to do something: of nodes that failed, of answers, of shared devices, of slices."""
+"""From how many on it pays to do something: of failures, of answers, of shared devices, of slices."""
 
 
 class WrongError(AssertionError):
