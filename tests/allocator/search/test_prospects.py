@@ -1,6 +1,7 @@
 """What a plain search with prospects leaves out holds nothing."""
 
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
@@ -10,6 +11,7 @@ from conformance.generate import make_scenario
 from dra_operator.allocator import Decision, Failed, Limits, Searching, Unsatisfied
 from dra_operator.allocator.search import searches
 from dra_operator.cli.scenarios import load
+from stepfuzz.hard import Case, ListedCase, LooseCase, OddCase
 
 _STEPS = 5_000
 
@@ -45,6 +47,18 @@ def crowded(number: int) -> dict[str, Any]:
         "claims": [*one["claims"], *other["claims"]],
         "deviceClasses": [*one["deviceClasses"], *classes],
     }
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("make", [Case, OddCase, ListedCase, LooseCase])
+def test_tight_claims_are_decided_as_without(make: type[Case]) -> None:
+    """Prospects leave nothing out where several constraints, alternatives and shares meet."""
+    for number in range(150):
+        case = make(Random(f"prospects {number}"), most=6)  # noqa: S311 - a seed makes a run repeatable
+        plain = case.allocator(Searching.PLAIN, Limits(_STEPS, None)).allocate(case.claims)
+        if not (isinstance(plain, Failed) and plain.kind == "aborted"):
+            ours = case.allocator(Searching.COUNTING, Limits(_STEPS, None)).allocate(case.claims)
+            assert ours == plain, number
 
 
 @pytest.mark.usefixtures("at_once")
