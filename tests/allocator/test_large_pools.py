@@ -19,11 +19,13 @@ MATCH = {"matchAttribute": f"{DRIVER}/switch"}
 DIFFER = {"distinctAttribute": f"{DRIVER}/switch"}
 
 
-def port(number: int, *, fast: bool = True, switch: int = 0, shared: str | None = "10") -> dict[str, Any]:
-    """Return a device; `shared` is how much there is to share of it."""
+def port(
+    number: int, *, fast: bool | None = True, switch: int = 0, shared: str | None = "10"
+) -> dict[str, Any]:
+    """Return a device; `shared` is how much there is to share of it. Where `fast` is None nobody can ask about it."""
     device: dict[str, Any] = {
         "name": f"p{number:02d}",
-        "attributes": {"fast": {"bool": fast}, "switch": {"int": switch}},
+        "attributes": {"switch": {"int": switch}, **({} if fast is None else {"fast": {"bool": fast}})},
     }
     if shared is not None:
         device |= {"allowMultipleAllocations": True, "capacity": {"rate": _capacity(shared)}}
@@ -54,9 +56,10 @@ def test_devices_behind_those_that_are_taken_do_not_matter(
     counted_only: Any, ask: Any, names: list[str], count: int, constraints: list[Any]
 ) -> None:
     """Not even one at which an attempt ends with an error: no search comes as far as that."""
-    ports = [port(number, switch=number // 10) for number in range(20)]
-    del ports[9]["attributes"]["fast"]
-    put(counted_only, ports)
+    put(
+        counted_only,
+        [port(number, fast=None if number == 9 else True, switch=number // 10) for number in range(20)],
+    )
     claim = counted_only.claim(
         *[ask(name, count, IS_FAST, **part(3)) for name in names], constraints=constraints
     )
@@ -79,12 +82,23 @@ def test_a_claim_that_the_first_devices_do_not_serve_gets_others(counted_only: A
 
 
 _Ports = st.lists(
-    st.tuples(st.booleans(), st.integers(0, 3), st.sampled_from(["10", "10", "6", None])),
+    st.tuples(
+        st.sampled_from([True, True, True, True, False, False, None]),
+        st.integers(0, 3),
+        st.sampled_from(["10", "10", "6", None]),
+    ),
     min_size=SLICES,
     max_size=12 * SLICES,
 )
 _Requests = st.lists(
-    st.tuples(st.integers(1, 3), st.booleans(), st.none() | st.integers(1, 9)), min_size=1, max_size=3
+    st.tuples(
+        st.integers(1, 3),
+        st.booleans(),
+        st.none() | st.integers(1, 9),
+        st.sampled_from([{}, {}, {}, {}, {"adminAccess": True}, {"allocationMode": "All"}]),
+    ),
+    min_size=1,
+    max_size=3,
 )
 _Claims = st.lists(
     st.tuples(_Requests, st.sampled_from([[], [MATCH], [DIFFER], [MATCH, DIFFER]])), min_size=1, max_size=8
@@ -99,18 +113,28 @@ def test_large_pools_are_decided_as_the_plain_search_decides(
     """One claim after the other, some of which give back what they have."""
     scene = scene_with()
     scene.nodes("n", "o")
+    scene.put("Namespace", "team", labels={"resource.kubernetes.io/admin-access": "true"})
     put(scene, [port(n, fast=f, switch=s, shared=a) for n, (f, s, a) in enumerate(ports)])
     for number, (requests, constraints) in enumerate(claims):
         asked = [
-            ask(f"r{place}", count, *([IS_FAST] if fast else []), **({} if amount is None else part(amount)))
-            for place, (count, fast, amount) in enumerate(requests)
+            ask(
+                f"r{place}",
+                count,
+                *([IS_FAST] if fast else []),
+                **mode,
+                **({} if amount is None else part(amount)),
+            )
+            for place, (count, fast, amount, mode) in enumerate(requests)
         ]
         claim = scene.claim(*asked, name=f"c{number}", constraints=constraints)
         decision = scene.decide(claim)
         with patch.object(scene.allocator, "searching", Searching.PLAIN):
             scene.allocator._walk.forget()
-            assert _devices(decision) == _devices(scene.decide(claim))
-        if _devices(decision) is not None:
+            plain = scene.decide(claim)
+        if _devices(decision) is None:
+            assert decision == plain
+        else:
+            assert _devices(decision) == _devices(plain)
             scene.ledger.assume("team", f"c{number}", decision.results[0])
         if number in dropped:
             scene.ledger.withdraw("team", f"c{number}")
