@@ -97,7 +97,7 @@ class Opening:
         if view.nodes & ~self.known:
             self._add(view.nodes, free=free, found=found)
         count = item.count or 0
-        if total < count and view.nodes & self.known:
+        if total < count:
             self.fewer[count] = self.fewer.get(count, 0) | view.nodes
 
     def _add(self, nodes: int, *, free: bool, found: AbstractSet[Barriers]) -> None:

@@ -110,26 +110,21 @@ class Scales(Shortcut):
                     if not _has(most, asked):
                         continue
                     # The device with the most may do, so it pays to look at selectors and policies.
-                    found = self._may_have(pool, key, budget)
-                    if found is None:
-                        return None
-                    if found:
+                    if self._may_have(pool, key, budget):
                         missing ^= 1 << request
             if not missing:
                 return False
         return self._note_lack(view, budget)
 
-    def _may_have(self, pool: PoolView, key: CandidateKey, budget: Budget) -> bool | None:
-        """True if a free device of a pool may have enough left for a key; None if that is not known."""
+    def _may_have(self, pool: PoolView, key: CandidateKey, budget: Budget) -> bool:
+        """True if a free device of a pool has enough left for a key, as far as no error is met."""
         most = pool.most
         assert most is not None
         selection = self.candidates.selection(key)
         for offset, content in pool.placed:
             if not (free := pool.free >> offset & content.every):
                 continue
-            _, selected, failed = selection.answer(content, free, budget)
-            if failed & free or not content.is_ordinary:
-                return None
+            _, selected, _ = selection.answer(content, free, budget)
             selected &= free
             if selected:
                 for devices, consumed in self.candidates.amounts(key, content).kinds:

@@ -123,15 +123,13 @@ def set_up_first(
 ) -> Board | None:
     """Return a board of the first devices of a row, up to the first ones of its first large pool.
 
-    None if requests have alternatives or too few devices there, if later devices matter in any case, or if only the
-    plain search can tell. Raises AbortedError.
+    None if requests have alternatives or too few devices there, or if only the plain search can tell. Raises
+    AbortedError.
     """
     if not view.countable:
         return None
     masks: _Masks = {}
     for plan in plans:
-        if plan.evaluates_used or plan.derives:
-            return None
         for request in plan.requests:
             if len(request.alternatives) > 1:
                 return None

@@ -95,8 +95,6 @@ class Packing:
                 rows.append(row)
                 most += row.most - devices.bit_count()
         for row in rows:
-            if most < needed:
-                return False
             most += self._fit(row, needed - most + row.most) - row.most
         return most >= needed
 
