@@ -5,6 +5,13 @@ from conformance.generate.devices import Wire, make_device, make_taint
 from conformance.generate.style import Style
 from conformance.generate.words import COUNTERS, DRIVERS, GPU, POOLS, SETS, amount, family_of
 
+_BROKEN: tuple[Wire, ...] = (
+    {"key": "zone", "operator": "Near", "values": ["z1"]},
+    {"key": "rack", "operator": "Gt", "values": ["many"]},
+    {"key": "zone", "operator": "In"},
+)
+"""Requirements on nodes that nobody can parse."""
+
 
 def make_node(chance: Chance, style: Style, number: int) -> Wire:
     """Return a node."""
@@ -126,6 +133,10 @@ def _placed(chance: Chance, style: Style, device: Wire, place: Wire, nodes: list
     """Return a device with node fields of its own where its slice leaves them to it."""
     if not place.get("perDeviceNodeSelection"):
         return device
+    if style.misplaced and chance.maybe(0.7):
+        # A node that can use a device before the broken one sees the slice all the same.
+        broken = {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [chance.pick(*_BROKEN)]}]}}
+        return {**device, **(broken if chance.maybe(style.misplaced) else {"allNodes": True})}
     fields = {} if chance.maybe(style.broken) else _node_fields(chance, style, nodes)
     if "nodeSelector" in fields and chance.maybe(style.broken * 2):
         fields["nodeSelector"]["nodeSelectorTerms"].append(_term(chance, style, nodes))
@@ -142,13 +153,7 @@ def _term(chance: Chance, style: Style, nodes: list[str]) -> Wire:
         return {"matchFields": [named]}
     expressions = [_expression(chance) for _ in range(chance.pick(1, 1, 2))]
     if chance.maybe(style.broken / 2):
-        expressions.append(
-            chance.pick(
-                {"key": "zone", "operator": "Near", "values": ["z1"]},
-                {"key": "rack", "operator": "Gt", "values": ["many"]},
-                {"key": "zone", "operator": "In"},
-            )
-        )
+        expressions.append(chance.pick(*_BROKEN))
     if chance.maybe(style.broken):
         # A term that asks for nothing is met by no node.
         return chance.pick({}, {"matchExpressions": []}, {"matchFields": []})

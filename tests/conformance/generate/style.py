@@ -19,6 +19,7 @@ _THEMES = (
     ("all_mode", "shareable", "capacity_requests", "used", "constraints"),
     ("lists", "constraints"),
     ("derived", "constraints"),
+    ("per_device", "misplaced"),
 )
 _THEMATIC = 0.3
 
@@ -42,6 +43,7 @@ class Style:
     groups: float
     huge: float
     lists: float
+    misplaced: float
     node_operations: float
     per_device: float
     policies: float
@@ -63,5 +65,6 @@ class Style:
         levels["bad_pools"] /= 5
         levels["huge"] /= 4
         levels["gates"] /= 8
+        levels["misplaced"] /= 2
         levels["node_operations"] /= 2
         return cls(**levels)
