@@ -104,7 +104,9 @@ def test_without_the_feature_no_share_pays(scene_with: Any, ask: Any, requests: 
 
 
 @pytest.mark.parametrize(
-    ("cores", "others"), [(2, ", and the others draw on the same counters"), (4, "")], ids=["short", "plenty"]
+    ("cores", "others"),
+    [(2, ", and the other devices draw on the same counters"), (4, "")],
+    ids=["short", "plenty"],
 )
 def test_counters_that_keep_requests_from_other_devices_are_told(
     scene: Any, ask: Any, cores: int, others: str

@@ -132,7 +132,7 @@ def test_requests_for_one_device_beside_which_others_cannot_be_had_together(scen
     partitions(scene, "30Gi", "20Gi", "20Gi", "0")
 
     told = cause(scene, ask("p", 1, KIND.format("0")), ask("q", 2))
-    assert told == "; on n1, p and q want the same devices, and the others draw on the same counters"
+    assert told == "; on n1, p and q want the same devices, and the other devices draw on the same counters"
 
 
 def test_requests_that_draw_on_the_same_counter(scene: Any, ask: Any) -> None:

@@ -200,9 +200,9 @@ def _tell_board(board: Board, plan: ClaimPlan, node: str) -> str:
         return f"on {node}, {names} draw on the same counters"
     if board.counted and not board.shareable and _want_one_device(board):
         # If no counter were in the way, the number of devices would be.
-        return f"on {node}, {names} want the same devices, and the others draw on the same counters"
+        return f"on {node}, {names} want the same devices, and the other devices draw on the same counters"
     if board.shareable == board.available and _want_one_device(board):
-        others = "" if _can_pay_all(board) else ", and the others draw on the same counters"
+        others = "" if _can_pay_all(board) else ", and the other devices draw on the same counters"
         return f"on {node}, {names} need capacity of the same devices{others}"
     return ""
 
