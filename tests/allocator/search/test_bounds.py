@@ -1,9 +1,10 @@
 """Bounds: what counting can rule out."""
 
-from itertools import permutations
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from random import Random
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
 from dra_operator.allocator.search import bounds
 from dra_operator.allocator.search.bounds import Choice, GroupRule
@@ -12,14 +13,36 @@ from dra_operator.allocator.search.groups import Groups
 PAIRS = Groups(groups=(0b0011, 0b1100), members=0b1111, odd=0, size=4)
 
 
-@given(st.lists(st.integers(0, 31), max_size=5))
-def test_units_are_matched_if_some_order_of_devices_gives_each_its_own(units: list[int]) -> None:
-    """Augmenting paths find a way exactly where trying all ways does."""
-    ways = permutations([1 << position for position in range(5)], len(units))
-
-    assert bounds.can_be_matched(units) == any(
-        all(unit & bit for unit, bit in zip(units, way, strict=True)) for way in ways
+def have_places(wants: Sequence[tuple[int, int]], places: Mapping[int, int]) -> bool:
+    """Return whether so many of these devices can be given to each, by trying everything."""
+    if not wants:
+        return True
+    devices, missing = wants[0]
+    there = [bit for bit in places if bit & devices and places[bit]]
+    return any(
+        have_places(wants[1:], {bit: left - (bit in taken) for bit, left in places.items()})
+        for taken in combinations(there, missing)
     )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_places_are_given_up_for_others(seed: int) -> None:
+    """Wants have places of their own if there is a way, however the first ones were placed."""
+    random = Random(f"places {seed}")  # noqa: S311 - a seed makes a run repeatable
+    for _ in range(200):
+        size = random.randint(3, 7)
+        lots = [(random.randrange(1 << size), random.choice([1, 1, 2])) for _ in range(random.randint(3, 6))]
+        guests = {1 << place: random.choice([1, 2, 3]) for place in random.sample(range(size), size // 2)}
+        places = {1 << place: guests.get(1 << place, 1) for place in range(size)}
+
+        assert (bounds.first_without_place(lots, guests) is None) == have_places(lots, places), (lots, guests)
+
+
+def test_a_place_that_was_given_up_can_be_taken_again() -> None:
+    """By whoever had it, when its next place is wanted too."""
+    masks = (0b01011, 0b11100, 0b00101, 0b11111, 0b00100, 0b10101, 0b00010, 0b01001)
+
+    assert bounds.first_without_place([(mask, 1) for mask in masks], {0b00010: 2, 0b10000: 3}) is None
 
 
 def test_a_request_with_too_few_candidates_is_hopeless() -> None:

@@ -1,7 +1,5 @@
 """Claims that a bound of the outlook decides, where trying would take for ever; and that none says no in vain."""
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -17,7 +15,7 @@ from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.search.hardest import Picked
 from dra_operator.allocator.search.outlook import Outlook
 from dra_operator.allocator.search.stock import Stock
-from dra_operator.allocator.search.wants import Option, Situation, Wants
+from dra_operator.allocator.search.wants import Situation, Wants
 from stepfuzz.hard import Case, ListedCase, LooseCase, OddCase
 
 FEW = Limits(steps=None, seconds=None, tries=200)
@@ -189,43 +187,3 @@ def test_no_bound_says_no_on_the_way_to_a_solution(make: type[Case]) -> None:
                 assert not go(board, random.sample(picks, len(picks))), number
 
     assert solved > 30
-
-
-def have_places(wants: Sequence[tuple[int, int]], places: Mapping[int, int]) -> bool:
-    """Return whether so many of these devices can be given to each, by trying everything."""
-    if not wants:
-        return True
-    devices, missing = wants[0]
-    there = [bit for bit in places if bit & devices and places[bit]]
-    return any(
-        have_places(wants[1:], {bit: left - (bit in taken) for bit, left in places.items()})
-        for taken in combinations(there, missing)
-    )
-
-
-def finds_places(lots: Sequence[tuple[int, int]], guests: Mapping[int, int]) -> bool:
-    """Return whether the outlook says that wants for so many of these devices all have places."""
-    outlook: Any = None
-    source: Any = None
-    wants = [(Option(devices, missing, source),) for devices, missing in lots]
-    return Outlook._without_place(outlook, wants, guests) is None
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_places_are_given_up_for_others(seed: int) -> None:
-    """Wants have places of their own if there is a way, however the first ones were placed."""
-    random = Random(f"places {seed}")  # noqa: S311 - a seed makes a run repeatable
-    for _ in range(200):
-        size = random.randint(3, 7)
-        lots = [(random.randrange(1 << size), random.choice([1, 1, 2])) for _ in range(random.randint(3, 6))]
-        guests = {1 << place: random.choice([1, 2, 3]) for place in random.sample(range(size), size // 2)}
-        places = {1 << place: guests.get(1 << place, 1) for place in range(size)}
-
-        assert finds_places(lots, guests) == have_places(lots, places), (lots, guests)
-
-
-def test_a_place_that_was_given_up_can_be_taken_again() -> None:
-    """By whoever had it, when its next place is wanted too."""
-    masks = (0b01011, 0b11100, 0b00101, 0b11111, 0b00100, 0b10101, 0b00010, 0b01001)
-
-    assert finds_places([(mask, 1) for mask in masks], {0b00010: 2, 0b10000: 3})

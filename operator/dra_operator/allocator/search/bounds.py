@@ -6,12 +6,14 @@ constraint, the devices that it still admits.
 Source: docs/engine sections 7 and 8.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from dra_operator.allocator.search.groups import Groups
 from dra_operator.api.sealed import sealed
 
 _MOST_GROUPS = 256
+_NO_GUESTS: Final[Mapping[int, int]] = {}
 
 
 @sealed
@@ -168,24 +170,24 @@ def can_differ(
 
 def have_values(groups: Sequence[int], lots: Iterable[tuple[int, int]]) -> bool:
     """False if the devices of the lots, of each lot so many, cannot all have different values; a group is a value."""
-    units: list[int] = []
+    reached: list[tuple[int, int]] = []
     for devices, count in lots:
-        reached = 0
+        values = 0
         for place, group in enumerate(groups):
             if group & devices:
-                reached |= 1 << place
-        units += [reached] * count
-    return can_be_matched(units)
+                values |= 1 << place
+        reached.append((values, count))
+    return first_without_place(reached) is None
 
 
 def can_be_apart(demands: Sequence[Demand], available: int, allowed: Sequence[int], shareable: int) -> bool:
     """False if the devices still to be picked cannot all be different; requests that may take shares stay out."""
-    units: list[int] = []
+    lots: list[tuple[int, int]] = []
     for demand in demands:
         wanted = _union(demand, available, allowed)
         if not wanted & shareable:
-            units += [wanted] * least_of(demand)
-    return can_be_matched(units)
+            lots.append((wanted, least_of(demand)))
+    return first_without_place(lots) is None
 
 
 def fit_in_groups(
@@ -225,31 +227,46 @@ def have_whole(groups: Sequence[int], family: Sequence[tuple[int, int]]) -> bool
     return sum([(group & union).bit_count() // least for group in groups]) >= len(family)
 
 
-def can_be_matched(units: Sequence[int]) -> bool:
-    """True if each unit can be given a bit of its own out of its set, by augmenting paths."""
-    owner: dict[int, int] = {}
-    taken = seen = 0
+def first_without_place(
+    lots: Sequence[tuple[int, int]], guests: Mapping[int, int] = _NO_GUESTS
+) -> int | None:
+    """Return the index of the first lot that cannot have so many of its devices beside those before; None if all can.
 
-    def place(unit: int) -> bool:
-        nonlocal taken, seen
-        if free := units[unit] & ~taken & ~seen:
+    A device is for one lot, or for as many as `guests` says, but only once for each. By augmenting paths.
+    """
+    unions = [devices for devices, _ in lots]
+    mine = [0] * len(lots)
+    owners: dict[int, list[int]] = {}
+    full = seen = 0
+
+    def place(lot: int) -> bool:
+        nonlocal full, seen
+        if free := unions[lot] & ~mine[lot] & ~full & ~seen:
             bit = free & -free
-            taken |= bit
-            owner[bit] = unit
+            owned = owners.setdefault(bit, [])
+            owned.append(lot)
+            mine[lot] |= bit
+            if len(owned) >= guests.get(bit, 1):
+                full |= bit
             return True
-        while wanted := units[unit] & ~seen:
+        while wanted := unions[lot] & ~mine[lot] & ~seen:
             bit = wanted & -wanted
             seen |= bit
-            if place(owner[bit]):
-                owner[bit] = unit
-                return True
+            owned = owners[bit]
+            for number, other in enumerate(owned):
+                if place(other):
+                    mine[other] &= ~bit
+                    owned[number] = lot
+                    mine[lot] |= bit
+                    return True
         return False
 
-    for unit in range(len(units)):
-        seen = 0
-        if not place(unit):
-            return False
-    return True
+    for lot, (_, count) in enumerate(lots):
+        for _ in range(count):
+            seen = 0
+            if not place(lot):
+                return lot
+    return None
 
 
 def _may_be_bound(demand: Demand, number: int) -> bool:

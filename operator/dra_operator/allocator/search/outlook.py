@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.search.board import Board, InFlight
-from dra_operator.allocator.search.bounds import GroupRule, have_values, have_whole
+from dra_operator.allocator.search.bounds import GroupRule, first_without_place, have_values, have_whole
 from dra_operator.allocator.search.guests import Guests
 from dra_operator.allocator.search.packing import Packing
 from dra_operator.allocator.search.stock import Stock
@@ -93,7 +93,7 @@ class Outlook:
         wants = now.wants
         guests = self._guests.most(wants, now.in_flight)
         self._looked += sum(map(len, wants))
-        if (without := self._without_place(wants, guests)) is not None:
+        if (without := _without_place(wants, guests)) is not None:
             self.blame[without] += 1
             return True
         return not (
@@ -144,48 +144,9 @@ class Outlook:
         answer = self._answers.get(key)
         if answer is None:
             self._looked += sum(map(len, wants))
-            without = self._without_place(wants, self._guests.most(wants, in_flight))
+            without = _without_place(wants, self._guests.most(wants, in_flight))
             answer = self._answers[key] = without is None
         return answer
-
-    def _without_place(self, wants: Sequence[Want], guests: Mapping[int, int]) -> int | None:
-        """Return the index of a want that cannot be given devices beside the others, or None if all can.
-
-        Each device serves one want, or as many as `guests` says.
-        """
-        unions = [union_of(want) for want in wants]
-        mine = [0] * len(wants)
-        owners: dict[int, list[int]] = {}
-        full = seen = 0
-
-        def place(request: int) -> bool:
-            nonlocal full, seen
-            if free := unions[request] & ~mine[request] & ~full & ~seen:
-                bit = free & -free
-                owned = owners.setdefault(bit, [])
-                owned.append(request)
-                mine[request] |= bit
-                if len(owned) >= guests.get(bit, 1):
-                    full |= bit
-                return True
-            while wanted := unions[request] & ~mine[request] & ~seen:
-                bit = wanted & -wanted
-                seen |= bit
-                owned = owners[bit]
-                for number, other in enumerate(owned):
-                    if place(other):
-                        mine[other] &= ~bit
-                        owned[number] = request
-                        mine[request] |= bit
-                        return True
-            return False
-
-        for request, want in enumerate(wants):
-            for _ in range(least_of(want)):
-                seen = 0
-                if not place(request):
-                    return request
-        return None
 
     def _fit_in_groups(self, wants: Sequence[Want]) -> bool:
         """False if matching rules on one attribute need more whole groups than there are."""
@@ -219,6 +180,11 @@ class Outlook:
                 self.blame[self._bound[number][0]] += 1
                 return False
         return True
+
+
+def _without_place(wants: Sequence[Want], guests: Mapping[int, int]) -> int | None:
+    """Return the index of a want that cannot be given devices beside the others, or None if all can."""
+    return first_without_place([(union_of(want), least_of(want)) for want in wants], guests)
 
 
 def _has_room(group: int, wants: Sequence[Sequence[_Bound]]) -> bool:
