@@ -87,7 +87,8 @@ class Style:
     `eager`: what pays where there is much of something is done where there is little. `cramped`: nothing is kept for
     long, as if there were more of everything than is kept. `choosy`: classes ask for a driver. `spelt`: drivers write
     their own domain out in names of attributes, or not. `broken`: nobody can parse some node selectors, most of them of
-    devices; nodes that see a device before it live with that.
+    devices; nodes that see a device before it live with that. `grouping`: devices that draw on counters name the
+    compatibility groups that they can live with.
     """
 
     counters: bool
@@ -107,6 +108,7 @@ class Style:
     choosy: bool
     spelt: bool
     broken: bool
+    grouping: bool
 
     @classmethod
     def of(cls, random: Random) -> "Style":
@@ -131,6 +133,7 @@ class Style:
             choosy=sometimes(random, 0.5),
             spelt=sometimes(random, 0.2),
             broken=sometimes(random, 0.1),
+            grouping=counters and sometimes(random, 0.25),
         )
 
     @property
@@ -257,7 +260,7 @@ def helps_when_taken(device: Body) -> bool:
 def _use(random: Random, style: Style, counter_set: str) -> Body:
     amounts = [-3, -2, 2, 3, 3] if style.giving else [0, 0, 1, 1, 2, 3]
     groups = {}
-    if style.odd and sometimes(random, 0.2):
+    if style.grouping and sometimes(random, 0.5):
         groups["compatibilityGroups"] = random.sample("pqr", random.choice([1, 1, 2]))
     cores = {"value": str(random.choice(amounts))}
     return {"counterSet": counter_set, "counters": {"cores": cores, "memory": {"value": "1"}}, **groups}
