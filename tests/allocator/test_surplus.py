@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Allocated, Reason
+from dra_operator.allocator.surplus import advise
 
 PutSlice = Callable[..., None]
 TOO_MANY = "too many slices of generation 1 (2 where 1 is announced)"
@@ -128,3 +129,11 @@ def test_counters_of_a_pool_that_a_node_uses_nevertheless(scene: Any, put_slice:
         "request r: 4 devices published, 4 in class gpu, 2 in use by 1 claim (first), 2 without enough left of their "
         "counters (s/c 0 left < 1 on 2; in use by 1 claim: first)"
     )
+
+
+def test_a_pool_that_is_meant_for_several_nodes(scene: Any, put_slice: PutSlice) -> None:
+    """As many as it announces slices: that there is one more is not for want of names."""
+    for name, node in (("a", "n1"), ("b", "n2"), ("c", "n2")):
+        put_slice(name, name, count=2, nodeName=node)
+
+    assert advise("gpu/p", scene.inventory).startswith("; two publishers use one pool name")

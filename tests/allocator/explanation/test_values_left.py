@@ -70,6 +70,65 @@ def test_too_few_values_for_all_to_differ(roots: Any, ask: Any) -> None:
     )
 
 
+def test_one_value_is_one(scene: Any, ask: Any) -> None:
+    """Devices that no request is for have others, which do not count."""
+    scene.nodes("n1")
+    scene.slice("s", device("a", "gpu", "x"), device("b", "nic", "x"), device("c", "cpu", "y"))
+
+    assert told(scene, "distinctAttribute", want(ask, "gpu"), want(ask, "nic")) == (
+        "; n1 has 1 value left for gpu and nic, which want 2"
+    )
+
+
+def test_values_that_would_be_enough_are_not_blamed(scene: Any, ask: Any) -> None:
+    """Two requests want the same one of three."""
+    scene.nodes("n1")
+    cpus = [device(f"cpu-{root}", "cpu", root) for root in "abc"]
+    scene.slice("s", device("gpu", "gpu", "a"), device("nic", "nic", "a"), *cpus)
+
+    assert not told(scene, "distinctAttribute", want(ask, "gpu"), want(ask, "nic"), want(ask, "cpu"))
+
+
+def test_a_number_that_would_be_enough_is_not_blamed(roots: Any, ask: Any) -> None:
+    """Of four devices with one value two are of the kind that three are wanted of."""
+    roots.slice("more", *(device(f"{root}-nic1", "nic", root) for root in "ab"), pool="more")
+    more = {**want(ask, "gpu"), "name": "more"}
+
+    assert not told(roots, "matchAttribute", want(ask, "gpu", 2), more, want(ask, "nic"))
+
+
+def test_alternatives_want_at_least_what_the_smallest_wants(roots: Any, ask: Any) -> None:
+    """And one of them that has room at a root is enough to name it."""
+    options = [{"name": f"s{number}", **want(ask, "gpu", number)["exactly"]} for number in (3, 2)]
+    either = {"name": "either", "firstAvailable": options}
+
+    assert told(roots, "matchAttribute", either, ask("any", 2)) == (
+        "; n1 has at most 3 with the same value left for either and any, which want at least 4"
+    )
+    for name in ("a-nic0", "b-gpu0"):
+        roots.hold(name, name, "pool")
+    assert told(roots, "matchAttribute", either, want(ask, "nic")).startswith(
+        "; n1 has enough left for either with a, for nic with b;"
+    )
+
+
+def test_devices_that_are_shared_are_not_counted(scene: Any, ask: Any) -> None:
+    """Three could serve four, if they had more room."""
+    scene.nodes("n1")
+    capacity = {"memory": {"value": "10"}}
+    scene.slice(
+        "s",
+        *(
+            {**device(f"{root}{number}", "gpu", root), "allowMultipleAllocations": True, "capacity": capacity}
+            for root in "ab"
+            for number in range(3)
+        ),
+    )
+    requests = [ask(name, 2, capacity={"requests": {"memory": "6"}}) for name in ("one", "two")]
+
+    assert not told(scene, "matchAttribute", *requests)
+
+
 def test_values_that_are_true_or_false(scene: Any, ask: Any) -> None:
     """They are written as in the slice."""
     scene.nodes("n1")
