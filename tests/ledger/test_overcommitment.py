@@ -107,6 +107,33 @@ def test_shares_that_are_more_than_the_device(scene: Scene, holding: Any) -> Non
     }
 
 
+def test_of_several_counters_only_what_is_overdrawn_is_told(holding: Any) -> None:
+    """With what is drawn of that one alone, and the slice that publishes it."""
+    scene = Scene()
+    uses = [{"counterSet": "gpu-0", "counters": amounts(cores=3, memory=1)}]
+    scene.put("a", 1, devices=[{"name": name, "consumesCounters": uses} for name in "ab"])
+    scene.put("b", 1, sharedCounters=[{"name": "gpu-0", "counters": amounts(cores=6, memory=1)}])
+    for name in "ab":
+        scene.ledger.put(holding(name, name))
+
+    (found,) = scene.overcommitments.find()
+    assert (found.name, found.total, found.used, found.slice_name) == ("memory", NANO, 2 * NANO, "b")
+    assert [part.amount for part in found.parts] == [NANO, NANO]
+
+
+def test_of_several_shares_only_those_of_the_device_are_told(holding: Any) -> None:
+    """And only those that consume the capacity of which there is too little."""
+    scene = Scene()
+    scene.put("a", 1, devices=[nic(2), {**nic(9), "name": "other"}])
+    scene.put("b", 1)
+    scene.ledger.put(holding("a", share("nic", 3), share("other", 4)))
+    scene.ledger.put(holding("b", {**share("nic", 0), "consumedCapacity": {}}))
+    scene.ledger.put(holding("c", share("nic", 0)))
+
+    (found,) = scene.overcommitments.find()
+    assert [(part.claims, part.amount) for part in found.parts] == [(frozenset({("team", "a")}), 3 * NANO)]
+
+
 def test_as_much_as_there_is_is_not_too_much(scene: Scene, holding: Any) -> None:
     """Nor is a share of a device that has paid its counters already, nor admin access."""
     scene.ledger.put(holding("a", share("d", 0), share("nic", 2)))
