@@ -37,6 +37,25 @@ def test_capacities_written_differently_are_different_columns() -> None:
     assert one.values == other.values
 
 
+def test_capacities_with_different_policies_are_different_columns() -> None:
+    """In any of what a policy says, as what a share consumes depends on it."""
+    one, two = parse_quantity("1"), parse_quantity("2")
+    policies = [
+        None,
+        CapacityRequestPolicy(),
+        *(CapacityRequestPolicy(default=each) for each in (one, two)),
+        *(CapacityRequestPolicy(valid_values=each) for each in ((one,), (one, two))),
+        *(
+            CapacityRequestPolicy(valid_range=CapacityRequestPolicyRange(*ends))
+            for ends in ((None, None, None), (one, None, None), (None, one, None), (None, None, one))
+        ),
+    ]
+    columns = Columns()
+    every = [columns.capacities((DeviceCapacity(two, policy),)) for policy in policies]
+
+    assert len({column.serial for column in every}) == len(policies)
+
+
 def test_devices_with_equal_values_are_one_set() -> None:
     """One and true are two; devices without a value are a set, too; equal values need not be the same object."""
     values = [AttributeValue("int", 1), None, AttributeValue("bool", True), AttributeValue("int", 1), None]
@@ -49,6 +68,7 @@ def test_devices_with_equal_values_are_one_set() -> None:
     ("capacities", "whole"),
     [
         pytest.param([DeviceCapacity(parse_quantity("1Gi")), None], True, id="amounts alone"),
+        pytest.param([DeviceCapacity(parse_quantity("0"))], True, id="nothing"),
         pytest.param([DeviceCapacity(parse_quantity("-1"))], False, id="a negative amount is an error"),
         pytest.param(
             [
@@ -122,5 +142,13 @@ def test_a_range_that_makes_no_steps_makes_no_error(
     """An amount stands as it is, or is refused; steps from below zero, or too large ones, end the attempt."""
     ends = [None if text is None else parse_quantity(text) for text in (least, most, step)]
     policy = CapacityRequestPolicy(None, (), CapacityRequestPolicyRange(*ends))
+
+    assert Columns().capacities((DeviceCapacity(parse_quantity("8"), policy),)).is_ordinary is expected
+
+
+@pytest.mark.parametrize(("default", "expected"), [("-1", False), ("0", True), ("1", True)])
+def test_what_nobody_asked_for_is_no_less_than_nothing(default: str, *, expected: bool) -> None:
+    """Else a share could make room, or end the attempt."""
+    policy = CapacityRequestPolicy(parse_quantity(default))
 
     assert Columns().capacities((DeviceCapacity(parse_quantity("8"), policy),)).is_ordinary is expected
