@@ -83,6 +83,18 @@ def test_a_matching_rule_leaves_its_group_and_a_distinct_one_the_others(
         assert [union_of(want) for want in after.wants] == [0, left, 0b1110]
 
 
+def test_requests_that_a_rule_binds_stay_together(scene: Any, ask: Any, wants_of: Any) -> None:
+    """Only as a whole may they change places with others; two rules that bind one request bind all of theirs."""
+    scene.slice("s", *({"name": name, "attributes": {"k": {"int": 0}}} for name in "abcde"))
+    rules = [
+        {"matchAttribute": "gpu.example.com/k", "requests": names}
+        for names in (["r", "q"], ["p", "q"], ["o"])
+    ]
+    wants, _ = wants_of(scene.claim(*map(ask, "rspqo"), constraints=rules))
+
+    assert wants.clusters == ((0, 2, 3), (1,), (4,))
+
+
 def test_claims_that_have_changed_places_look_alike(scene: Any, ask: Any, wants_of: Any) -> None:
     """What remains is the same whichever of two equal claims was served first."""
     scene.slice("s", "a", "b", "c")
