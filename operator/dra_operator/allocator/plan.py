@@ -73,7 +73,7 @@ class ClaimPlan:
     devices, and the claim cannot exceed the limit of devices, whichever alternatives are chosen.
     `quick`: the quick search may be asked.
     `derives`: a constraint asks for a derived attribute.
-    `bare`: one request without amounts and tolerations, so no shortcut applies.
+    `bare`: one request without amounts and tolerations, so no shortcut but the sieve applies.
     """
 
     claim: ResourceClaim

@@ -82,7 +82,7 @@ class Walk:
             wanted &= availability.nonempty
         fast = searches.fast_for(plans)
         first: Sequence[Shortcut] = ()
-        # A bare claim has no shortcuts, and would look for them each time, as long as the first node fits.
+        # A bare claim has none of these, and would look for them each time, as long as the first node fits.
         bare = len(plans) == 1 and plans[0].bare
         if not bare and problem.maybe == _ALL_NODES and wanted and can_be_left_out(plans, fast):
             first = self._for_new(plans, searches)
