@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import structlog
 
 # The cluster is a module beside the tests, which importlib mode does not find by itself.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -89,6 +90,16 @@ def quick_look(monkeypatch):
     """The runtime looks after itself often enough for tests."""
     monkeypatch.setattr("dra_operator.controller.runtime.LOOK_SECONDS", 0.05)
     monkeypatch.setattr("dra_operator.controller.denials.LASTING_SECONDS", 0.1)
+
+
+@pytest.fixture(autouse=True)
+def short_tracebacks():
+    """A traceback is printed without variables: those of an operator take seconds to print."""
+    *before, _ = structlog.get_config()["processors"]
+    plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*before, plain])
+    yield
+    structlog.reset_defaults()
 
 
 def defects(metrics):
