@@ -180,3 +180,21 @@ def test_devices_are_wanted_whole_where_nobody_shares(scene_with: Any, ask: Any,
         ask("r", 1, KIND.format("y")),
     )
     assert told == "on n1, p, q and r want the same devices"
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (16, "on n1, p and q draw on the same counters"),
+        (17, "on n1, p and q want at least 33 devices, and a claim can have 32"),
+    ],
+)
+def test_more_devices_than_a_claim_can_have(
+    scene: Any, ask: Any, listing: Any, number: int, told: str
+) -> None:
+    """Whatever else both could take, the limit of devices is told where no alternative stays within it."""
+    devices = (kind(f"{which}{n}", which, **use("1Gi")) for which in "xy" for n in range(17))
+    counted_pool(scene, "99Gi" if number > 16 else "30Gi", *devices)
+
+    found = cause(scene, ask("p", 16, KIND.format("x")), listing("q", (number, "y"), (17, "y"), (1, "z")))
+    assert found == told

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.explanation.overlap import tell_overlap
-from dra_operator.allocator.explanation.reduced import only, stuck_requests
+from dra_operator.allocator.explanation.reduced import only, stuck_requests, with_alternative
 from dra_operator.allocator.explanation.values_left import listed, reached_by, tell_values
-from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
+from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.search.board import Board, set_up
 from dra_operator.allocator.search.bounds import Choice
 from dra_operator.allocator.search.eligible import Eligibility
@@ -110,6 +110,9 @@ class Contention:
             board = set_up(self.eligibility, [stuck], view, budget)
             if board is not UNSURE and (told := _tell_board(board, stuck, node)):
                 return told
+        if (least := self._least(stuck, view, budget)) > MAX_DEVICES:
+            names = listed(stuck.requests)
+            return f"on {node}, {names} want at least {least} devices, and a claim can have {MAX_DEVICES}"
         overlap = tell_overlap(self.eligibility, stuck, node, budget)
         return f"on {node}, {overlap}" if overlap else ""
 
@@ -162,6 +165,19 @@ class Contention:
         """Return whether a plan fits on a node; None if only the plain search can tell."""
         answer = WindowSearch(self.eligibility).search([plan], view, budget)
         return None if answer is UNSURE else answer is not None
+
+    def _least(self, plan: ClaimPlan, view: NodeView, budget: Budget) -> int:
+        """Return how many devices requests take at least, by the alternatives that may fit alone on a node."""
+        least = 0
+        for request in plan.requests:
+            alone = only(plan, [request])
+            counts = [
+                1 if item.count is None else item.count
+                for item in request.alternatives
+                if self._search(with_alternative(alone, request, item), view, budget) is not False
+            ]
+            least += min(counts, default=0)
+        return least
 
     def _maybe(self, node: str, view: NodeView, budget: Budget, plan: ClaimPlan) -> str | None:
         return None if self._search(plan, view, budget) is False else node
