@@ -1,9 +1,9 @@
 """`python -m stepfuzz.hard [--count N] [--seed S]` looks for tight claims on one node that are decided wrong, or late.
 
 Whatever the search that begins with the hardest answers has to be what the plain search answers that tries everything;
-where that gives up, nothing is compared. Each number stands for a case, an odd one, one with lists and one with
-constraints that bind some alternatives only. The exit code is 1 if something was wrong. With `--slowest --devices 32`
-it measures instead, cases of the first kind.
+where that gives up, nothing is compared. Each number stands for a case, an odd one, one with lists, one with
+constraints that bind some alternatives only, and one for all devices. The exit code is 1 if something was wrong.
+With `--slowest --devices 32` it measures instead, cases of the first kind.
 """
 
 import argparse
@@ -384,6 +384,27 @@ class LooseCase(ListedCase):
         return found
 
 
+class WholeCase(Case):
+    """A case with one request for all devices, or all of a kind; of some devices nobody can tell the kind."""
+
+    in_use = 0.12
+
+    def publish(self, pool: str, size: int) -> None:
+        """Publish a pool, and let some of it be in use."""
+        super().publish(pool, size)
+        for body in self.slices[-2:]:
+            for device in body["spec"].get("devices", ()):
+                if sometimes(self.random, 0.05):
+                    del device["attributes"]["kind"]
+
+    def ask(self) -> tuple[Any, ...]:
+        """Return one claim."""
+        fields = {**self.alternative(1, ("1", "3")), "allocationMode": "All"}
+        del fields["count"]
+        spec = {"devices": {"requests": [{"name": "r", "exactly": fields}]}}
+        return (read("ResourceClaim", {"metadata": {"name": "c", "namespace": "ns"}, "spec": spec}),)
+
+
 def decide_twice(case: Case) -> tuple[Decision, Decision | None]:
     """Return what the search that begins with the hardest decides, and the plain one; None if that gives up.
 
@@ -427,14 +448,14 @@ def main() -> int:
         return 0
     compared = wrong = 0
     for number in range(arguments.first, arguments.first + arguments.count):
-        for make in (Case, OddCase, ListedCase, LooseCase):
+        for make in (Case, OddCase, ListedCase, LooseCase, WholeCase):
             case = make(Random(f"{arguments.seed} {number}"), arguments.devices)  # noqa: S311 - as above
             ours, plain = decide_twice(case)
             compared += plain is not None
             if plain is not None and ours != plain:
                 wrong += 1
                 print(f"--- {make.__name__} {number}:\nexpected {plain}\nfound    {ours}")  # noqa: T201 - the answer
-    cases = 4 * arguments.count
+    cases = 5 * arguments.count
     print(f"seed {arguments.seed}: {compared} of {cases} compared, {wrong} wrong")  # noqa: T201 - the answer
     return 1 if wrong else 0
 

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from dra_operator.allocator import Allocated, Failed, Limits, Searching, Unsatisfied
-from stepfuzz.hard import Case, ListedCase, LooseCase, OddCase, decide_twice
+from stepfuzz.hard import Case, ListedCase, LooseCase, OddCase, WholeCase, decide_twice
 
 
-@pytest.mark.parametrize("make", [Case, OddCase, ListedCase, LooseCase])
+@pytest.mark.parametrize("make", [Case, OddCase, ListedCase, LooseCase, WholeCase])
 @pytest.mark.parametrize("seed", range(8))
 def test_it_decides_as_the_plain_search(make: type[Case], seed: int) -> None:
     """Each no is one by trying everything, and each yes is the same devices."""
