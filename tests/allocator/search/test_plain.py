@@ -125,6 +125,20 @@ def test_all_with_a_device_that_lacks_what_a_constraint_compares_is_an_error(sce
     )
 
 
+def test_all_asks_about_devices_in_use_as_well(scene: Any, ask: Any) -> None:
+    """A selector that fails on one of them ends the attempt."""
+    scene.nodes("n1")
+    fine = {"name": "fine", "attributes": {"kind": {"int": 1}}}
+    scene.slice("s", "odd", fine)
+    scene.hold("holder", "odd", "pool")
+    decision = scene.decide(
+        scene.claim(ask("r", 1, 'device.attributes["gpu.example.com"].kind == 1', allocationMode="All"))
+    )
+
+    assert isinstance(decision, Failed)
+    assert decision.reason is Reason.SELECTOR_FAILED
+
+
 def test_all_needs_every_pool_of_the_node_complete(scene: Any, ask: Any) -> None:
     """A pool that is being updated might hold more; one that fits elsewhere does not help."""
     scene.nodes("n1", "n2")
