@@ -28,6 +28,20 @@ def listing(ask: Any) -> Any:
     return make
 
 
+def use(memory: str, *groups: str) -> dict[str, Any]:
+    """Return what a device draws on the only counter set."""
+    drawn = {"counterSet": "set", "counters": {"memory": {"value": memory}}}
+    return {"consumesCounters": [{**drawn, "compatibilityGroups": list(groups)} if groups else drawn]}
+
+
+def counted_pool(scene: Any, memory: str, *devices: dict[str, Any], count: int = 2) -> None:
+    """Put the only node, and a pool for it of devices that draw on the same memory."""
+    scene.nodes("n1")
+    shared = [{"name": "set", "counters": {"memory": {"value": memory}}}]
+    scene.slice("c", count=count, sharedCounters=shared)
+    scene.slice("s", *devices, count=count)
+
+
 def cause(scene: Any, *requests: dict[str, Any]) -> str:
     """Return the last clause of the line."""
     found = scene.explain(scene.claim(*requests))
@@ -74,21 +88,14 @@ def test_shares_beside_whole_devices(scene: Any, ask: Any) -> None:
     ("groups", "told"),
     [
         (("x", "y"), "draw on the same counters and want devices without a compatibility group in common"),
-        (("x", None), "draw on the same counters and want devices without a compatibility group in common"),
+        (("x", ""), "draw on the same counters and want devices without a compatibility group in common"),
         (("x", "x"), "draw on the same counters"),
     ],
 )
-def test_compatibility_groups(scene: Any, ask: Any, groups: tuple[str | None, str | None], told: str) -> None:
+def test_compatibility_groups(scene: Any, ask: Any, groups: tuple[str, str], told: str) -> None:
     """Two devices of one counter set need one in common; it is told only where two of them have none."""
-    scene.nodes("n1")
-    memory = "3Gi" if groups[0] != groups[1] else "1Gi"
-    scene.slice("c", count=2, sharedCounters=[{"name": "set", "counters": {"memory": {"value": memory}}}])
-    devices = []
-    for name, group in zip("ab", groups, strict=True):
-        use = {"counterSet": "set", "counters": {"memory": {"value": "1Gi"}}}
-        grouped = use if group is None else {**use, "compatibilityGroups": [group]}
-        devices.append(kind(name, name, consumesCounters=[grouped]))
-    scene.slice("s", *devices, count=2)
+    devices = [kind(name, name, **use("1Gi", *group)) for name, group in zip("ab", groups, strict=True)]
+    counted_pool(scene, "3Gi" if groups[0] != groups[1] else "1Gi", *devices)
 
     found = cause(scene, ask("p", 1, KIND.format("a")), ask("q", 1, KIND.format("b")))
     assert found == f"on n1, p and q {told}"
@@ -96,28 +103,12 @@ def test_compatibility_groups(scene: Any, ask: Any, groups: tuple[str | None, st
 
 def test_what_others_use_is_not_said_to_be_wanted(scene: Any, listing: Any) -> None:
     """Devices in use draw on counters, but not for these requests."""
-    use = {"consumesCounters": [{"counterSet": "set", "counters": {"memory": {"value": "1Gi"}}}]}
-    scene.nodes("n1")
-    scene.slice("c", count=2, sharedCounters=[{"name": "set", "counters": {"memory": {"value": "2Gi"}}}])
-    scene.slice("s", kind("a", "x", **use), kind("b", "y", **use), kind("c", "z"), count=2)
+    drawing = (kind("a", "x", **use("1Gi")), kind("b", "y", **use("1Gi")))
+    counted_pool(scene, "2Gi", *drawing, kind("c", "z"))
     scene.hold("holder", "a", "pool")
 
     told = cause(scene, listing("p", (1, "x"), (1, "z")), listing("q", (2, "y"), (1, "z")))
     assert told == "on n1, p and q want the same devices"
-
-
-def use(memory: str, *groups: str) -> dict[str, Any]:
-    """Return what a device draws on the only counter set."""
-    drawn = {"counterSet": "set", "counters": {"memory": {"value": memory}}}
-    return {"consumesCounters": [{**drawn, "compatibilityGroups": list(groups)} if groups else drawn]}
-
-
-def counted_pool(scene: Any, memory: str, *devices: dict[str, Any], count: int = 2) -> None:
-    """Put the only node, and a pool for it of devices that draw on the same memory."""
-    scene.nodes("n1")
-    shared = [{"name": "set", "counters": {"memory": {"value": memory}}}]
-    scene.slice("c", count=count, sharedCounters=shared)
-    scene.slice("s", *devices, count=count)
 
 
 def test_what_does_not_fit_the_counters_is_not_said_to_be_wanted(scene: Any, ask: Any, listing: Any) -> None:

@@ -22,16 +22,9 @@ NODES = 20
 
 
 @pytest.fixture
-def asked() -> Iterator[list[str]]:
+def asked(recorded: Any) -> Iterator[list[str]]:
     """Record the nodes that are asked for a common part."""
-    nodes: list[str] = []
-    has_nothing = Common._has_nothing
-
-    def recorded(part: Common, view: Any, budget: Any) -> Any:
-        nodes.append(view.pools[0].key[1])
-        return has_nothing(part, view, budget)
-
-    with patch.object(Common, "_has_nothing", recorded):
+    with recorded(Common, "_has_nothing") as nodes:
         yield nodes
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -38,17 +37,10 @@ def shared(
 
 
 @pytest.fixture
-def weighed() -> Iterator[list[str]]:
+def weighed(recorded: Any) -> Iterator[list[str]]:
     """Record the nodes that are weighed."""
-    asked: list[str] = []
-    finds_lack = Scales.finds_lack
-
-    def recorded(scales: Scales, view: Any, budget: Any) -> Any:
-        asked.append(view.pools[0].key[1])
-        return finds_lack(scales, view, budget)
-
-    with patch.object(Scales, "finds_lack", recorded):
-        yield asked
+    with recorded(Scales, "finds_lack") as nodes:
+        yield nodes
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 Requests that fit alone on a node, and not together, take something from each other there: devices, capacity of shared
 ones, counters, or a place beside devices of other compatibility groups. Where no sum shows which (`contention`), since
 requests have alternatives or only the plain search can tell, this is what is left to tell: each of them that more than
-one request could take. Nothing else can be the cause.
+one request could take. One cause is not told: groups of three devices that agree two by two, and not all three.
 Source: docs/dra-semantics 4.3 and 4.4.
 """
 
