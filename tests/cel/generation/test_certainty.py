@@ -31,6 +31,8 @@ def certain(check):
         ("has(device.driver)", BOOL),
         ("cel.bind(a, 1, a == 1)", BOOL),
         ("size(device.driver)", INT),
+        ("[dyn(1), true].indexOf(true)", INT),
+        ("sets.contains([dyn(1)], [true])", BOOL),
     ],
 )
 def test_what_no_value_can_change_is_certain(certain, text, kind):
@@ -43,6 +45,8 @@ def test_what_no_value_can_change_is_certain(certain, text, kind):
     [
         "dyn([3]).last().orValue(true)",
         "[1].first().value()",
+        "[1, 2].max()",
+        "optional.of(1)",
         "device.attributes['a'].b",
         "dyn([1])[0] + 1",
         "optional.of(1).orValue(2)",

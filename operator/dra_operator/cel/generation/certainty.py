@@ -4,9 +4,11 @@ The checker lets dyn stand for anything: `dyn([3]).last().orValue(true)` is a bo
 Code that uses Python's own operators, to which 1 and true are the same, must know better.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
+from dra_operator.cel.declarations import functions
 from dra_operator.cel.paths import Aliases, is_binding, way
 from dra_operator.cel.plan import (
     Attribute,
@@ -24,10 +26,6 @@ from dra_operator.cel.plan import (
 from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
 
 _TYPES_OF_CONSTANTS: Final = {bool: BOOL, int: INT, str: STRING}
-_UNSURE: Final = frozenset(
-    ("value", "orValue", "or", "first", "last", "min", "max", "optional.of", "unwrap", "unwrapOpt")
-)
-"""Functions that give what their argument holds, whatever that is."""
 _ARITHMETIC: Final = frozenset(("_+_", "_-_", "_*_", "_/_", "_%_", "-_"))
 """Operators that go by the types of their operands alone."""
 
@@ -57,14 +55,14 @@ def certain_type(
                 return DYN
             case Fold() if is_binding(step):
                 return certain(step.result)
-            case Invoke() if step.function.name in _UNSURE:
-                return DYN
             case Invoke() if step.function.name in _ARITHMETIC:
                 found = known.get(step.id)
                 if found is None:
                     sure = all(certain(part) is not DYN for part in step.arguments)
                     found = known[step.id] = types.get(step.id, DYN) if sure else DYN
                 return found
+            case Invoke() if not _makes_its_result(step.function.name):
+                return DYN
             case _:
                 return types.get(step.id, DYN)
 
@@ -82,6 +80,22 @@ def certain_type(
         return variables.get(root.slot, DYN) if isinstance(root, Variable) else certain(root.step)
 
     return certain(step)
+
+
+@cache
+def _makes_its_result(name: str) -> bool:
+    """Return whether a function, by its declaration, cannot give what one of its arguments holds, whatever that is."""
+    overloads = functions().get(name, ())
+    return bool(overloads) and not any(
+        overload.result.generic or overload.result in _held(overload.arguments) for overload in overloads
+    )
+
+
+def _held(kinds: tuple[Type, ...]) -> Iterator[Type]:
+    """Yield the types of what values of these types hold."""
+    for kind in kinds:
+        yield from kind.parameters
+        yield from _held(kind.parameters)
 
 
 def type_of_elements(elements: tuple[Any, ...]) -> Type:
