@@ -188,10 +188,10 @@ def put_slice(inventory: Inventory, name: str, content: Wire, count: int) -> Non
     )
 
 
-def plainly(world: dict[str, Wire], node: str, having: dict[str, str]) -> set[str] | str:
-    """Return the devices that a node sees, or the first error by text, all slices asked one by one."""
+def plainly(world: dict[str, Wire], node: str, having: dict[str, str]) -> set[str] | tuple[str, str]:
+    """Return the devices that a node sees, or the first slice with an error and why, all slices asked one by one."""
     found: set[str] = set()
-    errors: dict[str, str] = {}
+    errors: dict[str, tuple[str, str]] = {}
     for name, content in sorted(world.items(), key=lambda item: ("nodeName" not in item[1], item[0])):
         if name[0] in errors:
             continue
@@ -206,7 +206,7 @@ def plainly(world: dict[str, Wire], node: str, having: dict[str, str]) -> set[st
                         continue
                     seen |= {f"{name}-{number}"} if asked(own, node, having) else set()
         except NodeSelectorError as error:
-            errors[name[0]] = f"ResourceSlice {name}: {error}"
+            errors[name[0]] = (name, str(error))
         found |= seen
     return min(errors.values()) if errors else found
 
@@ -219,7 +219,7 @@ def concerns_soundly(place: Wire, node: str, having: dict[str, str]) -> bool:
         return False
 
 
-def seen(views: Views, node: str) -> set[str] | str:
+def seen(views: Views, node: str) -> set[str] | tuple[str, str]:
     """Return the devices that a node sees, or its error."""
     view = views.of_node(node)
     if view.error is not None:

@@ -7,6 +7,7 @@ Source: docs/dra-semantics 2.2.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.types import NodeSelector
@@ -36,6 +37,13 @@ class Sight:
     def key(self) -> object:
         """Return what two nodes have in common if they see the same."""
         return (tuple(item.serial for item in self.slices), self.devices)
+
+
+class BrokenSelector(NamedTuple):
+    """A slice with a node selector that cannot be parsed, and why it cannot."""
+
+    slice: str
+    why: str
 
 
 @dataclass(slots=True)
@@ -78,10 +86,12 @@ class NodeMatcher:
         return answer
 
 
-def look(pool: Pool, node: NodeRecord, features: Features, matcher: NodeMatcher) -> Sight | None:
+def look(
+    pool: Pool, node: NodeRecord, features: Features, matcher: NodeMatcher
+) -> Sight | BrokenSelector | None:
     """Return what a node sees of a pool, or None if no slice of it concerns the node.
 
-    Raises NodeSelectorError, naming the slice, if a selector that had to be asked cannot be parsed.
+    If a selector that had to be asked cannot be parsed, that is the answer.
     """
     slices: list[Slice] = []
     devices: list[tuple[int, DeviceSight]] = []
@@ -99,7 +109,7 @@ def look(pool: Pool, node: NodeRecord, features: Features, matcher: NodeMatcher)
                 slices.append(content)
                 devices.append((content.serial, sight))
         except NodeSelectorError as error:
-            raise NodeSelectorError(f"ResourceSlice {content.name}: {error}") from None
+            return BrokenSelector(content.name, str(error))
     return Sight(tuple(slices), tuple(devices)) if slices else None
 
 

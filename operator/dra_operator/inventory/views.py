@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate, count
 from typing import NamedTuple
 
-from dra_operator.api.node_selector import NodeSelectorError
 from dra_operator.inventory import bits
 from dra_operator.inventory.changes import Changes, Followers, Looked
 from dra_operator.inventory.counters import CounterLayout
@@ -24,7 +23,7 @@ from dra_operator.inventory.features import Features
 from dra_operator.inventory.inventory import Inventory
 from dra_operator.inventory.nodes import NodeRecord
 from dra_operator.inventory.pool import Pool, Verdict
-from dra_operator.inventory.sight import NodeMatcher, Sight, look, same_for_all_nodes
+from dra_operator.inventory.sight import BrokenSelector, NodeMatcher, Sight, look, same_for_all_nodes
 from dra_operator.inventory.slices import PoolKey, Slice
 
 _FEW_SLICES = 3
@@ -115,7 +114,7 @@ class NodeView:
     pools: tuple[PoolView, ...]
     starts: tuple[int, ...]
     row: tuple[tuple[int, PoolView], ...]
-    error: str | None
+    error: BrokenSelector | None
     skips_operations: bool
     has_large_pool: bool
     nodes: int = 0
@@ -154,7 +153,7 @@ class _Seen(NamedTuple):
     """What a node sees of a pool, or why a node selector of it cannot be parsed; neither where it sees nothing."""
 
     view: PoolView | None = None
-    error: str | None = None
+    error: BrokenSelector | None = None
 
 
 _NOTHING = _Seen()
@@ -288,12 +287,11 @@ class Views:
             self._assign(name, key, seen, moved)
 
     def _see(self, pool: Pool, node: NodeRecord, added: dict[int, PoolView]) -> _Seen:
-        try:
-            sight = look(pool, node, self.features, self._matcher)
-        except NodeSelectorError as error:
-            return _Seen(error=str(error))
+        sight = look(pool, node, self.features, self._matcher)
         if sight is None:
             return _NOTHING
+        if isinstance(sight, BrokenSelector):
+            return _Seen(error=sight)
         known = self.of_pool.setdefault(pool.key, {})
         sight_key = sight.key
         if (found := known.get(sight_key)) is not None and found.judged_by is pool.epoch:
@@ -320,7 +318,7 @@ class Views:
             devices = own.get(content.serial)
             visible |= (content.every if devices is None else devices.visible) << size
             for index, text in () if devices is None else devices.errors:
-                errors[size + index] = f"ResourceSlice {content.name}: {text}"
+                errors[size + index] = text
             shareable |= content.shareable << size
             counted |= content.counted << size
             size += len(content.names)

@@ -73,12 +73,8 @@ class PlainSearch:
 
     def run(self) -> bool:
         """Search; return whether all claims fit. Raises FatalError or AbortedError."""
-        if self.state.view.error is not None:
-            raise FatalError(
-                self.state.view.error,
-                Reason.NODE_SELECTOR_INVALID,
-                subject=("ResourceSlice", self.state.view.error.split(":")[0].removeprefix("ResourceSlice ")),
-            )
+        if (broken := self.state.view.error) is not None:
+            raise _selector_error(broken.slice, broken.why)
         self.chosen = [{} for _ in self.state.plans]
         self._choices = [self._expand_claim(number) for number in range(len(self.state.plans))]
         return self._solve()
@@ -174,12 +170,7 @@ class PlainSearch:
             class_name=alternative.device_class.metadata.name,
         )
         if error is None and (text := view.selector_errors.get(position)) is not None:
-            error = FatalError(
-                text,
-                Reason.NODE_SELECTOR_INVALID,
-                request=alternative.name,
-                subject=("ResourceSlice", content.name),
-            )
+            error = _selector_error(content.name, text, alternative.name)
         if error is None:
             problem = candidates.consumed(alternative.key, content, index)
             assert isinstance(problem, CapacityError)
@@ -232,6 +223,16 @@ class PlainSearch:
         if choice.every is not None:
             return _AllFrame(self, step, choice)
         return _DeviceFrame(self, step, choice)
+
+
+def _selector_error(name: str, why: str, request: str | None = None) -> FatalError:
+    """Return the error of a slice with a node selector that cannot be parsed."""
+    return FatalError(
+        f"ResourceSlice {name}: {why}",
+        Reason.NODE_SELECTOR_INVALID,
+        request=request,
+        subject=("ResourceSlice", name),
+    )
 
 
 class _Frame:
