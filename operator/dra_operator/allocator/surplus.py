@@ -6,7 +6,7 @@ use one pool name, most often the drivers of two nodes, or somebody has left sli
 
 from collections.abc import Collection
 
-from dra_operator.api.shortened import shortened
+from dra_operator.api.shortened import listed
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.pool import SURPLUS
 
@@ -39,5 +39,5 @@ def advise(path: str, inventory: Inventory) -> str:
     nodes = pool.newest_nodes()
     # A pool may be meant for several nodes, as many as it announces slices.
     if len(nodes) > pool.newest()[0].slice_count:
-        return f"; nodes {', '.join(shortened(nodes))} use one pool name: the driver must give each its own"
+        return f"; nodes {listed(nodes)} use one pool name: the driver must give each its own"
     return "; two publishers use one pool name, or slices were left behind: delete those that nobody updates"

@@ -22,6 +22,11 @@ def shortened(texts: Sequence[str]) -> list[str]:
     return [*texts[:_MOST], *more]
 
 
+def listed(texts: Sequence[str]) -> str:
+    """Return the first of some texts in one line, and behind them how many more there are, if there are more."""
+    return ", ".join(shortened(texts))
+
+
 def cut(text: str, most: int) -> str:
     """Return a text cut to so many bytes of UTF-8: behind an item of a list, or at least behind a word.
 

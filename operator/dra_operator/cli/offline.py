@@ -14,7 +14,7 @@ from random import Random
 from dra_operator.allocator import Allocated, Allocator, Decision, Limits, Reason
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.share_ids import share_id
-from dra_operator.api.shortened import shortened
+from dra_operator.api.shortened import listed
 from dra_operator.api.types import (
     AllocationResult,
     Metadata,
@@ -133,7 +133,7 @@ class Cluster:
         decision = self._allocator.allocate((thing.obj,))
         if not isinstance(decision, Allocated):
             return self._pending(thing, decision)
-        text = f"it fits on node {decision.node}, but the pod can only run on {_listed(nodes) or 'no node'}"
+        text = f"it fits on node {decision.node}, but the pod can only run on {listed(nodes) or 'no node'}"
         return Outcome(thing, State.PENDING, reason=Reason.REQUESTS_DO_NOT_FIT_TOGETHER.value, message=text)
 
     def _decide(self, thing: Thing) -> Outcome | Decision:
@@ -170,12 +170,12 @@ class Cluster:
             if gathered.of("ResourceClaim") or gathered.of("Pod"):
                 self.notes.append(_assumed(names, named, wanted))
         elif missing := [name for name in named if name not in nodes]:
-            self.notes.append(f"slices name nodes that are not given: {_listed(missing)}")
+            self.notes.append(f"slices name nodes that are not given: {listed(missing)}")
         if unknown := [name for name in wanted if name not in nodes]:
-            raise UnknownNodeError(f"there is no node {_listed(unknown)}; there is {_listed(sorted(nodes))}")
+            raise UnknownNodeError(f"there is no node {listed(unknown)}; there is {listed(sorted(nodes))}")
         if wanted:
             self.notes.append(
-                f"only {_listed(sorted(set(wanted)))} may be chosen; other nodes count as unusable"
+                f"only {listed(sorted(set(wanted)))} may be chosen; other nodes count as unusable"
             )
         for name, node in sorted(nodes.items()):
             self._inventory.put(node)
@@ -251,14 +251,10 @@ def _selected_by_name(selector: NodeSelector | None) -> set[str | None]:
 
 def _assumed(names: Sequence[str], named: Sequence[str], wanted: Sequence[str]) -> str:
     """Return what is assumed about some nodes, given those that slices name and those that are asked for."""
-    text = f"no Node is given: {_listed(names)} assumed, ready and with no label but {_HOSTNAME}"
+    text = f"no Node is given: {listed(names)} assumed, ready and with no label but {_HOSTNAME}"
     if only_wanted := sorted({*wanted} - {*named}):
-        return f"{text}; only --node names {_listed(only_wanted)}, no slice does"
+        return f"{text}; only --node names {listed(only_wanted)}, no slice does"
     return text if named else f"{text}; no slice names a node"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(shortened(names))
 
 
 def _share_ids(gathered: Gathered) -> Callable[[], str]:

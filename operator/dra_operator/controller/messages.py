@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dra_operator.api.quantity import format_beside
-from dra_operator.api.shortened import shortened
+from dra_operator.api.shortened import listed
 from dra_operator.api.types import AllocationResult
 from dra_operator.ledger import Overcommitment, Resource
 
@@ -116,10 +116,10 @@ def too_much(case: Overcommitment) -> str:
         what = f"capacity {case.name} of device {path}/{case.owner}"
     node = f" on node {case.node}" if case.node else ""
     total, used = format_beside(case.total, case.used)
-    owners = shortened(
+    owners = listed(
         [f"{_all(sorted(part.claims))} ({format_beside(part.amount, case.total)[0]})" for part in case.parts]
     )
-    return f"{what}{node}: {total} published, {used} allocated, to {', '.join(owners)}"
+    return f"{what}{node}: {total} published, {used} allocated, to {owners}"
 
 
 def _collided(fact: str, yielding: Sequence[tuple[str, str]]) -> str:

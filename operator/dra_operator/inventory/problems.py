@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dra_operator.api.node_selector import NodeSelectorError, parse_node_selector
-from dra_operator.api.shortened import shortened
+from dra_operator.api.shortened import listed
 from dra_operator.api.types import DeviceClass
 from dra_operator.cel import CelError, compile_selector
 from dra_operator.cel.advice.diagnostics import describe
@@ -118,7 +118,7 @@ def _surplus(pool: Pool) -> str:
     )
     nodes = pool.newest_nodes()
     if len(nodes) > 1:
-        cause = f"most probably nodes {', '.join(shortened(nodes))} use one pool name"
+        cause = f"most probably nodes {listed(nodes)} use one pool name"
         return f"{cause}; {outcome}; give each node a pool name of its own, such as the node's"
     cause = "most probably two publishers use one pool name, or slices of an earlier one were left behind"
     return (

@@ -21,7 +21,7 @@ from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.found import Found
 from dra_operator.allocator.search.searches import FastSearches, Searches
 from dra_operator.allocator.surplus import tells_surplus
-from dra_operator.api.shortened import shortened
+from dra_operator.api.shortened import listed
 from dra_operator.inventory import NodeView, PoolView, Verdict
 
 POOL_REASONS: Final = frozenset((Reason.POOL_INCOMPLETE, Reason.POOL_INVALID))
@@ -95,7 +95,7 @@ class Aside:
         ]
         pools = ["/".join(key) for key in sorted(keys)]
         pools = [pool for pool in pools if f"({pool}: " not in told and f", {pool}: " not in told]
-        return f"; incomplete pools may still get some ({', '.join(shortened(pools))})" if pools else ""
+        return f"; incomplete pools may still get some ({listed(pools)})" if pools else ""
 
     def _in_pools(self, plans: Sequence[ClaimPlan], budget: Budget) -> bool:
         """True if there are devices for some claims in pools that are not complete."""

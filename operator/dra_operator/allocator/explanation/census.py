@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator.explanation.published import old_slices
 from dra_operator.api.node_selector import describe
-from dra_operator.api.shortened import shortened
+from dra_operator.api.shortened import listed
 from dra_operator.inventory import (
     Features,
     Inventory,
@@ -351,7 +351,7 @@ class Census:
                 causes: dict[str | None, list[str]] = {}
                 for each in unusable:
                     causes.setdefault(self.inventory.nodes[each].unusable, []).append(each)
-                texts = [f"{', '.join(shortened(nodes))} {cause}" for cause, nodes in causes.items()]
+                texts = [f"{listed(nodes)} {cause}" for cause, nodes in causes.items()]
                 return f"node{'s' if len(unusable) != 1 else ''} {', '.join(texts)}"
             written = fields.selector and describe(fields.selector)
             return "no usable node matches their node selector" + (f' "{written}"' if written else "")

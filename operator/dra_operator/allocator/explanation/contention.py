@@ -17,7 +17,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.explanation.overlap import tell_overlap
 from dra_operator.allocator.explanation.reduced import only, stuck_requests, with_alternative
-from dra_operator.allocator.explanation.values_left import listed, reached_by, tell_values
+from dra_operator.allocator.explanation.values_left import names_of, reached_by, tell_values
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.search.board import Board, set_up
 from dra_operator.allocator.search.bounds import Choice
@@ -90,7 +90,7 @@ class Contention:
         if found is None and whole is not plan:
             found = self._find_node(plan, budget)
         if found is None:
-            names = listed(plan.requests)
+            names = names_of(plan.requests)
             if self._is_apart(plan, budget):
                 return f"{names} have no node in common even if no device were in use"
             return f"no node has enough left for each of {names}"
@@ -111,7 +111,7 @@ class Contention:
             if board is not UNSURE and (told := _tell_board(board, stuck, node)):
                 return told
         if (least := self._least(stuck, view, budget)) > MAX_DEVICES:
-            names = listed(stuck.requests)
+            names = names_of(stuck.requests)
             return f"on {node}, {names} want at least {least} devices, and a claim can have {MAX_DEVICES}"
         overlap = tell_overlap(self.eligibility, stuck, node, budget)
         return f"on {node}, {overlap}" if overlap else ""
@@ -119,7 +119,7 @@ class Contention:
     def _tell_constraint(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
         found = self._find_node(plan, budget)
         if found is None:
-            return f"with it, no node has enough left for each of {listed(plan.requests)}"
+            return f"with it, no node has enough left for each of {names_of(plan.requests)}"
         if found is UNSURE:
             return ""
         node, view = found
@@ -203,7 +203,7 @@ def _is_enough(ask: _Ask, request: RequestPlan, view: NodeView, budget: Budget) 
 
 def _tell_board(board: Board, plan: ClaimPlan, node: str) -> str:
     """Return what the requests of a plan take from each other on a node, none of which can be left out; or nothing."""
-    names = listed(plan.requests)
+    names = names_of(plan.requests)
     items = [item for request in plan.requests for item in request.alternatives]
     left = "" if any(item.admin_access for item in items) else " left"
     for item in _sums(board):

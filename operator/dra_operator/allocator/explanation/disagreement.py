@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.comparison import listed_values
-from dra_operator.allocator.constraints import COUNTED, MATCH, ConstraintPlan
+from dra_operator.allocator.constraints import COUNTED, MATCH, ConstraintPlan, elements
 from dra_operator.allocator.explanation.absent import selected_devices
 from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.shortened import shortened
+from dra_operator.api.shortened import listed
 from dra_operator.inventory import bits
 
 
@@ -56,7 +56,7 @@ def tell_disagreement(
         f"{request.name} has {listed_values(found, with_types=several)}"
         for request, found in zip(requests, values, strict=True)
     ]
-    return f"their devices have no value in common: {', '.join(shortened(texts))}"
+    return f"their devices have no value in common: {listed(texts)}"
 
 
 def most_that_agree(
@@ -119,11 +119,4 @@ def _values(
             continue
         looked.add(key)
         seen.update(filter(None, (content.attribute(index, attribute) for index in bits.each(selected))))
-    return {member for value in seen for member in _members(value)}
-
-
-def _members(value: AttributeValue) -> Sequence[AttributeValue]:
-    if not isinstance(value.value, tuple):
-        return (value,)
-    scalar = value.type.removesuffix("s")
-    return [AttributeValue(scalar, member) for member in value.value]  # type: ignore[arg-type]
+    return {element for value in seen for element in elements(value)}

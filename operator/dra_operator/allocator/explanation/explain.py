@@ -38,13 +38,13 @@ from dra_operator.allocator.explanation.reduced import (
 )
 from dra_operator.allocator.explanation.tainted import tell_rules, tell_tolerations
 from dra_operator.allocator.explanation.tally import Obstacle, Tally, TallyMaker, tell_old
-from dra_operator.allocator.explanation.values_left import listed
+from dra_operator.allocator.explanation.values_left import names_of
 from dra_operator.allocator.matching.failures import Whereabouts, failing, in_class, in_request, invalid
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.surplus import advise_first, in_pools
-from dra_operator.api.shortened import shortened
+from dra_operator.api.shortened import listed
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey
 
@@ -149,7 +149,7 @@ class Explainer:
         if len(nodes) < 2 or self.fits((part,), budget) is not None:
             raise next(iter(failing.values()))
         found = self._explain_together(part, nodes, budget)
-        aside = ", ".join(shortened([f"{name} ({error.reason})" for name, error in failing.items()]))
+        aside = listed([f"{name} ({error.reason})" for name, error in failing.items()])
         return replace(found, message=f"leaving aside {aside}, {found.message}")
 
     def _find_invalid(self, plan: ClaimPlan) -> Explanation | None:
@@ -168,8 +168,8 @@ class Explainer:
         if not nodes:
             return "there are no nodes"
         causes = Counter(node.unusable for node in nodes)
-        listed = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items(), key=str))
-        return f"none of {len(nodes)} nodes can be used ({listed})"
+        counted = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items(), key=str))
+        return f"none of {len(nodes)} nodes can be used ({counted})"
 
     def _explain_request(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> Explanation:
         alone = only(plan, (request,))
@@ -253,13 +253,13 @@ class Explainer:
             if number is not None:
                 text += self._tell_between(plan, number, budget)
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
-        places = ", ".join(shortened([f"{name} on {where}" for name, where in nodes.items()]))
+        places = listed([f"{name} on {where}" for name, where in nodes.items()])
         text = f"each request fits alone ({places}), but no node has room for all of them{bound}"
         whole = free
         if len(plan.requests) > 2:
             stuck = stuck_requests(free, self._fit(budget))
             if len(stuck) < len(plan.requests):
-                text += f", not even for {listed(stuck)}"
+                text += f", not even for {names_of(stuck)}"
                 free = only(free, stuck)
         cause = self._contention.tell(free, whole, nodes, budget)
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, f"{text}; {cause}" if cause else text)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.explanation.values_left import listed
+from dra_operator.allocator.explanation.values_left import names_of
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.inventory import PoolView, bits
@@ -58,7 +58,7 @@ def tell_overlap(eligibility: Eligibility, plan: ClaimPlan, node: str, budget: B
     texts: dict[str, list[str]] = {}
     for text, names in rivals.items():
         if names:
-            who = listed([request for request in plan.requests if request.name in names])
+            who = names_of([request for request in plan.requests if request.name in names])
             texts.setdefault(who, []).append(text)
     return ", and ".join([f"{who} {' and '.join(told)}" for who, told in texts.items()])
 

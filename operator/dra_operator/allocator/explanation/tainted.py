@@ -13,7 +13,7 @@ from dra_operator.allocator.explanation.absent import selected_devices
 from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
-from dra_operator.api.shortened import shortened
+from dra_operator.api.shortened import listed
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
 from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.barriers import Barrier
@@ -48,7 +48,7 @@ def tell_rules(
             if touches(rule, *content.key)
         )
     ]
-    return f"; set by DeviceTaintRule {_listed(names)}" if names else ""
+    return f"; set by DeviceTaintRule {listed(names)}" if names else ""
 
 
 def _names_any(rule: DeviceTaintRule, content: Slice, devices: int) -> bool:
@@ -63,7 +63,7 @@ def tell_tolerations(taints: Collection[str], tolerations: Iterable[DeviceTolera
         _toleration_text(item) for item in items if not item.key or any(_alike(item.key, key) for key in keys)
     ]
     only = "only " if len(texts) == len(items) else ""
-    return f"; the request tolerates {only}{_listed(texts)}" if texts else ""
+    return f"; the request tolerates {only}{listed(texts)}" if texts else ""
 
 
 def _alike(one: str, other: str) -> bool:
@@ -86,7 +86,3 @@ def _toleration_text(item: DeviceToleration) -> str:
 
 def _text(key: str, value: str, effect: str) -> str:
     return key + (f"={value}" if value else "") + (f":{effect}" if effect else "")
-
-
-def _listed(texts: list[str]) -> str:
-    return ", ".join(shortened(texts))

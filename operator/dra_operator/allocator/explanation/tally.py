@@ -19,7 +19,7 @@ from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorAnswers
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.shortened import shortened
+from dra_operator.api.shortened import listed
 from dra_operator.inventory import Inventory, PoolKey, Slice, bits
 from dra_operator.ledger import Availability, ClaimKey
 
@@ -328,7 +328,7 @@ def tell_old(tally: Tally) -> str:
     """Return a clause that names the pools of which nodes still see an older generation, or nothing."""
     if not tally.old:
         return ""
-    pools = ", ".join(shortened(["/".join(key) for key in sorted(tally.old)]))
+    pools = listed(["/".join(key) for key in sorted(tally.old)])
     count = sum(tally.old.values())
     are = "is" if count == 1 else "are"
     return f"; {count} of those matching {are} of an older generation that nodes still see ({pools})"

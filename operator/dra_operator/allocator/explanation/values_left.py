@@ -13,10 +13,10 @@ from dra_operator.allocator.search.board import Board
 from dra_operator.allocator.search.bounds import Demand, is_bound, least_of
 from dra_operator.allocator.search.groups import Groups
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.shortened import shortened
+from dra_operator.api.shortened import listed, shortened
 
 
-def listed(requests: Sequence[RequestPlan]) -> str:
+def names_of(requests: Sequence[RequestPlan]) -> str:
     """Return the names of some requests, of at least two; of many the first ones and how many there are besides."""
     *most, last = shortened([request.name for request in requests])
     return f"{', '.join(most)} and {last}"
@@ -47,7 +47,7 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
         return ""
     least = sum(map(least_of, demands))
     most = sum([max([choice.count for choice in demand]) for demand in demands])
-    wanted = f"for {listed(requests)}, which want {'' if least == most else 'at least '}{least}"
+    wanted = f"for {names_of(requests)}, which want {'' if least == most else 'at least '}{least}"
     found = board.rules[number].groups
     # Who has a list holds several values.
     groups = [held & reached for held in found.holders if held & reached]
@@ -64,7 +64,7 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
             f"for {request.name} with {listed_values(those, with_types=several)}"
             for request, those in zip(requests, left, strict=True)
         ]
-        return f"enough left {', '.join(shortened(texts))}"
+        return f"enough left {listed(texts)}"
     have = max([group.bit_count() for group in groups])
     return f"at most {have} with the same value left {wanted}" if have < least else ""
 
