@@ -139,6 +139,19 @@ def test_a_class_that_comes_to_devices_of_another_driver(scene: Any, ask: Any) -
     )
 
 
+def test_a_class_whose_attribute_another_driver_has_as_well(scene: Any, ask: Any) -> None:
+    """Of attributes with a name like `type` each driver has its own: the domain need not be wrong."""
+    scene.nodes("n")
+    scene.slice("n", {"name": "d", "attributes": {"type": {"string": "nic"}}})
+    scene.device_class("gpus", 'device.attributes["gpu.acme.com"].type == "gpu"')
+    found = scene.explain(scene.claim({"name": "r", "exactly": {"deviceClassName": "gpus"}}))
+
+    assert found.message.endswith(
+        f'has nothing in domain gpu.acme.com, but attributes["{DRIVER}"].type; correct the domain, or guard it by '
+        'has(); if only devices of that driver are meant, begin with device.driver == "gpu.acme.com" &&'
+    )
+
+
 def test_a_selector_behind_one_that_asks_for_the_driver_is_not_told_to(scene: Any, ask: Any) -> None:
     """What it comes to is of the driver that was asked for: to ask for another one would leave no device."""
     scene.nodes("n")
@@ -150,7 +163,7 @@ def test_a_selector_behind_one_that_asks_for_the_driver_is_not_told_to(scene: An
     assert of_class.message.startswith("class h100: selector #1 fails on device ")
     assert of_request.message.startswith("request r: selector #0 fails on device ")
     for found in (of_class, of_request):
-        assert found.message.endswith("by has(), or by .? and orValue()")
+        assert found.message.endswith("; correct the domain, or guard it by has()")
 
 
 @pytest.mark.parametrize("domain", ["resource.kubernetes.io", "acme.com/gpu"])
@@ -161,4 +174,4 @@ def test_a_domain_that_is_no_drivers_is_not_taken_for_one(scene: Any, ask: Any, 
     scene.device_class("h100", f'device.attributes["{domain}"].numaNode == 0')
     found = scene.explain(scene.claim({"name": "r", "exactly": {"deviceClassName": "h100"}}))
 
-    assert found.message.endswith("by has(), or by .? and orValue()")
+    assert found.message.endswith("; correct the domain, or guard it by has()")

@@ -87,17 +87,45 @@ def test_the_attribute_that_was_meant_is_named(device):
 @pytest.mark.parametrize(
     ("path", "there"),
     [
-        ("attributes['other.example.com'].model", 'attributes["dra.example.com"].model'),
         ("capacity['dra.example.com'].model", 'attributes["dra.example.com"].model'),
         ("attributes['dra.example.com'].Model", 'attributes["dra.example.com"].model'),
     ],
-    ids=["under another domain", "in the other table", "in other letters"],
+    ids=["in the other table", "in other letters"],
 )
 def test_a_name_that_stands_elsewhere_is_shown_where_it_stands(device, path, there):
-    """The name may be right where its domain, its table or its large letters are wrong: a guard would mend nothing."""
+    """The name may be right where its table or its large letters are wrong: a guard would mend nothing."""
     text = f"device.{path} == device.{path}"
 
     assert describe(text, error_of(text, device), device).endswith(f"; this device has {there}")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("device.attributes['other.example.com'].model == 'h100'", 'but attributes["dra.example.com"].model'),
+        ('device.attributes["other.example.com"] ["numa"] == 0', "only in dra.example.com, numa.example.com"),
+        (
+            "device.capacity['other.example.com'].size.isInteger()",
+            "only in dra.example.com, numa.example.com",
+        ),
+    ],
+    ids=["the name is there", "in brackets", "a capacity"],
+)
+def test_a_domain_that_the_device_has_not_is_named(device, text, told):
+    """It is written wrong, or that of another driver: the device's own names are then of no use."""
+    name = error_of(text, device).message
+
+    assert describe(text, error_of(text, device), device) == (
+        f"{name}; this device has nothing in domain other.example.com, {told}; "
+        "correct the domain, or guard it by has()"
+    )
+
+
+def test_a_domain_that_is_no_text_in_the_expression_is_not_guessed(device):
+    """The last domain before the place is not the one that was asked where a variable stands for it."""
+    text = "'x' in device.attributes['other.example.com'] || ['a.example.com'].all(k, device.attributes[k].numa == 0)"
+
+    assert "other.example.com" not in describe(text, error_of(text, device), device)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from dra_operator.allocator.matching.selectors import SelectorAnswers
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.patterns import DRIVER
 from dra_operator.cel import prepare_device
-from dra_operator.cel.advice.diagnostics import ADVICE, describe, domains
+from dra_operator.cel.advice.diagnostics import DOMAIN_ADVICE, describe, domains
 from dra_operator.inventory import Slice
 
 _PART_OF_TEXT: Final = re.compile(r"[\"']\s+in\s+device\.attributes\[")
@@ -70,8 +70,8 @@ def failing(answers: SelectorAnswers, source: Whereabouts, number: int, content:
     text = describe(answers.expression, error, device)
     # Selectors behind the first of a class only see devices that those before them take.
     first = number == 0 and source.subject[0] == "DeviceClass"
-    if first and ADVICE in text and (foreign := _foreign_domain(answers.expression, content, index)):
-        text += f'; if only devices of that driver are meant, begin with device.driver == "{foreign}" &&'
+    if first and DOMAIN_ADVICE in text and (driver := _driver_meant(answers.expression)):
+        text += f'; if only devices of that driver are meant, begin with device.driver == "{driver}" &&'
     if error.message.startswith(_WRONG_TYPES) and answers.program is not None:
         # Which operator or function has it is not known any more; what it was given is.
         types = types_of(answers.program.reads, content, index)
@@ -83,17 +83,10 @@ def failing(answers: SelectorAnswers, source: Whereabouts, number: int, content:
     return f"{source.title}: selector #{number} fails on device {content.path(index)}: {text}"
 
 
-def _foreign_domain(expression: str, content: Slice, index: int) -> str:
-    """Return the domain that an expression reads without asking for the driver, if the device has nothing in it."""
+def _driver_meant(expression: str) -> str:
+    """Return the domain that an expression reads without asking for the driver, if a driver can have that name."""
     named = domains(expression)
     if len(named) != 1 or "device.driver" in expression:
         return ""
     (domain,) = named
-    if domain == _OF_ALL_DRIVERS or not DRIVER.fullmatch(domain):
-        return ""
-    device = content.device(index)
-    own = {
-        name.partition("/")[0] if "/" in name else content.driver
-        for name in (*device.attributes, *device.capacity)
-    }
-    return "" if domain in {*own, content.driver} else domain
+    return domain if domain != _OF_ALL_DRIVERS and DRIVER.fullmatch(domain) else ""

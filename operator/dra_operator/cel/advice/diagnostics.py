@@ -31,6 +31,7 @@ _KIND_BELOW: Final = re.compile(
 _DOMAIN: Final = re.compile(r"device\.(?:attributes|capacity)\[[\"']([^\"']+)[\"']\]")
 _WRITTEN: Final = re.compile(r"\b(quantity|semver)\(\s*(?:\"([^\"\\]*)\"|'([^'\\]*)')\s*\)")
 ADVICE: Final = "guard what not every device has by has(), or by .? and orValue()"
+DOMAIN_ADVICE: Final = "correct the domain, or guard it by has()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def describe(
         text = f"does not compile{_place(expression, error)}: {compile_text(error, expression, environment)}"
     else:
         hint = _kind_below(expression, error.message) or _dotted_domain(expression, error.message, device)
-        hint = hint or _key_advice(expression, error.message, device)
+        hint = hint or _key_advice(expression, error, device)
         mistaken = (told for message, told in mistaken_texts(expression) if message == error.message)
         told = next(mistaken, error.message)
         text = f"{told}; {hint}" if hint else told
@@ -139,12 +140,12 @@ def mistaken_texts(expression: str) -> Iterator[tuple[str, str]]:
             yield error.message, told
 
 
-def _key_advice(expression: str, message: str, device: PreparedDevice | None) -> str:
-    if not message.startswith(_MISSING):
+def _key_advice(expression: str, error: CelError, device: PreparedDevice | None) -> str:
+    if not error.message.startswith(_MISSING):
         return ""
     if device is None:
         return ADVICE
-    name = message.removeprefix(_MISSING)
+    name = error.message.removeprefix(_MISSING)
     full_names = sorted({*device.attributes, *device.capacity})
     if not full_names:
         return f"this device has no attributes; {ADVICE}"
@@ -153,14 +154,31 @@ def _key_advice(expression: str, message: str, device: PreparedDevice | None) ->
     # the domain should. No guard would mend that.
     written = domains(expression)
     meant = meant or [full for full in full_names if written & {full, full.partition("/")[2]}]
+    there = ", ".join(_where(full, device) for full in meant)
+    domain = _asked_domain(expression, error)
+    if domain and not any(
+        domain in (full.partition("/")[0], full.partition("/")[2], full) for full in full_names
+    ):
+        # The domain may be written wrong, or right and the device is none of those that the expression is about.
+        only = ", ".join(dict.fromkeys(full.partition("/")[0] for full in full_names))
+        has = f"but {there}" if meant else f"only in {only}"
+        return f"this device has nothing in domain {domain}, {has}; {DOMAIN_ADVICE}"
     if meant:
-        return f"this device has {', '.join(_where(full, device) for full in meant)}"
+        return f"this device has {there}"
     known = sorted({full.partition("/")[2] for full in full_names})
     known.sort(key=lambda known_name: -SequenceMatcher(None, name, known_name).ratio())
     attributes = {full.partition("/")[2] for full in device.attributes}
     shown = [one if one in attributes else f"{one} (capacity)" for one in known[:_MOST_NAMES]]
     more = ", ..." if len(known) > _MOST_NAMES else ""
     return f"this device has {', '.join(shown)}{more}; {ADVICE}"
+
+
+def _asked_domain(expression: str, error: CelError) -> str:
+    """Return the domain in which a key is missing, or nothing if it is not written before it."""
+    if error.position is None:
+        return ""
+    before = around(expression, error.position).before.rstrip()
+    return next((match[1] for match in _DOMAIN.finditer(before) if match.end() == len(before)), "")
 
 
 def _kind_below(expression: str, message: str) -> str:
