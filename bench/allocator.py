@@ -31,6 +31,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -354,6 +355,8 @@ def main() -> int:
     except ValueError as error:
         parser.error(str(error))
     if arguments.list:
+        # Who reads them may stop before the end, as `head` does.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         print("\n".join(chosen))
         return 0
     load = os.getloadavg()[0]

@@ -1,6 +1,7 @@
 """`PYTHONPATH=bench python -m workloads [NAME ...] [--folder FOLDER]` writes workloads to files, one scenario each."""
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -26,4 +27,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # Who reads the names may stop before the end, as `head` does.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     main()

@@ -1,12 +1,15 @@
 """The workloads of bench/."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+BENCH = Path(__file__).parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
 
 from workloads import SHAPES, names, workload, write
 
@@ -116,3 +119,14 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
     first.write_text("kept")
 
     assert write("hard-late-02", tmp_path).read_text() == "kept"
+
+
+def test_who_reads_the_names_may_stop_early() -> None:
+    """A pipe that is closed, as by `head`, is no error."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "workloads", "--list"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=BENCH, check=False)
+    os.close(writer)
+
+    assert done.stderr == b""
