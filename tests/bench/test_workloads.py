@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-BENCH = Path(__file__).parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 from workloads import SHAPES, names, workload, write
 
@@ -125,8 +124,8 @@ def test_who_reads_the_names_may_stop_early() -> None:
     """A pipe that is closed, as by `head`, is no error."""
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "workloads", "--list"]
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=BENCH, check=False)
+    command, folder = [sys.executable, "-m", "workloads", "--list"], Path(__file__).parents[2] / "bench"
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=folder, check=False)
     os.close(writer)
 
     assert done.stderr == b""
