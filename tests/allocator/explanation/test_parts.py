@@ -192,6 +192,18 @@ def test_claims_with_selectors_of_their_own_do_not_make_it_grow(
     assert [explain_own(number) for number in range(2)] == first
 
 
+def test_what_failing_selectors_are_told_has_an_end(
+    unlike: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many claims bring one of their own, and however many devices each fails on."""
+    monkeypatch.setattr(tally, "_MAX_TOLD", 30)
+    serial, other = SERIAL.format("==", "x"), 'device.attributes["gpu.example.com"].other'
+    for number in range(50):
+        unlike.explain(unlike.claim(ask("r", 1, f"{serial} || {other} == {number}"), name=f"claim-{number}"))
+
+        assert 1 <= sum(map(len, maker(unlike).told.values())) <= 32
+
+
 def test_explanations_do_not_heap_up_while_nothing_changes(
     unlike: Any, explain_own: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ up: published, in the class, selected, and then down to those that are left. Whi
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import or_
 
@@ -25,7 +25,7 @@ from dra_operator.ledger import Availability, ClaimKey
 
 _MAX_DETAILS = 3
 _MAX_TOLD = 131_072
-"""How many texts are kept of what slices lack."""
+"""How many texts are kept of what slices lack, and of how selectors fail on them."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,8 @@ class Tally:
 class TallyMaker:
     """Counts for an alternative, from what it counted for groups of pools.
 
-    What it asks of selectors is kept with their other answers; `told` keeps what equal slices have been told to lack.
+    What it asks of selectors is kept with their other answers; `told` keeps what equal slices have been told to lack,
+    and how selectors fail on them.
     """
 
     inventory: Inventory
@@ -245,7 +246,8 @@ class TallyMaker:
         if refused := wanted & ~selected:
             obstacle.count += refused.bit_count()
             if failed:
-                obstacle.details.update(answers.errors(content, failed))
+                key = answers.look(content, failed)
+                obstacle.details.update(self._told(key, lambda: answers.errors(content, failed)))
             told = self._compare(obstacle, expression, content, refused & ~failed, budget)
             if untold := refused & ~failed & ~told:
                 obstacle.details[f"selector #{number} is false"] += untold.bit_count()
@@ -268,21 +270,25 @@ class TallyMaker:
             if len(parts) > 1:
                 passed, _ = answers.ask(content, refused, budget)
             if refused & ~passed and (compared := _comparison(answers)) is not None:
-                obstacle.details.update(self._told(compared, content, refused & ~passed))
+                obstacle.details.update(self._tell(compared, content, refused & ~passed))
                 told |= refused & ~passed
             refused = passed
         return told
 
-    def _told(
+    def _tell(
         self, compared: comparison.Comparison | comparison.Reading, content: Slice, devices: int
     ) -> Counter[str]:
         serials = tuple(column and column.serial for column in compared.columns(content))
         key = (compared, content.driver, content.shareable, serials, devices)
+        return self._told(key, lambda: compared.tell(content, devices))
+
+    def _told(self, key: object, tell: Callable[[], Counter[str]]) -> Counter[str]:
+        """Return what has been told under a key, or tell it: claims with a selector each share this room."""
         if (found := self.told.get(key)) is None:
             if self._texts > _MAX_TOLD:
                 self.told.clear()
                 self._texts = 0
-            found = self.told[key] = compared.tell(content, devices)
+            found = self.told[key] = tell()
             self._texts += len(found)
         return found
 

@@ -33,7 +33,6 @@ from dra_operator.inventory import PoolView, Slice, bits
 _MAX_ANSWERS = 262_144
 _KEPT_AT_FIRST = 16
 """If no two of so many slices are alike in what selectors read, the next ones are not either."""
-_MAX_TOLD = 1024
 _MAX_DRIVERS = 1024
 _Match: TypeAlias = Callable[[PreparedDevice], bool]
 Answer: TypeAlias = tuple[int, int, int]
@@ -223,7 +222,6 @@ class SelectorAnswers:
     program: Selector | None
     error: CelError | None
     selection: Selection
-    _told: dict[object, Counter[str]] = field(default_factory=dict)
 
     def ask(self, content: Slice, wanted: int, budget: Budget) -> tuple[int, int]:
         """Return which of the wanted devices of a slice are selected, and on which the selector fails.
@@ -237,18 +235,13 @@ class SelectorAnswers:
         """Return the errors of the devices on which the selector fails, each with their number."""
         if self.program is None:
             return Counter({str(self.error): failed.bit_count()})
+        return Counter([str(self.failure(content, index)) for index in bits.each(failed)])
+
+    def look(self, content: Slice, failed: int) -> object:
+        """Return a key that is equal for slices whose devices fail alike."""
         # Of devices that cannot be read it depends on what is not read.
-        key = (
-            self.selection.reads.key(content),
-            failed,
-            content.serial if failed & content.unreadable else None,
-        )
-        if (found := self._told.get(key)) is None:
-            if len(self._told) >= _MAX_TOLD:
-                self._told.clear()
-            texts = Counter([str(self.failure(content, index)) for index in bits.each(failed)])
-            found = self._told[key] = texts
-        return found
+        unread = content.serial if failed & content.unreadable else None
+        return (self.expression, self.selection.reads.key(content), failed, unread)
 
     def failure(self, content: Slice, index: int) -> CelError:
         """Return the error of a device on which the selector fails."""
