@@ -165,6 +165,22 @@ def test_relabelling_a_node_moves_it(two_nodes: Inventory, make: Any, make_slice
     assert devices(views, "node-2") == ["1"]
 
 
+def test_selectors_that_are_gone_leave_little_behind(
+    two_nodes: Inventory, make_slice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pool whose selector is another one each time, asked about every node, does not make it grow."""
+    monkeypatch.setattr("dra_operator.inventory.views._MAX_MATCHED", 100)
+    views = refreshed(two_nodes)
+    for number in range(50):
+        gone = {"key": "zone", "operator": "NotIn", "values": [f"gone-{number}"]}
+        everywhere = {"nodeSelectorTerms": [{"matchExpressions": [gone]}]}
+        two_nodes.put(make_slice("a", ["1"], nodeSelector=everywhere))
+        views.refresh()
+
+        assert devices(views, "node-2") == ["1"]
+        assert sum(map(len, views._matcher._answers.values())) <= views._matcher.size <= 100
+
+
 def test_a_view_knows_who_sees_it(two_nodes: Inventory, make: Any, make_slice: Any) -> None:
     """The nodes that do now, and not those that did before."""
     two_nodes.put(make_slice("a", ["1"], nodeSelector=ZONE))

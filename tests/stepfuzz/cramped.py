@@ -31,7 +31,7 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (reads, "_MAX_LOOKS", 4),
     (reads, "_MAX_SCHEMAS", 2),
     (selectors, "_MAX_DRIVERS", 1),
-    (views, "_MAX_SELECTORS", 1),
+    (views, "_MAX_MATCHED", 1),
 )
 """How much is kept of what has the same maximum for all."""
 

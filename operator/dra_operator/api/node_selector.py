@@ -66,7 +66,7 @@ def _described(requirement: NodeSelectorRequirement) -> str:
     return f"{requirement.key} {requirement.operator} {values}".rstrip()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def parse_node_selector(selector: NodeSelector) -> ParsedNodeSelector:
     """Return `selector` ready to be asked. Raises NodeSelectorError."""
     terms = []

@@ -17,6 +17,9 @@ from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.reach import NodeFields
 from dra_operator.inventory.slices import Slice
 
+_SIZE_OF_SELECTOR = 16
+"""A selector takes about as much room as so many of its answers."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceSight:
@@ -69,8 +72,10 @@ class NodeMatcher:
         """Drop all answers; done now and then, as selectors that are gone leave theirs behind."""
         self._answers.clear()
 
-    def __len__(self) -> int:
-        return len(self._answers)
+    @property
+    def size(self) -> int:
+        """How many answers are kept; a selector may be asked about every node, and takes room itself."""
+        return _SIZE_OF_SELECTOR * len(self._answers) + sum(map(len, self._answers.values()))
 
     def _selects(self, selector: NodeSelector, node: NodeRecord) -> bool:
         answers = self._answers.setdefault(selector, {})

@@ -157,7 +157,8 @@ class _Seen(NamedTuple):
 
 
 _NOTHING = _Seen()
-_MAX_SELECTORS = 4096
+_MAX_MATCHED = 524_288
+"""Of answers of node selectors: a hundred selectors may each be asked about 5,000 nodes."""
 
 
 @dataclass(slots=True)
@@ -447,7 +448,7 @@ class Views:
             if not node_view.users:
                 self._node_views.pop(node_view.key, None)
         self._idle.clear()
-        if len(self._matcher) > _MAX_SELECTORS:
+        if self._matcher.size > _MAX_MATCHED:
             self._matcher.clear()
         return tuple(removed)
 
