@@ -22,6 +22,7 @@ from dra_operator.api.known_fields import UnknownField, find_unknown_fields
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
 from dra_operator.api.refusals import find_refusals
 from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable
+from dra_operator.cli.workloads import pods_of
 
 DEFAULT_NAMESPACE = "default"
 Key = tuple[str, str, str]
@@ -87,15 +88,27 @@ def gather(found: Iterable[Found]) -> Gathered:
     for item in found:
         if isinstance(item, Unreadable):
             gathered.errors.append(item.message)
-        elif _is_foreign(item.body):
-            others[str(item.body["kind"])] += 1
-        else:
+        elif not _is_foreign(item.body):
             _take(gathered, left_out, item)
+        elif not _take_pods(gathered, left_out, item):
+            others[str(item.body["kind"])] += 1
     gathered.notes += left_out.notes()
     if others:
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
         gathered.notes.append(f"ignored, and so are the pods that they would create: {told}")
     return gathered
+
+
+def _take_pods(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> bool:
+    """Take the pods of a workload instead of it; False if it is none."""
+    try:
+        pods = pods_of(manifest)
+    except ObjectError as error:
+        gathered.errors.append(f"{manifest.place}: {error}")
+        return True
+    for pod in pods or ():
+        _take(gathered, left_out, pod)
+    return pods is not None
 
 
 def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:

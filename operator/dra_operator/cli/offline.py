@@ -12,7 +12,7 @@ from enum import Enum
 from random import Random
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Limits, Reason
-from dra_operator.api.names import OPT_OUT_LABEL
+from dra_operator.api.names import OPT_OUT_LABEL, POD_CLAIM_NAME
 from dra_operator.api.share_ids import share_id
 from dra_operator.api.shortened import listed
 from dra_operator.api.types import (
@@ -220,11 +220,15 @@ def by_name(outcome: Outcome) -> tuple[str, str]:
     return outcome.claim.metadata.namespace, outcome.claim.metadata.name
 
 
-def by_age(thing: Thing) -> tuple[bool, str, str, str]:
-    """Return what objects are sorted by when they are decided: the oldest first, and last those without an age."""
+def by_age(thing: Thing) -> tuple[bool, str, bool, str, str]:
+    """Return what objects are sorted by when they are decided: the oldest first, and last those without an age.
+
+    Of these, claims made for pods are younger than those that are written down, as they are made when the pod is there.
+    """
     metadata = thing.obj.metadata
     created = metadata.creation_timestamp
-    return created is None, created or "", metadata.namespace, metadata.name
+    made = created is None and POD_CLAIM_NAME in metadata.annotations
+    return created is None, created or "", made, metadata.namespace, metadata.name
 
 
 def _named_nodes(gathered: Gathered) -> list[str]:

@@ -17,6 +17,7 @@ from dra_operator.api.read import read_object
 from dra_operator.api.types import OwnerReference, Pod, PodResourceClaim, ResourceClaim, ResourceClaimSpec
 from dra_operator.api.write import to_wire
 from dra_operator.cli.gather import Gathered, Thing
+from dra_operator.cli.manifests import Place
 
 _LONGEST = 57
 """Bytes of the part of a name before the random end."""
@@ -32,23 +33,39 @@ _FINISHED = ("Succeeded", "Failed")
 def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
     """Return the claims that pods are still missing, and a line for each that cannot be made or is not there."""
     claims: list[Thing] = []
-    problems: list[str] = []
+    # Pods of one workload have the same problems: they are told of the first.
+    problems: dict[tuple[Place, str], str] = {}
     _adopt(gathered)
     owned = _owned(gathered)
     for thing in gathered.of("Pod"):
         pod: Pod = thing.obj
         if is_over(pod):
             continue
-        slips = (*_odd_entries(pod), *_unknown_entries(thing))
-        problems += [f"{thing.place}: {subject(pod)}: {slip}" for slip in slips]
+        slips = [*_odd_entries(pod), *_unknown_entries(thing)]
         # Of entries of one name the last is left, as what is made for an entry is known by its name.
         for entry in {entry.name: entry for entry in pod.spec.resource_claims}.values():
             missing = _missing(gathered, pod, entry, owned)
             if isinstance(missing, str):
-                problems.append(f"{thing.place}: {subject(pod)}: {missing}")
+                slips.append(missing)
             elif missing is not None:
                 claims.append(_make(thing, entry, missing))
-    return claims, problems
+        for slip in slips:
+            problems.setdefault((thing.place, slip), f"{thing.place}: {subject(pod)}: {slip}")
+    return claims, [*problems.values()]
+
+
+def find_unused_templates(gathered: Gathered) -> Iterator[str]:
+    """Yield a line for each template that no pod uses: nothing is decided of it. Those of a cluster are many."""
+    used = {
+        (thing.obj.metadata.namespace, entry.resource_claim_template_name)
+        for thing in gathered.of("Pod")
+        for entry in thing.obj.spec.resource_claims
+    }
+    for thing in gathered.of("ResourceClaimTemplate"):
+        metadata = thing.obj.metadata
+        if not metadata.uid and (metadata.namespace, metadata.name) not in used:
+            name = f'ResourceClaimTemplate "{metadata.namespace}/{metadata.name}"'
+            yield f"{thing.place}: {name}: no pod here uses it, so no claim is made of it"
 
 
 def subject(pod: Pod) -> str:

@@ -20,7 +20,7 @@ from dra_operator.cli.given import choice_of, file_path, node_name, place
 from dra_operator.cli.lines import opened, refuse, refusing
 from dra_operator.cli.manifests import read
 from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError, by_name
-from dra_operator.cli.pod_claims import make_claims
+from dra_operator.cli.pod_claims import find_unused_templates, make_claims
 from dra_operator.cli.pod_nodes import find_pods_apart
 from dra_operator.cli.special_claims import decide_special_claims
 
@@ -92,7 +92,9 @@ def simulate(
     missing += special.problems
     _say(f"error: {line}" for line in gathered.errors)
     apart = find_pods_apart(gathered, cluster.nodes, decided)
-    _say(f"note: {line}" for line in (*gathered.notes, *cluster.notes, *special.notes, *missing, *apart))
+    unused = find_unused_templates(gathered)
+    notes = (*gathered.notes, *unused, *cluster.notes, *special.notes, *missing, *apart)
+    _say(f"note: {line}" for line in notes)
     with refusing(None, out):
         _print(decided, output, out)
     counts = Counter(outcome.state for outcome in decided)

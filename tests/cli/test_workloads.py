@@ -1,0 +1,134 @@
+"""The pods of workloads, and the claims of these pods."""
+
+import pytest
+
+from .simulation import CLASS, V1, claim, devices, states, table
+
+TEMPLATE = {
+    "apiVersion": V1,
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "one-gpu"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}},
+}
+POD_SPEC = {
+    "containers": [{"name": "main", "resources": {"claims": [{"name": "gpu"}]}}],
+    "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
+}
+
+
+def workload(kind="Deployment", *, name="train", version=None, pod=POD_SPEC, **spec):
+    """A workload whose pods want a GPU each."""
+    return {
+        "apiVersion": version or ("batch/v1" if kind == "Job" else "apps/v1"),
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"template": {"metadata": {"labels": {"app": "train"}}, "spec": pod}, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "pods"),
+    [
+        ("Deployment", {}, 1),
+        ("Deployment", {"replicas": 3}, 3),
+        ("StatefulSet", {"replicas": 2}, 2),
+        ("ReplicaSet", {"replicas": 0}, 0),
+        ("Job", {}, 1),
+        ("Job", {"completions": 10, "parallelism": 2}, 2),
+        ("Job", {"completions": 2, "parallelism": 3}, 2),
+        ("Job", {"parallelism": 3}, 3),
+        ("Job", {"parallelism": 3, "suspend": True}, 0),
+    ],
+)
+def test_as_many_pods_want_claims_as_run_at_a_time(simulate, kind, spec, pods):
+    """The defaults are those of the API; a Job runs no more pods than are left to complete."""
+    result = simulate(CLASS, devices("a", "b", "c"), TEMPLATE, workload(kind, **spec))
+
+    assert [row[0][:-5] for row in table(result)] == [
+        f"default/train-{number}-gpu-" for number in range(pods)
+    ]
+    assert "ignored" not in result.stderr
+
+
+def test_the_pods_are_those_of_the_template(simulate):
+    """They are in the namespace of the workload, and what else they ask for counts as in any pod."""
+    entry = {"name": "gpu", "resourceClaimName": "shared"}
+    pod = {"nodeSelector": {"zone": "b"}, "containers": [{"name": "main"}], "resourceClaims": [entry]}
+    body = workload(replicas=2, pod=pod)
+    body["metadata"]["namespace"] = "team"
+
+    result = simulate(CLASS, devices("a"), claim("shared", namespace="team"), body)
+
+    assert states(result) == {"team/shared": "allocated"}
+    assert "claims of pod team/train-0 were decided each by itself" in result.stderr
+
+
+def test_written_claims_come_before_those_made_for_pods(simulate):
+    """A claim of a pod is made when the pod is there, whatever its name."""
+    result = simulate(CLASS, devices("a"), TEMPLATE, workload(), claim("zebra"))
+
+    assert [row[1] for row in table(result)] == ["pending", "allocated"]
+
+
+def test_what_is_wrong_with_all_pods_is_told_once(simulate):
+    """They come of one template, where it is mended."""
+    result = simulate(CLASS, devices("a"), workload(replicas=3))
+
+    told = [line for line in result.stderr.splitlines() if "there is no ResourceClaimTemplate" in line]
+    assert len(told) == 1
+    assert 'Pod "default/train-0"' in told[0]
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("replicas", "message"),
+    [
+        ("three", '"three" is not a whole number'),
+        (-1, "-1 is not a whole number"),
+        (10_001, "10001 pods are more than the 10,000 that are looked at"),
+    ],
+)
+def test_a_number_of_pods_that_cannot_be_is_an_error(simulate, replicas, message):
+    """Workload, field and value are named."""
+    result = simulate(CLASS, devices("a"), TEMPLATE, workload(replicas=replicas))
+
+    assert result.exit_code == 2
+    assert f'Deployment "train": spec.replicas: {message}' in result.stderr
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {**workload(), "metadata": {"name": "train", "uid": "u"}},
+        workload(version="example.com/v1"),
+        workload("DaemonSet"),
+        {**workload(), "spec": {"replicas": 1}},
+        {**workload(), "spec": None},
+    ],
+    ids=["it is in a cluster", "another group", "a pod on each node", "no template", "no spec"],
+)
+def test_other_workloads_are_passed_over(simulate, body):
+    """In a cluster their pods are there; of others nobody knows them."""
+    result = simulate(CLASS, devices("a"), TEMPLATE, body)
+
+    assert table(result) == []
+    assert f"note: ignored, and so are the pods that they would create: 1 {body['kind']}" in result.stderr
+
+
+def test_a_generated_name_is_as_good_as_one(simulate):
+    """Jobs often have one, as their names must differ."""
+    body = {**workload("Job"), "metadata": {"generateName": "train-"}}
+
+    assert table(simulate(CLASS, devices("a"), TEMPLATE, body))[0][0].startswith("default/train-0-gpu-")
+
+
+def test_a_template_that_no_pod_uses_is_told(simulate):
+    """Nothing is decided of it; those of a cluster need no mention."""
+    stored = {**TEMPLATE, "metadata": {"name": "stored", "uid": "u"}}
+    used = simulate(CLASS, devices("a"), TEMPLATE, workload())
+    unused = simulate(CLASS, devices("a"), TEMPLATE, stored)
+
+    assert "no pod here uses it" not in used.stderr
+    assert unused.stderr.count("no pod here uses it, so no claim is made of it") == 1
+    assert 'ResourceClaimTemplate "default/one-gpu": no pod here uses it' in unused.stderr
+    assert unused.exit_code == 0
