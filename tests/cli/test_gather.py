@@ -68,6 +68,14 @@ def test_a_bad_object_is_told_and_the_others_are_read(simulate):
             'DeviceClass "gpu": apiVersion: "v1" is none of resource.k8s.io/v1, ',
         ),
         ({**CLASS, "apiVersion": "resources.k8s.io/v1"}, 'apiVersion: "resources.k8s.io/v1" is none of '),
+        (
+            {**claim("old"), "apiVersion": "resource.k8s.io/v1alpha2"},
+            "until Kubernetes 1.30 its fields were others: write it anew\n",
+        ),
+        (
+            {"apiVersion": "resource.k8s.io/v1alpha2", "kind": "ResourceClass", "driverName": "a"},
+            'kind: "ResourceClass" is no kind since Kubernetes 1.31: write a DeviceClass\n',
+        ),
     ],
     ids=[
         "no version",
@@ -77,6 +85,8 @@ def test_a_bad_object_is_told_and_the_others_are_read(simulate):
         "unknown kind of the group",
         "no group",
         "misspelt group",
+        "version of another shape",
+        "kind that was replaced",
     ],
 )
 def test_what_is_no_object_of_a_cluster_is_told(simulate, body, message):
@@ -181,6 +191,24 @@ def test_a_misspelt_field_is_an_error(simulate):
     )
     assert "typo" not in result.stdout
     assert "default/right" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("A_b", '"A_b" is no name of a request'), (5, "5 is not text")],
+    ids=["refused value", "unreadable value"],
+)
+def test_a_misspelt_field_hides_no_other_mistake(simulate, name, what):
+    """Both are told in one go, but for mistakes at its owner or below, which may come of it."""
+    wrong = claim("typo")
+    requests = wrong["spec"]["devices"]["requests"]
+    requests[:] = [{"name": "a", "exact": {"deviceClassName": "gpu"}}, {**requests[0], "name": name}]
+
+    result = simulate(wrong)
+
+    unknown, other = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert "spec.devices.requests[0].exact: unknown field; " in unknown
+    assert f"spec.devices.requests[1].name: {what}" in other
 
 
 def test_what_the_api_server_refuses_is_an_error(simulate):

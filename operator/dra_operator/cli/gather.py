@@ -30,6 +30,9 @@ Key = tuple[str, str, str]
 
 _FORMER = dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"), ("v1alpha3",))
 """Versions that no server of today offers, and old files still have."""
+_BEFORE_THOSE = (f"{RESOURCE_GROUP}/v1alpha1", f"{RESOURCE_GROUP}/v1alpha2")
+_REWRITE = "; until Kubernetes 1.30 its fields were others: write it anew"
+_NO_RESOURCE_CLASS = '"ResourceClass" is no kind since Kubernetes 1.31: write a DeviceClass'
 _OTHERS_OF_THE_GROUP = ("ResourcePoolStatusRequest",)
 _INDEX = re.compile(r'\[(\d+|"([^"\\]|\\.)*")\]')
 
@@ -112,21 +115,23 @@ def _take_pods(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> bo
 
 
 def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:
+    mistakes: list[ObjectError] = []
+    thing = None
     try:
         body = _checked(manifest.body)
-        mistakes = []
         for unknown in _unknown_fields(body):
             if _is_stored(body):
                 left_out.add(manifest.place, body, unknown)
             else:
                 mistakes.append(_problem(body, unknown.path, unknown.message))
-        if not mistakes:
-            thing = _read(manifest.place, body)
-            mistakes = list(_refusals(thing, version_of(body)))
+        thing = _read(manifest.place, body)
+        others = list(_refusals(thing, version_of(body)))
     except ObjectError as error:
-        gathered.errors.append(f"{manifest.place}: {error}")
-        return
-    if mistakes:
+        others = [error]
+    # What else is wrong with the owner of an unknown field may be so because of that.
+    owners = tuple([mistake.field.rpartition(".")[0] for mistake in mistakes])
+    mistakes += [other for other in others if not other.field.startswith(owners)]
+    if thing is None or mistakes:
         gathered.errors += [f"{manifest.place}: {mistake}" for mistake in mistakes]
         return
     metadata = thing.obj.metadata
@@ -170,6 +175,8 @@ def _read(place: Place, body: Mapping[str, Any]) -> Thing:
 def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a body whose kind and version are known. Raises ObjectError for another."""
     kind, api_version = body.get("kind"), body.get("apiVersion")
+    if kind == "ResourceClass":
+        raise ObjectError("object", *_full_name(body), "kind", value=kind, message=_NO_RESOURCE_CLASS)
     if not kind or not isinstance(kind, str) or kind not in TYPES:
         return body  # The reader has the words for it.
     known = KINDS[kind]
@@ -178,7 +185,8 @@ def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
         return body
     place = _full_name(body)
     problem = f'"{api_version}" is none of {", ".join(allowed)}' if api_version else "is required"
-    raise ObjectError(kind, *place, "apiVersion", value=api_version, message=problem)
+    hint = _REWRITE if api_version in _BEFORE_THOSE else ""
+    raise ObjectError(kind, *place, "apiVersion", value=api_version, message=problem + hint)
 
 
 def _unknown_fields(body: Mapping[str, Any]) -> Iterator[UnknownField]:
