@@ -202,12 +202,12 @@ def test_a_misspelt_field_hides_no_other_mistake(simulate, name, what):
     """Both are told in one go, but for mistakes at its owner or below, which may come of it."""
     wrong = claim("typo")
     requests = wrong["spec"]["devices"]["requests"]
-    requests[:] = [{"name": "a", "exact": {"deviceClassName": "gpu"}}, {**requests[0], "name": name}]
+    requests[:] = [{"nam": "a", "exactly": {"deviceClassName": "gpu"}}, {**requests[0], "name": name}]
 
     result = simulate(wrong)
 
     unknown, other = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
-    assert "spec.devices.requests[0].exact: unknown field; " in unknown
+    assert "spec.devices.requests[0].nam: unknown field; " in unknown
     assert f"spec.devices.requests[1].name: {what}" in other
 
 
