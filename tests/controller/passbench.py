@@ -47,6 +47,9 @@ class Allocator:
     def forget(self, _key):
         """Keep nothing anyway."""
 
+    def refresh(self):
+        """Follow nothing."""
+
     def explain(self, _claims, decision):
         """Return a reason that fits the decision."""
         reason = decision.reason if isinstance(decision, Failed) else Reason.DEVICE_IN_USE

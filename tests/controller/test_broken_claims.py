@@ -1,7 +1,7 @@
 """What a pass does beside deciding may break, for one claim or for all, and every other claim goes on."""
 
 import pytest
-from passbench import FITS, notices, writes
+from passbench import FITS, Allocator, notices, writes
 from structlog.testing import capture_logs
 
 from cluster import claim
@@ -137,7 +137,13 @@ def test_an_annotation_that_cannot_be_kept_holds_up_no_other(bench, breaks):
 
 
 @pytest.mark.parametrize(
-    ("reporter", "report"), [(Problems, "report_inventory"), (Collisions, "report"), (Problems, "measure")]
+    ("reporter", "report"),
+    [
+        (Problems, "report_inventory"),
+        (Collisions, "report"),
+        (Allocator, "refresh"),
+        (Problems, "measure"),
+    ],
 )
 def test_a_report_that_breaks_stops_no_decision(bench, clock, monkeypatch, reporter, report):
     """Claims are allocated meanwhile; the report is made again after one second, two, four, and no pass runs before."""

@@ -1,11 +1,14 @@
-"""What is kept of claims that come and go: nothing, once they are gone."""
+"""What is kept of claims and nodes that come and go: nothing, once they are gone."""
 
 import itertools
 from collections import deque
 from collections.abc import Iterator
 
+import pytest
+
 from cluster import CLASS, claim, node, resource_slice
 from dra_operator.allocator import Allocator
+from dra_operator.allocator.explanation import census
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite, Conflict, Refused, Written, steps
 from dra_operator.controller.claims import PodUse
@@ -16,8 +19,10 @@ from dra_operator.ledger import Ledger
 
 CYCLES = 2000
 AT_ONCE = 40
-BOUNDED = {"Log._entries": 4096}
-"""What fills up to a bound, and is no book of claims: what came back, for problems asked about long ago."""
+NODES = 10
+BOUNDED = {"Log._entries": 4096, "Looked.pools": 2 * NODES, "Slice.indexes": 16 * NODES}
+"""What fills up to a bound: what came back, for problems asked about long ago; what changed, for explanations yet to
+come; where the devices of slices are, of those as well that explanations have not let go of yet."""
 DEFAULTS = {"allocationMode": "ExactCount", "count": 1}
 REQUESTS = (
     {},
@@ -45,13 +50,24 @@ class World:
             Delta("DeviceClass", "", name, {**CLASS, "metadata": {"name": name, "uid": name}, **more})
             for name, more in (("gpu", {}), ("failing", {"spec": failing}))
         ]
-        for number in range(10):
-            name = f"node-{number}"
-            there = resource_slice(*(f"gpu-{i}" for i in range(8)), name=name, pool=name, on=name)
-            self.items += [
-                Delta("Node", "", name, node(name)),
-                Delta("ResourceSlice", "", name, there),
-            ]
+        self.nodes = deque[str]()
+        for _ in range(NODES):
+            self.add_node()
+
+    def add_node(self) -> None:
+        """Let a node come, with eight devices."""
+        name = f"node-{next(self.made)}"
+        there = resource_slice(*(f"gpu-{i}" for i in range(8)), name=name, pool=name, on=name)
+        self.items += [Delta("Node", "", name, node(name)), Delta("ResourceSlice", "", name, there)]
+        self.nodes.append(name)
+
+    def replace_nodes(self, count: int) -> None:
+        """Let the oldest node go and another one come, so many times, each time in a pass of its own."""
+        for _ in range(count):
+            name = self.nodes.popleft()
+            self.items += [Delta("Node", "", name, None), Delta("ResourceSlice", "", name, None)]
+            self.add_node()
+            self.run()
 
     def run(self) -> None:
         """Run passes until nothing is to be taken in; each write is answered, some say no."""
@@ -173,4 +189,22 @@ def test_nothing_is_kept_of_claims_that_are_gone(clock):
     } == {True}
     assert all(after.pop(place, 0) <= most for place, most in BOUNDED.items())
     assert len(after) > 50
+    assert {place: count for place, count in after.items() if count > before.get(place, 0)} == {}
+
+
+@pytest.mark.parametrize("claims", [0, 1, 200], ids=["no claim ever", "claims once", "claims now and then"])
+def test_nothing_is_kept_of_nodes_that_are_gone(clock, monkeypatch, claims):
+    """Whether or not anybody asks what there is: most clusters leave most claims to kube-scheduler."""
+    monkeypatch.setattr(census, "_SPARE_CHANGES", 0)
+    world = World(clock)
+    world.run()
+    for number in range(200):
+        if number == 10:
+            before = books(world.passes)
+        if number < claims:
+            world.cycle(AT_ONCE // 4)
+        world.replace_nodes(5)
+
+    after = books(world.passes)
+    assert all(after.pop(place, 0) <= most for place, most in BOUNDED.items())
     assert {place: count for place, count in after.items() if count > before.get(place, 0)} == {}

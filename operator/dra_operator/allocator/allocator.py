@@ -155,6 +155,8 @@ class Allocator:
         class_changes = self._class_changes
         if changes is not None:
             self.candidates.forget(changes.removed)
+            if self._explainer is not None:
+                self._explainer.tallies.keep_up()
             class_changes.pools.clear()
             class_changes.nodes.clear()
         if class_changes.classes:

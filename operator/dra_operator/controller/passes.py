@@ -104,7 +104,7 @@ class Passes:
         self._collisions = Collisions(self.desk, inventory, self._intake, hears_slices)
         logger = metrics.defect_logger
         self._asides = {
-            name: SideTask(name, clock, logger) for name in ("inventory", "collisions", "metrics")
+            name: SideTask(name, clock, logger) for name in ("inventory", "collisions", "views", "metrics")
         }
         self._untidy: set[Key] = set()
         """The claims that met a defect when they were tidied, and were told so."""
@@ -150,6 +150,8 @@ class Passes:
         self._asides["collisions"].do(self._collisions.report)
         desk.pile.extend(desk.reports.due(desk.clock()))
         self._flush(emit)
+        # Where no claim waits for weeks, nobody else takes in what has changed, and it would heap up.
+        self._asides["views"].do(self._allocator.refresh)
         self._asides["metrics"].do(partial(self._measure, started))
         return self._wake_at() if finished else started
 
@@ -384,6 +386,7 @@ class Passes:
             self.fence.next_due(),
             self._asides["inventory"].next_due(self._problems.next_due()),
             self._asides["collisions"].next_due(self._collisions.next_due()),
+            self._asides["views"].next_due(),
             self._asides["metrics"].next_due(),
         )
         return min((time for time in times if time is not None), default=None)

@@ -32,6 +32,7 @@ from dra_operator.ledger.uses import ClaimKey, Touched
 
 _MAX_GROUPINGS = 64
 _SPARE_KINDS = 1024
+_SPARE_CHANGES = 1024
 _MAX_OWNERS = 16
 
 AttributeNames = frozenset[str] | None
@@ -228,6 +229,12 @@ class Census:
     def __post_init__(self) -> None:
         self._looked = self.availability.views.subscribe()
         self._touched = self.availability.ledger.subscribe()
+
+    @property
+    def is_far_behind(self) -> bool:
+        """True if there is more to catch up with than it takes to begin anew."""
+        behind = len(self._looked.pools) + len(self._touched.pools)
+        return behind > 2 * len(self._records) + _SPARE_CHANGES
 
     def grouping(self, projection: AttributeNames) -> PoolGrouping:
         """Return the pools grouped, as they are now; availability must be up to date."""

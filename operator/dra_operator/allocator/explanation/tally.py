@@ -144,6 +144,11 @@ class TallyMaker:
             total.most_if_free = max(each, default=0)
         return total
 
+    def keep_up(self) -> None:
+        """Stop following what changes, after nobody has explained for as long as it took for most pools to change."""
+        if self._census is not None and self._census.is_far_behind:
+            self._census, self._parts = None, Parts()
+
     def _projection(self, alternative: Alternative) -> AttributeNames:
         """Return the attributes that the selectors of an alternative read."""
         names: set[str] = set()
