@@ -93,7 +93,9 @@ class Opaque:
 
     def equals(self, other: Any) -> bool:
         """Return whether it equals `other`; raises CelError if the two cannot be compared."""
-        raise NotImplementedError
+        if type(other) is not type(self):
+            raise runtime_error("no such overload")
+        return self == other
 
 
 class CelMap:

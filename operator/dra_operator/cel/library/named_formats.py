@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from dra_operator.api.patterns import DOMAIN, SEGMENT
-from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.library.times import scan_timestamp
 from dra_operator.cel.library.urls import UrlError, parse_request_uri
@@ -53,12 +52,6 @@ class Format(Opaque):
     hashable: ClassVar[bool] = False
     name: str
     check: Callable[[str], tuple[str, ...]] = field(compare=False)
-
-    def equals(self, other: Any) -> bool:
-        """Return whether both are the same format."""
-        if type(other) is not Format:
-            raise runtime_error("no such overload")
-        return self.name == other.name
 
     def __str__(self) -> str:
         return self.name

@@ -33,12 +33,6 @@ class IP(Opaque):
     version: int
     value: int
 
-    def equals(self, other: Any) -> bool:
-        """Return whether both are the same address."""
-        if type(other) is not IP:
-            raise runtime_error("no such overload")
-        return self == other
-
     def __str__(self) -> str:
         return str(IPv4Address(self.value) if self.version == 4 else IPv6Address(self.value))
 
@@ -50,12 +44,6 @@ class CIDR(Opaque):
     type_name: ClassVar[str] = "net.CIDR"
     address: IP
     length: int
-
-    def equals(self, other: Any) -> bool:
-        """Return whether both have the same address and length."""
-        if type(other) is not CIDR:
-            raise runtime_error("no such overload")
-        return self == other
 
     def __str__(self) -> str:
         return f"{self.address}/{self.length}"
