@@ -94,7 +94,7 @@ def collision(
     return _collided(f"device {'/'.join(device)} is allocated to {_all(owners)}", yielding)
 
 
-def overcommitted(case: Overcommitment, yielding: Sequence[tuple[str, str]] = ()) -> str:
+def overcommitted(case: Overcommitment, yielding: Sequence[tuple[str, str]]) -> str:
     """Return the sentence of the Events of something of which more is allocated than there is.
 
     `yielding` are namespaces and names of the claims that give it back.

@@ -7,7 +7,6 @@ there, with the old one still at work. Whether it may write shows only by writin
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -28,7 +27,7 @@ ANSWERS_SECONDS: Final = 20.0
 class Standby:
     """What an operator that stands by knows of its rights to read `kinds`. `clock` is monotonic, in seconds."""
 
-    def __init__(self, kinds: Mapping[str, Kind], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, kinds: Mapping[str, Kind], clock: Callable[[], float]) -> None:
         self.forbidden: dict[str, ApiError | None] = {}
         """The refusal of each kind that is served; None where it may be listed and watched."""
         self._kinds = kinds

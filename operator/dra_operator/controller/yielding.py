@@ -39,7 +39,7 @@ def yielding(desk: Desk, claims: Sequence[ResourceClaim]) -> list[ResourceClaim]
 
 
 def next_to_yield(
-    case: Overcommitment, able: Mapping[Key, ResourceClaim], others: Collection[Overcommitment] = ()
+    case: Overcommitment, able: Mapping[Key, ResourceClaim], others: Collection[Overcommitment]
 ) -> Key | None:
     """Return which of the claims that are able to give way does so first; None if that would give nothing back.
 

@@ -22,7 +22,7 @@ class Changes:
 class Looked:
     """The pools that nodes see otherwise than when its owner looked, or that may look otherwise from outside."""
 
-    pools: dict[PoolKey, None] = field(default_factory=dict)
+    pools: dict[PoolKey, None]
 
 
 @dataclass(slots=True)

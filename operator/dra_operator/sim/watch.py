@@ -32,13 +32,13 @@ Show = Callable[[Stored], bytes]
 class WatchOptions:
     """What a watch was asked for. `seconds` is how long it lasts, `bookmark_seconds` how far bookmarks are apart."""
 
-    test: Test = everything
-    resource_version: str = ""
-    resource_version_match: str = ""
-    send_initial_events: bool | None = None
-    allow_bookmarks: bool = False
-    seconds: float = 1800.0
-    bookmark_seconds: float = 60.0
+    test: Test
+    resource_version: str
+    resource_version_match: str
+    send_initial_events: bool | None
+    allow_bookmarks: bool
+    seconds: float
+    bookmark_seconds: float
 
 
 class WatchBrokenError(Exception):

@@ -24,8 +24,8 @@ def tell_absent(
     candidates: Candidates,
     budget: Budget,
     *,
-    beside: Sequence[Sequence[Alternative]] = (),
-    derived: Collection[str] = (),
+    beside: Sequence[Sequence[Alternative]],
+    derived: Collection[str],
 ) -> tuple[int, str]:
     """Return on how many of the devices that alternatives select an attribute is, and a clause that says so.
 

@@ -66,7 +66,7 @@ class PlainSearch:
 
     state: NodeState
     budget: Budget
-    patience: int | None = None
+    patience: int | None
     prospects: Prospects | None = field(default=None, init=False)
     chosen: list[dict[int, int]] = field(init=False)
     _choices: list[list[list[Expanded]]] = field(init=False)

@@ -52,7 +52,7 @@ class Situation(NamedTuple):
     wants: tuple[Want, ...]
     left: Left
     in_flight: InFlight
-    open: tuple[int, ...] = ()
+    open: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

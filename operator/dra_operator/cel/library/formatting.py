@@ -37,7 +37,7 @@ class Clause:
     """A place for one argument: `%.3f` has the letter f and the precision 3."""
 
     letter: str
-    precision: int = _DEFAULT_PRECISION
+    precision: int
 
 
 Piece: TypeAlias = str | Clause

@@ -58,7 +58,7 @@ class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows
         coefficient: int,
         exponent: int,
         *,
-        family: Family = Family.DECIMAL,
+        family: Family,
         decimal: bool = False,
         computed: bool = False,
         text: str = "",

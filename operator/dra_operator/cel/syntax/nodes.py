@@ -77,7 +77,7 @@ class Entry:
     position: int
     key: "Expr"
     value: "Expr"
-    optional: bool = False
+    optional: bool
 
 
 @sealed
@@ -97,7 +97,7 @@ class Field:
     position: int
     name: str
     value: "Expr"
-    optional: bool = False
+    optional: bool
 
 
 @sealed
