@@ -265,6 +265,16 @@ def test_eval_says_which_devices_match(run, tmp_path):
     assert result.stderr == "1 match, 1 no match, 1 error\n"
 
 
+def test_eval_says_of_wrong_types_what_they_are(run, tmp_path):
+    """As the reason of a claim does: which operator it is about is not known any more."""
+    file = tmp_path / "slices.yaml"
+    file.write_text(SLICE)
+
+    result = run("eval", "--slices", file, "device.attributes['d'].model >= 100")
+
+    assert result.stdout.startswith('error    d/p/a  no such overload; here model is string "h100"\n')
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -13,7 +13,8 @@ from typing import Any
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.shortened import shortened
-from dra_operator.api.types import DeviceCapacity
+from dra_operator.api.types import Device, DeviceCapacity
+from dra_operator.cel.device import full_name
 from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.columns import Column
 
@@ -158,13 +159,15 @@ def reading(reads: frozenset[str] | None) -> Reading | None:
     return Reading(tuple(sorted(reads))) if reads else None
 
 
-def types_of(reads: frozenset[str] | None, content: Slice, index: int) -> str:
+def types_of(reads: frozenset[str] | None, driver: str, device: Device) -> str:
     """Return the attributes and capacities that an expression reads with their types: `model is string "a100"`."""
     texts: list[str] = []
+    values: dict[str, AttributeValue | DeviceCapacity] = {
+        f"attributes/{full_name(name, driver)}": value for name, value in device.attributes.items()
+    }
+    values |= {f"capacity/{full_name(name, driver)}": item for name, item in device.capacity.items()}
     for part in sorted(reads or ()):
-        table, _, full = part.partition("/")
-        domain, _, name = full.partition("/")
-        value = _value(_columns(content, table, domain, name), index) if name else None
+        name, value = part.rpartition("/")[2], values.get(part)
         if isinstance(value, AttributeValue):
             texts.append(f"{name} is {typed(value)}")
         elif value is not None:

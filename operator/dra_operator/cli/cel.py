@@ -200,13 +200,13 @@ def evaluate(expression: str | None, slices: tuple[Path, ...], file: Path | None
 
 
 def _verdict(selector: Selector, driver: str, device: "Device") -> tuple[str, str]:
-    from dra_operator.cel.advice.diagnostics import describe  # noqa: PLC0415 - needed for errors only
-
-    prepared = prepare_device(driver, device)
     try:
-        return ("match" if selector.match(prepared) else "no match"), ""
+        return ("match" if selector.match(prepare_device(driver, device)) else "no match"), ""
     except CelError as error:
-        return "error", f"  {describe(selector.expression, error, prepared)}"
+        # Needed for errors only.
+        from dra_operator.allocator.matching.failures import described  # noqa: PLC0415
+
+        return "error", f"  {described(selector.expression, error, selector.reads, driver, device)}"
 
 
 def _slices(files: Iterable[Path]) -> "Iterator[ResourceSlice]":

@@ -13,7 +13,8 @@ from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.selectors import SelectorAnswers
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.patterns import DRIVER
-from dra_operator.cel import prepare_device
+from dra_operator.api.types import Device
+from dra_operator.cel import CelError, prepare_device
 from dra_operator.cel.advice.diagnostics import DOMAIN_ADVICE, describe, domains
 from dra_operator.inventory import Slice
 
@@ -65,22 +66,31 @@ def invalid(answers: SelectorAnswers, source: Whereabouts, number: int) -> str:
 
 def failing(answers: SelectorAnswers, source: Whereabouts, number: int, content: Slice, index: int) -> str:
     """Return how a selector fails on a device."""
-    device = prepare_device(content.driver, content.device(index))
+    device = content.device(index)
     error = answers.failure(content, index)
-    text = describe(answers.expression, error, device)
+    reads = None if answers.program is None else answers.program.reads
+    text = described(answers.expression, error, reads, content.driver, device)
     # Selectors behind the first of a class only see devices that those before them take.
     first = number == 0 and source.subject[0] == "DeviceClass"
     if first and DOMAIN_ADVICE in text and (driver := _driver_meant(answers.expression)):
         text += f'; if only devices of that driver are meant, begin with device.driver == "{driver}" &&'
-    if error.message.startswith(_WRONG_TYPES) and answers.program is not None:
-        # Which operator or function has it is not known any more; what it was given is.
-        types = types_of(answers.program.reads, content, index)
-        text += f"; here {types}" if types else ""
-        if "is version " in types and "semver(" not in answers.expression:
-            text += '; compare a version by .compareTo(semver("1.2.3"))'
-        elif "is string " in types and _PART_OF_TEXT.search(answers.expression):
-            text += "; in needs a list; write text.contains(part)"
     return f"{source.title}: selector #{number} fails on device {content.path(index)}: {text}"
+
+
+def described(
+    expression: str, error: CelError, reads: frozenset[str] | None, driver: str, device: Device
+) -> str:
+    """Return how a selector fails on a device, in one line: of wrong types, those of what it `reads` are told."""
+    text = describe(expression, error, prepare_device(driver, device))
+    if error.message.startswith(_WRONG_TYPES):
+        # Which operator or function has it is not known any more; what it was given is.
+        types = types_of(reads, driver, device)
+        text += f"; here {types}" if types else ""
+        if "is version " in types and "semver(" not in expression:
+            text += '; compare a version by .compareTo(semver("1.2.3"))'
+        elif "is string " in types and _PART_OF_TEXT.search(expression):
+            text += "; in needs a list; write text.contains(part)"
+    return text
 
 
 def _driver_meant(expression: str) -> str:
