@@ -60,7 +60,16 @@ def test_a_bad_object_is_told_and_the_others_are_read(simulate):
             {"apiVersion": "resource.k8s.io/v9", "kind": "DeviceClass", "metadata": {"name": "c"}},
             'DeviceClass "c": apiVersion: "resource.k8s.io/v9" is none of resource.k8s.io/v1, resource',
         ),
-        ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, "Node: metadata.name: is required"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, "Node: metadata.name: is required\n"),
+        (
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "train-"}},
+            'Pod "default/": metadata.name: is required; a generateName is for kubectl create\n',
+        ),
+        (claim("{{ app }}-gpu"), "; a template must be rendered first, as by helm template\n"),
+        (
+            claim("gpu", "${COUNT}"),
+            "is not a whole number; variables must be filled in first, as by envsubst\n",
+        ),
         ({"apiVersion": "v1", "metadata": {"name": "n"}}, "kind: is required, one of DeviceClass, "),
         ({"apiVersion": V1, "kind": "ResourceClam"}, 'kind: "ResourceClam" is none of the kinds'),
         (
@@ -81,6 +90,9 @@ def test_a_bad_object_is_told_and_the_others_are_read(simulate):
         "no version",
         "unknown version",
         "no name",
+        "a generated name",
+        "a template",
+        "a variable",
         "no kind",
         "unknown kind of the group",
         "no group",

@@ -201,11 +201,14 @@ def test_entries_of_one_name_get_one_claim():
     [
         (
             {"source": {"resourceClaimTemplateName": "one-gpu"}},
-            "neither resourceClaimName nor resourceClaimTemp",
+            (
+                "neither resourceClaimName nor resourceClaimTemplateName is set: set one of them; "
+                "since Kubernetes 1.31 it stands next to the name, without source"
+            ),
         ),
         (
             {"resourceClaimTemplate": "one-gpu"},
-            "neither resourceClaimName nor resourceClaimTemplateName is set: ",
+            "neither resourceClaimName nor resourceClaimTemplateName is set: set one of them",
         ),
         (
             {"resourceClaimName": "a", "resourceClaimTemplateName": "one-gpu"},
@@ -219,7 +222,7 @@ def test_an_entry_that_names_no_claim_or_two_is_told(entry, problem):
     _, problems = made(TEMPLATE, claim("a"), pod({"name": "gpu", **entry}, uid=""))
 
     (found,) = problems
-    assert found.startswith(f'f, document 3 (line 1): Pod "default/train": entry "gpu": {problem}')
+    assert found == f'f, document 3 (line 1): Pod "default/train": entry "gpu": {problem}'
 
 
 def test_an_entry_that_a_newer_api_server_has_taken_is_left_alone():

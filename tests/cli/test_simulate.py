@@ -123,7 +123,7 @@ class TestNodes:
                 {"driver": "gpu.example.com", "pool": "node-1", "device": "c"},
                 "no published device is of driver gpu.example.com, pool node-1, device c",
             ),
-            (None, "it has no deviceSelector"),
+            (None, "it has no deviceSelector; {} selects all devices"),
             ({"device": "b"}, ""),
             ({}, ""),
         ],

@@ -21,7 +21,7 @@ from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.api.known_fields import UnknownField, find_unknown_fields
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
 from dra_operator.api.refusals import find_refusals
-from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable
+from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable, template_hint
 from dra_operator.cli.workloads import pods_of
 
 DEFAULT_NAMESPACE = "default"
@@ -132,7 +132,9 @@ def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:
     owners = tuple([mistake.field.rpartition(".")[0] for mistake in mistakes])
     mistakes += [other for other in others if not other.field.startswith(owners)]
     if thing is None or mistakes:
-        gathered.errors += [f"{manifest.place}: {mistake}" for mistake in mistakes]
+        gathered.errors += [
+            f"{manifest.place}: {mistake}{template_hint(mistake.value)}" for mistake in mistakes
+        ]
         return
     metadata = thing.obj.metadata
     key = (type(thing.obj).__name__, metadata.namespace, metadata.name)
@@ -164,7 +166,10 @@ def _read(place: Place, body: Mapping[str, Any]) -> Thing:
     namespace = (obj.metadata.namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
     name = obj.metadata.name
     if not name:
-        raise ObjectError(kind.kind, namespace, "", "metadata.name", value=None, message="is required")
+        made_up = "; a generateName is for kubectl create" if body["metadata"].get("generateName") else ""
+        raise ObjectError(
+            kind.kind, namespace, "", "metadata.name", value=None, message=f"is required{made_up}"
+        )
     obj = apply_defaults(replace(obj, metadata=replace(obj.metadata, namespace=namespace)))
     body = to_v1(body)
     if kind.namespaced:

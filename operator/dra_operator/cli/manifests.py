@@ -33,6 +33,8 @@ SUFFIXES = (".yaml", ".yml", ".json", ".yaml.gz", ".yml.gz", ".json.gz")
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _TEMPLATE = re.compile(r"\{\{-?\s*[.$\w]")
 """What a chart of Helm has in it before it is rendered, and YAML seldom."""
+_VARIABLE = re.compile(r"\$\{\w")
+"""What is filled in by a shell, envsubst or Flux."""
 _STRINGS = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 # What kubectl's reader takes for more than a text, and PyYAML does not.
@@ -222,9 +224,7 @@ def _yaml_objects(name: str, text: str) -> Iterator[Found]:
             value = yaml.load(document, Loader=_Loader)  # noqa: S506 - derived from the safe one
         except yaml.YAMLError as error:
             number += 1
-            template = "; a template must be rendered first, as by helm template"
-            hint = template if _TEMPLATE.search(document) else ""
-            yield Unreadable(f"{name}, document {number}: {_problem(error, offset)}{hint}")
+            yield Unreadable(f"{name}, document {number}: {_problem(error, offset)}{template_hint(document)}")
         except (RecursionError, ValueError, OverflowError) as error:
             number += 1
             problem = TOO_DEEP if isinstance(error, RecursionError) else f"not understood: {error}"
@@ -235,6 +235,15 @@ def _yaml_objects(name: str, text: str) -> Iterator[Found]:
                 place = Place(name, number, offset + _first_line(document))
                 yield from _within_bounds(place, value, document)
         offset += document.count("\n")
+
+
+def template_hint(text: object) -> str:
+    """Return what to do about a text that is still to be filled in, or nothing."""
+    if isinstance(text, str) and _TEMPLATE.search(text):
+        return "; a template must be rendered first, as by helm template"
+    if isinstance(text, str) and _VARIABLE.search(text):
+        return "; variables must be filled in first, as by envsubst"
+    return ""
 
 
 def _within_bounds(place: Place, value: Any, text: str) -> Iterator[Found]:

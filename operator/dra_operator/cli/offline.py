@@ -196,7 +196,7 @@ def _idle_rules(gathered: Gathered) -> Iterator[str]:
         ):
             selector = rule.spec.device_selector
             if selector is None:
-                why = "it has no deviceSelector"
+                why = "it has no deviceSelector; {} selects all devices"
             else:
                 parts = {"driver": selector.driver, "pool": selector.pool, "device": selector.device}
                 named = ", ".join(f"{key} {value}" for key, value in parts.items() if value is not None)

@@ -41,7 +41,7 @@ def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
         pod: Pod = thing.obj
         if is_over(pod):
             continue
-        slips = [*_odd_entries(pod), *_unknown_entries(thing)]
+        slips = [*_odd_entries(thing), *_unknown_entries(thing)]
         # Of entries of one name the last is left, as what is made for an entry is known by its name.
         for entry in {entry.name: entry for entry in pod.spec.resource_claims}.values():
             missing = _missing(gathered, pod, entry, owned)
@@ -73,10 +73,12 @@ def subject(pod: Pod) -> str:
     return f'Pod "{pod.metadata.namespace}/{pod.metadata.name}"'
 
 
-def _odd_entries(pod: Pod) -> Iterator[str]:
+def _odd_entries(thing: Thing) -> Iterator[str]:
     """Yield what is wrong with the name of each entry, or what it names; the API server refuses such a pod."""
+    pod: Pod = thing.obj
     seen: set[str] = set()
-    for entry in pod.spec.resource_claims:
+    written = (thing.body.get("spec") or {}).get("resourceClaims") or ()
+    for entry, fields in zip(pod.spec.resource_claims, written, strict=True):
         if not LABEL.fullmatch(entry.name):
             yield f'entry "{entry.name}": is no name: use lower case letters, digits and -, at most 63 of them'
         elif entry.name in seen:
@@ -86,7 +88,12 @@ def _odd_entries(pod: Pod) -> Iterator[str]:
             yield f'entry "{entry.name}": {" and ".join(_FIELDS.values())} are both set: keep one of them'
         elif not (entry.resource_claim_name or entry.resource_claim_template_name or pod.metadata.uid):
             # What an API server has taken may be newer, and name a claim in another way.
-            yield f'entry "{entry.name}": neither {" nor ".join(_FIELDS.values())} is set: set one of them'
+            old = (
+                "; since Kubernetes 1.31 it stands next to the name, without source"
+                if "source" in fields
+                else ""
+            )
+            yield f'entry "{entry.name}": neither {" nor ".join(_FIELDS.values())} is set: set one of them{old}'
 
 
 def _unknown_entries(thing: Thing) -> Iterator[str]:
