@@ -80,11 +80,26 @@ def test_what_is_wrong_with_all_pods_is_told_once(simulate):
     assert result.exit_code == 1
 
 
+def test_an_error_in_all_pods_is_told_once(simulate):
+    """The API server takes the workload and then refuses each of its pods."""
+    body = workload(replicas=3, pod={"containers": [{"name": "main"}], "resourceClaims": "gpu"})
+
+    result = simulate(CLASS, devices("a"), body)
+
+    assert result.exit_code == 2
+    assert result.stderr.count("error: ") == 1
+    assert 'Pod "default/train-0": spec.resourceClaims: "gpu" is not a list' in result.stderr
+
+
 @pytest.mark.parametrize(
     ("replicas", "message"),
     [
         ("three", '"three" is not a whole number'),
         (-1, "-1 is not a whole number"),
+        (
+            "${REPLICAS}",
+            '"${REPLICAS}" is not a whole number; variables must be filled in first, as by envsubst',
+        ),
         (10_001, "10001 pods are more than the 10,000 that are looked at"),
     ],
 )

@@ -107,10 +107,14 @@ def _take_pods(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> bo
     try:
         pods = pods_of(manifest)
     except ObjectError as error:
-        gathered.errors.append(f"{manifest.place}: {error}")
+        gathered.errors.append(f"{manifest.place}: {error}{template_hint(error.value)}")
         return True
+    known = len(gathered.errors)
     for pod in pods or ():
         _take(gathered, left_out, pod)
+        if len(gathered.errors) > known:
+            # What is wrong with one is wrong with all.
+            break
     return pods is not None
 
 
