@@ -88,7 +88,7 @@ def test_an_error_in_all_pods_is_told_once(simulate):
 
     assert result.exit_code == 2
     assert result.stderr.count("error: ") == 1
-    assert 'Pod "default/train-0": spec.resourceClaims: "gpu" is not a list' in result.stderr
+    assert 'Pod "train-0": spec.resourceClaims: "gpu" is not a list' in result.stderr
 
 
 @pytest.mark.parametrize(
