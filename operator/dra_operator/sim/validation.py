@@ -4,11 +4,10 @@ Each returns the fields it refuses, in upstream's words; none of them changes an
 Source: pkg/apis/resource/validation and apimachinery's ValidateObjectMeta of Kubernetes 1.36.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dra_operator.api.patterns import DOMAIN, SEGMENT
+from dra_operator.api.name_rules import LABEL, SUBDOMAIN, VALUE, problems_of_qualified_name
 from dra_operator.sim import errors
 from dra_operator.sim.errors import FieldError
 from dra_operator.sim.resources import Resource
@@ -16,34 +15,6 @@ from dra_operator.sim.strategy import allocated_devices
 
 Body = Mapping[str, Any]
 
-_LABEL = re.compile(SEGMENT)
-_SUBDOMAIN = re.compile(DOMAIN)
-_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    f"'{SEGMENT}')"
-)
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    f"'{DOMAIN}')"
-)
-_NAME_TEXT = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_KEY_TEXT = (
-    _NAME_TEXT.replace("name part", "a valid label key", 1)
-    + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-)
-_VALUE = re.compile(rf"({_NAME.pattern})?")
-_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
 _IMMUTABLE = "field is immutable"
 _MAX_REQUESTS = 32
 _MAX_RESERVED_FOR = 256
@@ -53,34 +24,19 @@ _MAX_RESERVED_FOR = 256
 
 
 def _dns_label(field: str, value: str) -> Iterator[FieldError]:
-    if len(value) > 63:
-        yield errors.invalid_value(field, value, "must be no more than 63 bytes")
-    if not _LABEL.fullmatch(value):
-        yield errors.invalid_value(field, value, _LABEL_TEXT)
+    return _invalid(field, value, LABEL.problems(value))
 
 
 def _dns_subdomain(field: str, value: str) -> Iterator[FieldError]:
-    if len(value) > 253:
-        yield errors.invalid_value(field, value, "must be no more than 253 bytes")
-    if not _SUBDOMAIN.fullmatch(value):
-        yield errors.invalid_value(field, value, _SUBDOMAIN_TEXT)
+    return _invalid(field, value, SUBDOMAIN.problems(value))
 
 
 def _qualified_name(field: str, value: str) -> Iterator[FieldError]:
-    prefix, slash, name = value.rpartition("/")
-    if "/" in prefix:
-        yield errors.invalid_value(field, value, _KEY_TEXT)
-        return
-    if slash and not prefix:
-        yield errors.invalid_value(field, value, "prefix part must be non-empty")
-    elif slash and not _SUBDOMAIN.fullmatch(prefix):
-        yield errors.invalid_value(field, value, f"prefix part {_SUBDOMAIN_TEXT}")
-    if not name:
-        yield errors.invalid_value(field, value, "name part must be non-empty")
-    elif len(name) > 63:
-        yield errors.invalid_value(field, value, "name part must be no more than 63 bytes")
-    if not _NAME.fullmatch(name):
-        yield errors.invalid_value(field, value, _NAME_TEXT)
+    return _invalid(field, value, problems_of_qualified_name(value))
+
+
+def _invalid(field: str, value: str, problems: Iterable[str]) -> Iterator[FieldError]:
+    return (errors.invalid_value(field, value, problem) for problem in problems)
 
 
 def metadata_errors(resource: Resource, metadata: Body) -> list[FieldError]:
@@ -103,10 +59,7 @@ def label_errors(metadata: Body) -> list[FieldError]:
     found: list[FieldError] = []
     for key, value in (metadata.get("labels") or {}).items():
         found.extend(_qualified_name("metadata.labels", key))
-        if len(value) > 63:
-            found.append(errors.invalid_value("metadata.labels", value, "must be no more than 63 bytes"))
-        if not _VALUE.fullmatch(value):
-            found.append(errors.invalid_value("metadata.labels", value, _VALUE_TEXT))
+        found.extend(_invalid("metadata.labels", value, VALUE.problems(value)))
     return found
 
 
@@ -301,11 +254,7 @@ def _one_node_field(spec: Body) -> Iterator[FieldError]:
 
 
 def _taint(taint: Body, at: str) -> Iterator[FieldError]:
-    if taint.get("key"):
-        yield from _qualified_name(f"{at}.key", taint["key"])
-    else:
-        yield errors.invalid_value(f"{at}.key", "", "name part must be non-empty")
-        yield errors.invalid_value(f"{at}.key", "", _NAME_TEXT)
+    yield from _qualified_name(f"{at}.key", taint.get("key", ""))
     effects = ("NoExecute", "NoSchedule", "None")
     if not taint.get("effect"):
         yield errors.required(f"{at}.effect")

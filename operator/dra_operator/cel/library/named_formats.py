@@ -8,40 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from dra_operator.api.patterns import DOMAIN, SEGMENT
+from dra_operator.api.name_rules import LABEL, LABEL_1035, SUBDOMAIN, VALUE, Rule, problems_of_qualified_name
+from dra_operator.api.patterns import DOMAIN
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.library.times import scan_timestamp
 from dra_operator.cel.library.urls import UrlError, parse_request_uri
 from dra_operator.cel.values import NONE, Opaque, Optional_
 
 _LONGEST: Final = 100_000
-_LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_NAME: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_VALUE: Final = f"({_NAME})?"
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
 _CLOCK: Final = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
-
-_LABEL_WORDS: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-    "and must start and end with an alphanumeric character"
-)
-_SUBDOMAIN_WORDS: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-    "and must start and end with an alphanumeric character"
-)
-_LABEL_1035_WORDS: Final = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
-    "start with an alphabetic character, and end with an alphanumeric character"
-)
-_NAME_WORDS: Final = (
-    "must consist of alphanumeric characters, '-', '_' or '.', "
-    "and must start and end with an alphanumeric character"
-)
-_VALUE_WORDS: Final = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-    "and must start and end with an alphanumeric character"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,69 +34,37 @@ class Format(Opaque):
         return self.name
 
 
-class _Rule:
-    """A longest length and a pattern; the patterns match from each place in one way, so they backtrack little.
+def _by(rule: Rule, unit: str = "bytes") -> Callable[[str], tuple[str, ...]]:
+    def check(text: str) -> tuple[str, ...]:
+        _check_length(text)
+        return rule.problems(text, unit)
 
-    Lengths are in bytes; upstream's older rules say characters.
-    """
-
-    __slots__ = ("_examples", "_longest", "_pattern", "_source", "_unit", "_words")
-
-    def __init__(self, pattern: str, longest: int, words: str, *examples: str, unit: str = "bytes") -> None:
-        self._pattern = re.compile(pattern)
-        self._source = pattern
-        self._longest = longest
-        self._unit = unit
-        self._words = words
-        self._examples = examples
-
-    def __call__(self, text: str) -> tuple[str, ...]:
-        size = len(text.encode())
-        problems = [f"must be no more than {self._longest} {self._unit}"] if size > self._longest else []
-        # A text too long for the rule is not worth a match: no text of that length passes.
-        if len(text) > _LONGEST:
-            raise cost_exceeded()
-        if not self._pattern.fullmatch(text):
-            problems.append(self.explained())
-        return tuple(problems)
-
-    def explained(self) -> str:
-        """Return the rule in words, with its examples and its pattern."""
-        examples = " or ".join(f"'{example}', " for example in self._examples)
-        return f"{self._words} (e.g. {examples}regex used for validation is '{self._source}')"
+    return check
 
 
-_plain_label = _Rule(SEGMENT, 63, _LABEL_WORDS, "my-name", "123-abc", unit="characters")
-_subdomain = _Rule(DOMAIN, 253, _SUBDOMAIN_WORDS, "example.com", unit="characters")
-_prefix = _Rule(DOMAIN, 253, _SUBDOMAIN_WORDS, "example.com")
-_label_1035 = _Rule(_LABEL_1035, 63, _LABEL_1035_WORDS, "my-name", "abc-123", unit="characters")
-_value = _Rule(_VALUE, 63, _VALUE_WORDS, "MyValue", "my_value", "12345")
-_name = _Rule(_NAME, 63, _NAME_WORDS, "MyName", "my.name", "123-abc")
-_qualified = _Rule(_NAME, 63, f"a valid label key {_NAME_WORDS}", "MyName", "my.name", "123-abc")
+def _check_length(text: str) -> None:
+    # A text too long for the rule is not worth a match: no text of that length passes.
+    if len(text) > _LONGEST:
+        raise cost_exceeded()
+
+
+_plain_label = _by(LABEL, "characters")
+_subdomain = _by(SUBDOMAIN, "characters")
+_label_1035 = _by(LABEL_1035, "characters")
 
 
 def _label(text: str) -> tuple[str, ...]:
     problems = _plain_label(text)
     # What would be a subdomain is told the difference, instead of the whole rule.
-    if problems and problems[-1] == _plain_label.explained() and re.fullmatch(DOMAIN, text):
+    if problems and problems[-1] == LABEL.explained and re.fullmatch(DOMAIN, text):
         return (*problems[:-1], "must not contain dots")
     return problems
 
 
 def _qualified_name(text: str) -> tuple[str, ...]:
-    prefix, slash, name = text.rpartition("/")
-    if "/" in prefix:
-        return (
-            f"{_qualified.explained()} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
-        )
-    problems: list[str] = []
-    if slash:
-        problems += ["prefix part must be non-empty"] if not prefix else []
-        problems += [f"prefix part {problem}" for problem in _prefix(prefix)] if prefix else []
-    if not name:
-        problems.append("name part must be non-empty")
-    problems += [f"name part {problem}" for problem in _name(name)]
-    return tuple(problems)
+    for part in text.split("/") if text.count("/") < 2 else ():
+        _check_length(part)
+    return problems_of_qualified_name(text)
 
 
 def _as_prefix(check: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple[str, ...]]:
@@ -175,7 +120,7 @@ FORMATS: Final = {
         ("dns1123LabelPrefix", _as_prefix(_label)),
         ("dns1123SubdomainPrefix", _as_prefix(_subdomain)),
         ("dns1035LabelPrefix", _as_prefix(_label_1035)),
-        ("labelValue", _value),
+        ("labelValue", _by(VALUE)),
         ("uri", _uri),
         ("uuid", _uuid),
         ("byte", _byte),
