@@ -61,6 +61,8 @@ def test_a_bad_object_is_told_and_the_others_are_read(simulate):
             'DeviceClass "c": apiVersion: "resource.k8s.io/v9" is none of resource.k8s.io/v1, resource',
         ),
         ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, "Node: metadata.name: is required\n"),
+        ({"apiVersion": "v1", "kind": "Node"}, "Node: metadata.name: is required\n"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": None}, "Node: metadata.name: is required\n"),
         (
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "train-"}},
             'Pod "default/": metadata.name: is required; a generateName is for kubectl create\n',
@@ -90,6 +92,8 @@ def test_a_bad_object_is_told_and_the_others_are_read(simulate):
         "no version",
         "unknown version",
         "no name",
+        "no metadata",
+        "empty metadata",
         "a generated name",
         "a template",
         "a variable",

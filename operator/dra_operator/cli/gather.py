@@ -170,7 +170,8 @@ def _read(place: Place, body: Mapping[str, Any]) -> Thing:
     namespace = (obj.metadata.namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
     name = obj.metadata.name
     if not name:
-        made_up = "; a generateName is for kubectl create" if body["metadata"].get("generateName") else ""
+        generated = (body.get("metadata") or {}).get("generateName")
+        made_up = "; a generateName is for kubectl create" if generated else ""
         raise ObjectError(
             kind.kind, namespace, "", "metadata.name", value=None, message=f"is required{made_up}"
         )
