@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Unsatisfied
+from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.read import read_object
-from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 
 GPU = "gpu.example.com"
 

@@ -24,8 +24,8 @@ from dra_operator.allocator import (
 from dra_operator.allocator.matching import selectors
 from dra_operator.allocator.nodes import walk
 from dra_operator.allocator.search import eligible, searches
+from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.inventory import Inventory, views
-from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 from dra_operator.ledger import Ledger, availability
 from stepfuzz.claims import a_claim, some_claims_of_a_kind
 from stepfuzz.content import (

@@ -31,10 +31,10 @@ from dra_operator.allocator.plan import ClaimPlan, Planner
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
 from dra_operator.allocator.search.searches import Searches, Searching
+from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED, Environment
 from dra_operator.inventory import Changes, Features, Inventory, Views
-from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
 from dra_operator.ledger import Availability, ClaimKey, Ledger
 
 _MAX_PLANS = 8192

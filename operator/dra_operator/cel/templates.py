@@ -20,7 +20,7 @@ from sys import intern
 from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from dra_operator.cel.costs.simple import way
+from dra_operator.cel.costs.simple import COMPARING, way
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.generation.assembly import Compiled
@@ -35,7 +35,6 @@ _split: Final = re.compile(
     r"""("[ !#-\[\]-~]*"|'[ -&(-\[\]-~]*'|(?<![\w.])[0-9]{1,15}(?![\w.])|(?<=\]\.)[A-Za-z_][A-Za-z0-9_]*)"""
 ).split
 _is_plain_amount: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[numkMGTPE]|[KMGTPE]i)?").fullmatch
-_COMPARING: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
 _SEARCHING: Final = frozenset(("contains", "startsWith", "endsWith"))
 _ORDERING: Final = frozenset(("compareTo", "isGreaterThan", "isLessThan"))
 _KEYWORDS: Final = frozenset(("true", "false", "null", "in"))
@@ -201,7 +200,7 @@ def _path(expr: Select, starts: Mapping[int, int]) -> Blank | None:
 def _compared(call: Call) -> Iterator[tuple[Literal, Read]]:
     """Yield the literals that a call compares with a constant path into the device, each with what reads it."""
     name, arguments, target = call.function, call.args, call.target
-    if name in _COMPARING and len(arguments) == 2:
+    if name in COMPARING and len(arguments) == 2:
         for one, other in (arguments, arguments[::-1]):
             if type(one) is Literal and type(one.value) in _READERS and way(other):
                 yield one, _READERS[type(one.value)]

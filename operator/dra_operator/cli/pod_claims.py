@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
-from dra_operator.api.names import POD_CLAIM_NAME
+from dra_operator.api.names import OVER, POD_CLAIM_NAME, RANDOM_LETTERS
 from dra_operator.api.patterns import LABEL
 from dra_operator.api.read import read_object
 from dra_operator.api.types import OwnerReference, Pod, PodResourceClaim, ResourceClaim, ResourceClaimSpec
@@ -25,9 +25,6 @@ _LONGEST_PREFIX = 58
 """Bytes of a `generateName` that the API server leaves in front of the random end."""
 SPECIAL = "extended-resources"
 """What the name of a pod's special claim says, and what its random end depends on."""
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""What the API server makes random ends of names from."""
-_FINISHED = ("Succeeded", "Failed")
 
 
 def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
@@ -113,7 +110,7 @@ def _unknown_entries(thing: Thing) -> Iterator[str]:
 
 def is_over(pod: Pod) -> bool:
     """True for a pod that needs no devices any more."""
-    return bool(pod.metadata.deletion_timestamp) or pod.status.phase in _FINISHED
+    return bool(pod.metadata.deletion_timestamp) or pod.status.phase in OVER
 
 
 def named_claims(pod: Pod) -> list[str]:
@@ -261,5 +258,5 @@ def _end(*parts: str) -> str:
 
 def _digits(number: int) -> Iterator[str]:
     for _ in range(5):
-        number, digit = divmod(number, len(_LETTERS))
-        yield _LETTERS[digit]
+        number, digit = divmod(number, len(RANDOM_LETTERS))
+        yield RANDOM_LETTERS[digit]

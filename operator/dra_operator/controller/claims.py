@@ -13,13 +13,11 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.names import FINALIZER, OPT_OUT_LABEL, PENDING_ANNOTATION
+from dra_operator.api.names import FINALIZER, OPT_OUT_LABEL, OVER, PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name of a claim or a pod."""
-
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 class Standing(Enum):
@@ -52,7 +50,7 @@ def pod_use(body: Mapping[str, Any]) -> PodUse:
     spec = body.get("spec") or {}
     status = body.get("status") or {}
     namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
-    if metadata.get("deletionTimestamp") or status.get("phase") in _FINISHED:
+    if metadata.get("deletionTimestamp") or status.get("phase") in OVER:
         return PodUse(namespace, name, frozenset())
     entries = [*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ())]
     entries.append(status.get("extendedResourceClaimStatus") or {})

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.types import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceSlice
 from dra_operator.inventory import bits
 from dra_operator.inventory.changes import Changes, Followers
@@ -19,9 +20,6 @@ from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.problems import Inspector, Problem
 from dra_operator.inventory.slices import PoolKey, Slice, read_slice, same_content, with_taints
 from dra_operator.inventory.taints import in_force, touches
-
-ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
-"""The label of a namespace whose claims may ask for admin access, with the value `true`."""
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.sim import errors
 from dra_operator.sim.errors import FieldError
 from dra_operator.sim.resources import NAMESPACES, Resource
@@ -16,8 +17,7 @@ from dra_operator.sim.store import Store
 
 Body = Mapping[str, Any]
 
-LABEL = "resource.kubernetes.io/admin-access"
-_WHY = f"admin access to devices requires the `{LABEL}: true` label on the containing namespace"
+_WHY = f"admin access to devices requires the `{ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
 
 
 class AdminAccess(Enum):
@@ -29,7 +29,9 @@ class AdminAccess(Enum):
 
 def _permitted(store: Store, namespace: str) -> bool:
     stored = store.get(NAMESPACES, "", namespace)
-    return stored is not None and (stored.body["metadata"].get("labels") or {}).get(LABEL) == "true"
+    return (
+        stored is not None and (stored.body["metadata"].get("labels") or {}).get(ADMIN_ACCESS_LABEL) == "true"
+    )
 
 
 def admit_create(mode: AdminAccess, store: Store, resource: Resource, body: Body) -> list[FieldError]:

@@ -14,6 +14,7 @@ import orjson
 
 from dra_operator.sim import schema
 from dra_operator.sim.discovery import GIT_VERSION, groups_of
+from dra_operator.sim.patches import JSON_PATCH, MERGE, STRATEGIC
 from dra_operator.sim.resources import Resource
 
 Json = dict[str, Any]
@@ -33,11 +34,6 @@ _SCALARS: dict[str, Json] = {
     "IntOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
     "Raw": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
-_PATCH_TYPES = (
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-)
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 
 
@@ -184,7 +180,7 @@ def _operations(resource: Resource, version: str, actions: dict[str, str]) -> It
         }
         if method in ("post", "put", "patch"):
             operation["parameters"] = [_parameter(name) for name in _WRITE_PARAMETERS]
-            accepted = {name: {"schema": {"type": "object"}} for name in _PATCH_TYPES}
+            accepted = {name: {"schema": {"type": "object"}} for name in (JSON_PATCH, MERGE, STRATEGIC)}
             operation["requestBody"] = {
                 "content": accepted if method == "patch" else content,
                 "required": True,

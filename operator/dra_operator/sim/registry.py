@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
+from dra_operator.api.names import OVER
 from dra_operator.sim import errors, schema, strategy, validation, views
 from dra_operator.sim.admission import AdminAccess, admit_create, admit_status
 from dra_operator.sim.objects import Stored
@@ -364,7 +365,7 @@ class Registry:
         if resource.kind != "Pod":
             return 0
         body = stored.body
-        if not body["spec"].get("nodeName") or body["status"].get("phase") in ("Succeeded", "Failed"):
+        if not body["spec"].get("nodeName") or body["status"].get("phase") in OVER:
             return 0
         if options.grace_period_seconds is not None:
             return options.grace_period_seconds

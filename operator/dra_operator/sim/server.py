@@ -19,6 +19,7 @@ from typing import Any, Self
 import yaml
 from aiohttp import web
 
+from dra_operator.api.names import RANDOM_LETTERS
 from dra_operator.sim.admission import AdminAccess
 from dra_operator.sim.discovery import Discovery
 from dra_operator.sim.faults import Faults
@@ -32,7 +33,6 @@ from dra_operator.sim.store import Store
 from dra_operator.sim.views import wire_body
 
 _HOST = "127.0.0.1"
-_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _START_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
@@ -65,7 +65,7 @@ class ApiServer:
             self.store,
             clock=_utc_now,
             new_uid=lambda: str(uuid.uuid4()),
-            new_suffix=lambda length: "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(length)),
+            new_suffix=lambda length: "".join(secrets.choice(RANDOM_LETTERS) for _ in range(length)),
             admin_access=options.admin_access,
         )
         self.lists = Lists(self.store, time.monotonic)

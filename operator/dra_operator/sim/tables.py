@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from dra_operator.api.names import OVER
 from dra_operator.sim.durations import age
 from dra_operator.sim.objects import Stored
 from dra_operator.sim.resources import Resource
@@ -222,7 +223,7 @@ def _pod_state(body: Body) -> str:
             state = waiting["reason"]
         elif ended is not None:
             state = ended.get("reason") or f"ExitCode:{ended.get('exitCode', 0)}"
-    if "deletionTimestamp" in body["metadata"] and phase not in ("Succeeded", "Failed"):
+    if "deletionTimestamp" in body["metadata"] and phase not in OVER:
         state = "Terminating"
     return state
 

@@ -10,7 +10,7 @@ from dra_operator.allocator import Failed, Limits, Reason, Searching, Unsatisfie
 from dra_operator.allocator.search import window
 from dra_operator.allocator.search.plain import PlainSearch
 from dra_operator.allocator.search.window import WindowSearch
-from dra_operator.inventory.inventory import ADMIN_ACCESS_LABEL
+from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from opcodes import opcodes
 
 

@@ -14,7 +14,7 @@ _A_NODE: Final = 8
 """What a node costs at most: 64 characters at 0.1 each, and one for itself."""
 _OF_ONE: Final = frozenset(("_&&_", "_||_", "!_", "compareTo", "isGreaterThan", "isLessThan"))
 """Functions that cost the same whatever they are given."""
-_COMPARING: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
+COMPARING: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
 """Functions that pass over the smaller of two values."""
 _READING: Final = frozenset(("quantity", "semver", "startsWith", "endsWith"))
 """Functions that pass over their arguments, not over what they are called on."""
@@ -45,7 +45,7 @@ def most(expr: Expr, length: int) -> int | None:
 def _is_simple(call: Call) -> bool:
     """Return whether a call costs little if its arguments do."""
     name, arguments = call.function, call.args
-    if name in _COMPARING:
+    if name in COMPARING:
         return _is_limited(arguments[0]) or _is_limited(arguments[1])
     if name in _READING:
         return all(_is_limited(argument) for argument in arguments)
