@@ -121,7 +121,7 @@ def test_objects_of_other_kinds_are_passed_over(simulate):
     result = simulate(job, job, other, CLASS)
 
     assert result.exit_code == 0
-    assert "note: ignored, and so are the pods that they would create: 2 Job, 1 Node" in result.stderr
+    assert "note: ignored, and so are any pods that they would create: 2 Job, 1 Node" in result.stderr
 
 
 def test_the_last_of_two_counts(simulate):

@@ -127,7 +127,7 @@ def test_other_workloads_are_passed_over(simulate, body):
     result = simulate(CLASS, devices("a"), TEMPLATE, body)
 
     assert table(result) == []
-    assert f"note: ignored, and so are the pods that they would create: 1 {body['kind']}" in result.stderr
+    assert f"note: ignored, and so are any pods that they would create: 1 {body['kind']}" in result.stderr
 
 
 def test_a_generated_name_is_as_good_as_one(simulate):

@@ -98,7 +98,7 @@ def gather(found: Iterable[Found]) -> Gathered:
     gathered.notes += left_out.notes()
     if others:
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
-        gathered.notes.append(f"ignored, and so are the pods that they would create: {told}")
+        gathered.notes.append(f"ignored, and so are any pods that they would create: {told}")
     return gathered
 
 

@@ -87,6 +87,8 @@ Q = "device.capacity['d'].memory"
             f"{Q}.isGreaterThan(quantity(40Gi))",
             '"Gi" is not expected here; write a quantity as quantity("10Gi")',
         ),
+        ("80.GiB == 1", 'int has no fields; write a quantity as quantity("10Gi")'),
+        ("80.big == 1", "int has no fields"),
         (f"{Q}.value == 1", 'Quantity has no fields; compare it as it is: a.isGreaterThan(quantity("10Gi"))'),
         (
             "has(device.attributes['d.example']['model'])",

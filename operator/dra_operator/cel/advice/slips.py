@@ -36,7 +36,9 @@ _WRITTEN: Final = {
     "\N{NO-BREAK SPACE}": "write a plain space",
     **dict.fromkeys("\u2018\u2019\u201c\u201d", "write straight quotes"),
 }
-_SUFFIX: Final = re.compile(r"[nmkMGTPE]|[KMGTPE](?:i|B|iB)")
+SUFFIX: Final = re.compile(r"[nmkMGTPE]|[KMGTPE](?:i|B|iB)")
+"""What makes an amount of a number where CEL knows numbers only."""
+AMOUNT: Final = 'write a quantity as quantity("10Gi")'
 _WORDS_BEFORE: Final = {"not": "write !", "if": "write condition ? one : other"}
 _TWO_CHARACTERS: Final = {"=>": "write >=", "=<": "write <=", "<>": "write !="}
 
@@ -99,8 +101,8 @@ def _hint(found: str, around: Around) -> str:
         return f'"{opened}" is still open'
     if found == "," and around.opened.endswith("(") and not around.callee:
         return "write a list as [1, 2]"
-    if _SUFFIX.fullmatch(found) and around.before[-1:].isdigit():
-        return 'write a quantity as quantity("10Gi")'
+    if SUFFIX.fullmatch(found) and around.before[-1:].isdigit():
+        return AMOUNT
     return _WRITTEN.get(found.lower(), "")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from dra_operator.cel.advice.slips import STRING, Around, Told, blotted, slip
+from dra_operator.cel.advice.slips import AMOUNT, STRING, SUFFIX, Around, Told, blotted, slip
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.regex import pattern
@@ -210,9 +210,11 @@ def _syntax(match: re.Match[str], around: Around, _environment: Environment) -> 
     return slip(match[1], around)
 
 
-def _no_fields(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+def _no_fields(match: re.Match[str], around: Around, _environment: Environment) -> Told:
     kind = _short(match[1] or match[2])
+    field = re.match(r"\.(\w+)", around.rest)
     usage = {
+        "int": AMOUNT if field and SUFFIX.fullmatch(field[1]) else "",
         "Quantity": 'compare it as it is: a.isGreaterThan(quantity("10Gi"))',
         "Semver": 'compare it as it is: a.isGreaterThan(semver("1.2.3"))',
     }
