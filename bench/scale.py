@@ -2,6 +2,7 @@
 
     python bench/scale.py                        # 5,000 nodes, 40,000 devices, 10,000 claims
     python bench/scale.py --cycles 100000        # and creates, decides and deletes that many claims
+    python bench/scale.py --replaced 20000       # and replaces nodes, while claims wait that none of them can help
     python bench/scale.py --nodes 100 --claims 200 --allocated 150 --events 1000 --cycles 500
 
 An API server in memory, in another process, holds the cluster; the operator is the real one, `dra-operator run`, in a
@@ -15,6 +16,8 @@ process of its own. It reports:
   the store into decisions, while a claim waits for the last one; CPU time of the operator per event
 - passes: the mean duration
 - cycles: resident memory as claims come and go, and its growth per cycle over the second half
+- replaced: the same as nodes come and go with their slices and the claims that have devices there; and how long the
+  claims waited that came instead
 
 Times are not judged. The exit code is 1 if a count is wrong: a claim not decided, or decided wrongly, a device
 allocated twice, an error in the operator.
@@ -99,11 +102,27 @@ class Measurement:
             f" {last['seconds']:.0f} s: {last['gone'] / last['seconds']:.0f} a second,"
             f" {used / count * 1000:.2f} ms of processor time each"
         )
-        half = points[len(points) // 2 :]
+        _print_growth("cycles", points)
+
+    def replaced(self, count: int, *, hopeless: int, rate: float, report: int) -> None:
+        """Let nodes come and go."""
+        points: list[tuple[int, float]] = []
+        cpu, waits = 0.0, {}
+        for answer in self._answers("replace", count=count, hopeless=hopeless, rate=rate, report=report):
+            if "p50" in answer:
+                waits = answer
+                continue
+            cpu = cpu or self._operator.cpu()
+            points.append((answer["gone"], self._operator.resident()))
+            print(
+                f"replaced: {answer['gone']:>7} gone after {answer['seconds']:5.0f} s: {points[-1][1]:.1f} MiB"
+            )
         print(
-            f"cycles: resident {points[0][1]:.0f} MiB after {points[0][0]}, {points[-1][1]:.0f} MiB at the end;"
-            f" {slope(half) * 1024:+.3f} KiB a cycle over the second half"
+            f"replaced: {count} nodes beside {hopeless} claims that wait:"
+            f" {(self._operator.cpu() - cpu) / count * 1000:.2f} ms of processor time each;"
+            f" {waits['count']} claims came instead: median {waits['p50']:.1f} ms, p99 {waits['p99']:.1f} ms"
         )
+        _print_growth("replaced", points)
 
     def finish(self) -> None:
         """Print what the operator counted itself."""
@@ -138,6 +157,15 @@ class Measurement:
                 yield answer
 
 
+def _print_growth(what: str, points: Sequence[tuple[int, float]]) -> None:
+    """Print how resident memory grew with how many are gone."""
+    half = points[len(points) // 2 :]
+    print(
+        f"{what}: resident {points[0][1]:.0f} MiB after {points[0][0]}, {points[-1][1]:.0f} MiB at the end;"
+        f" {slope(half) * 1024:+.3f} KiB each over the second half"
+    )
+
+
 def slope(points: Sequence[tuple[int, float]]) -> float:
     """Return how much the second number grows by the first, by least squares; 0 for fewer than two points."""
     if len(points) < 2:
@@ -165,6 +193,13 @@ def run(arguments: argparse.Namespace, directory: Path) -> list[str]:
                 measurement.cycles(
                     arguments.cycles, at_once=arguments.at_once, rate=arguments.rate, report=report
                 )
+            if arguments.replaced:
+                measurement.replaced(
+                    arguments.replaced,
+                    hopeless=arguments.hopeless,
+                    rate=arguments.rate,
+                    report=max(1, arguments.replaced // 20),
+                )
             measurement.finish()
         finally:
             code = operator.stop()
@@ -188,7 +223,11 @@ def main(texts: Sequence[str] | None = None) -> int:
         "--at-once", type=int, default=100, help="claims of the cycles that exist at the same time"
     )
     parser.add_argument(
-        "--rate", type=float, default=300.0, help="most claims of the cycles created per second"
+        "--rate", type=float, default=300.0, help="most claims created, or nodes replaced, per second"
+    )
+    parser.add_argument("--replaced", type=int, default=0, help="nodes that are replaced")
+    parser.add_argument(
+        "--hopeless", type=int, default=100, help="claims that wait for what no node has meanwhile"
     )
     parser.add_argument("--log", type=Path, help="keep the operator's log in this file")
     arguments = parser.parse_args(texts)

@@ -30,27 +30,36 @@ def device_class() -> Body:
 
 
 def nodes(count: int) -> Iterator[Body]:
-    """Yield ready nodes as a kubelet reports them."""
-    for number in range(count):
-        name = node_name(number)
-        labels = {
-            "kubernetes.io/hostname": name,
-            "kubernetes.io/os": "linux",
-            "topology.kubernetes.io/zone": f"zone-{number % 3}",
-        }
-        conditions = [
-            {"type": kind, "status": status, "lastHeartbeatTime": _CREATED, "reason": "Kubelet"}
-            for kind, status in (("MemoryPressure", "False"), ("DiskPressure", "False"), ("Ready", "True"))
-        ]
-        resources = {"cpu": "96", "memory": "1Ti", "pods": "110"}
-        status = {"allocatable": resources, "capacity": resources, "conditions": conditions}
-        body = _object("Node", {"name": name, "labels": labels}, {"spec": {}, "status": status})
-        yield {**body, "apiVersion": "v1"}
+    """Yield the nodes of the cluster."""
+    return (node(number) for number in range(count))
+
+
+def node(number: int) -> Body:
+    """Return a ready node as a kubelet reports it."""
+    name = node_name(number)
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "topology.kubernetes.io/zone": f"zone-{number % 3}",
+    }
+    conditions = [
+        {"type": kind, "status": status, "lastHeartbeatTime": _CREATED, "reason": "Kubelet"}
+        for kind, status in (("MemoryPressure", "False"), ("DiskPressure", "False"), ("Ready", "True"))
+    ]
+    resources = {"cpu": "96", "memory": "1Ti", "pods": "110"}
+    status = {"allocatable": resources, "capacity": resources, "conditions": conditions}
+    body = _object("Node", {"name": name, "labels": labels}, {"spec": {}, "status": status})
+    return {**body, "apiVersion": "v1"}
 
 
 def slices(count: int) -> Iterator[Body]:
     """Yield the slice of each node."""
     return (resource_slice(node_name(number)) for number in range(count))
+
+
+def slice_name(node: str) -> str:
+    """Return the name of the slice of a node."""
+    return f"{node}-{DRIVER}"
 
 
 def resource_slice(node: str, *, generation: int = 1, marked: str = "") -> Body:
@@ -60,7 +69,7 @@ def resource_slice(node: str, *, generation: int = 1, marked: str = "") -> Body:
         devices[-1]["attributes"]["model"] = {"string": marked}
     pool = {"name": node, "generation": generation, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
-    return _object("ResourceSlice", {"name": f"{node}-{DRIVER}"}, {"spec": spec})
+    return _object("ResourceSlice", {"name": slice_name(node)}, {"spec": spec})
 
 
 def device(node: str, index: int) -> Body:

@@ -68,6 +68,7 @@ class Cluster:
         self._nodes = nodes
         self._judge = Judge()
         self._made = 0
+        self._replaced = 0
         self._waiting: set[str] = set()
         """The claims that had no device at the start."""
 
@@ -91,6 +92,7 @@ class Cluster:
             "claims": self._claim_events,
             "slices": self._slice_events,
             "cycles": self._cycles,
+            "replace": self._replace,
         }
         name = job.pop("do")
         if name not in jobs:
@@ -202,6 +204,61 @@ class Cluster:
                 return
             await asyncio.sleep(0.01)
 
+    async def _replace(self, count: int, rate: float, hopeless: int, report: int) -> AsyncIterator[Body]:
+        """Replace nodes, the oldest first, while some claims wait that no node can help.
+
+        With a node its slice goes, and all claims that have devices there; as many others ask for devices instead.
+        """
+        kept = [self._new() for _ in range(hopeless)]
+        for number, name in enumerate(kept):
+            model = "none" if number % 2 else f"none-{number}"
+            self._server.put(cluster.claim(name, cluster.has_model(model)))
+        async for _ in self._decided(set(kept), patience=600):
+            pass
+        began = time.monotonic()
+        yield {"gone": 0, "seconds": 0.0}
+        due: dict[str, float] = {}
+        waits: list[float] = []
+        for gone in range(1, count + 1):
+            while time.monotonic() < began + gone / rate:
+                await asyncio.sleep(0.001)
+                self._note_waits(due, waits)
+            for name in self._replace_node():
+                due[name] = time.monotonic()
+            if gone % report == 0 or gone == count:
+                yield {"gone": gone, "seconds": time.monotonic() - began}
+        async for name in self._decided(set(due)):
+            waits.append((time.monotonic() - due[name]) * 1000)
+            self._judge.take(name, devices_of(self._claim(name)))
+        yield {"count": len(waits), "p50": percentile(waits, 50), "p99": percentile(waits, 99)}
+        self._judge.wrong += [f"{name} is allocated" for name in kept if devices_of(self._claim(name))]
+        for name in kept:
+            self._delete(name)
+
+    def _note_waits(self, due: dict[str, float], waits: list[float]) -> None:
+        """Move the claims that have devices now from those that wait to how long they did."""
+        for name in tuple(due):
+            if devices := devices_of(self._claim(name)):
+                waits.append((time.monotonic() - due.pop(name)) * 1000)
+                self._judge.take(name, devices)
+
+    def _replace_node(self) -> list[str]:
+        """Let the oldest node go and another one come; return the claims that ask for what others had there."""
+        old, new = (cluster.node_name(self._replaced + more) for more in (0, self._nodes))
+        holders = {name for device, name in self._judge.held.items() if device[1] == old}
+        self._server.remove("Node", old)
+        self._server.remove("ResourceSlice", cluster.slice_name(old))
+        for name in sorted(holders):
+            self._judge.give_back(devices_of(self._claim(name)))
+            self._delete(name)
+        self._server.put(cluster.node(self._replaced + self._nodes))
+        self._server.put(cluster.resource_slice(new))
+        self._replaced += 1
+        made = [self._new() for _ in holders]
+        for name in made:
+            self._server.put(cluster.claim(name))
+        return made
+
     # --- what they are made of
 
     def _new(self) -> str:
@@ -217,10 +274,12 @@ class Cluster:
             raise LookupError(f"claim {name} is gone, and nobody deleted it")
         return found
 
-    async def _decided(self, names: set[str], pause: float = 0.01) -> AsyncIterator[str]:
+    async def _decided(
+        self, names: set[str], pause: float = 0.01, patience: float = PATIENCE_SECONDS
+    ) -> AsyncIterator[str]:
         """Yield each claim when it has devices or says why it waits; those that never do count as wrong."""
         names = set(names)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + patience
         while names:
             for name in sorted(names):
                 if devices_of(self._claim(name)) or is_told(self._claim(name)):

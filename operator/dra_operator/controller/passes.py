@@ -39,6 +39,7 @@ from dra_operator.controller.putoff import PutOffs
 from dra_operator.controller.reports import Notice, Reports
 from dra_operator.controller.telling import Telling, Waiting, one_line, subject_of
 from dra_operator.controller.tidying import keep_annotation, tidy
+from dra_operator.controller.turns import Turns
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -108,7 +109,7 @@ class Passes:
         }
         self._untidy: set[Key] = set()
         """The claims that met a defect when they were tidied, and were told so."""
-        self._todo: set[Key] = set()
+        self._turns = Turns()
         self._touched: set[Key] = set()
         self._unexplained: dict[Key, tuple[str, Decision]] = {}
         """The uid of each claim that waits and has not been told why, and what was decided about it."""
@@ -131,8 +132,8 @@ class Passes:
         over = desk.putoffs.over()
         wide |= self._end_unknown(over)
         if wide:
-            self._todo |= desk.book.waiting()
-        self._todo |= over
+            self._turns.want(desk.book.waiting())
+        self._turns.want(over)
         self._touched |= over | desk.lingering.over()
         self._tidy_all()
         self._asides["inventory"].do(self._problems.report_inventory)
@@ -184,8 +185,8 @@ class Passes:
             if desk.book.is_waiting(key):
                 desk.since.setdefault(key, desk.clock())
                 if key in desk.putoffs:
-                    self._todo.add(key)
-        self._todo |= changes.dirty
+                    changes.dirty.add(key)
+        self._turns.want(changes.dirty)
         self._touched |= changes.seen
         self._problems.note(changes)
         return wide or changes.wide
@@ -251,7 +252,7 @@ class Passes:
         """Decide the claims that are due, the oldest first, each alone; return whether all are done."""
         desk = self.desk
         claims = []
-        for key in tuple(self._todo):
+        for key in self._turns.due():
             claim = desk.book.get(key)
             if (
                 claim is None
@@ -259,7 +260,7 @@ class Passes:
                 or desk.flights.allocating(key)
                 or desk.is_put_off(claim)
             ):
-                self._todo.discard(key)
+                self._turns.skip(key)
             else:
                 claims.append(claim)
         flushed = desk.clock()
@@ -267,14 +268,14 @@ class Passes:
             now = desk.clock()
             if stopping() or now >= until:
                 return False
-            self._todo.discard(claim_key(claim))
+            self._turns.take(claim_key(claim))
             self._safely(self._decide, claim)
             self.progressed_at = desk.clock()
             desk.metrics.decision_seconds.observe(self.progressed_at - now)
             if self.progressed_at - flushed >= FLUSH:
                 self._flush(emit)
                 flushed = self.progressed_at
-        return not self._todo
+        return self._turns.end()
 
     def _explain_all(self, stopping: Callable[[], bool], until: float) -> bool:
         """Say why claims wait, in the order in which they were decided; return whether all are done.
@@ -312,7 +313,7 @@ class Passes:
         self.desk.ledger.withdraw(*key)
         if self.desk.ledger.version != used:
             # If the claim does not take these devices again, others may get them in the next pass.
-            self._todo |= self.desk.book.waiting()
+            self._turns.want(self.desk.book.waiting())
         self._unexplained.pop(key, None)
         decision = self._allocator.allocate((claim,))
         self.desk.metrics.decisions.labels(type(decision).__name__.lower()).inc()

@@ -1,0 +1,63 @@
+"""Who is to be decided, and in which round."""
+
+import pytest
+
+from cluster import claim
+from dra_operator.controller import passes
+from dra_operator.controller.passes import Tick
+from dra_operator.controller.turns import Turns
+
+A, B = ("default", "a"), ("default", "b")
+
+
+@pytest.fixture
+def turns():
+    """Two claims that are due."""
+    turns = Turns()
+    turns.want({A, B})
+    return turns
+
+
+def test_who_had_a_turn_waits_for_the_others(turns):
+    """However often it is wanted meanwhile."""
+    turns.take(A)
+    turns.want({A, B})
+    assert turns.due() == (B,)
+    assert not turns.end()
+
+    turns.take(B)
+    assert not turns.end()
+    assert turns.due() == (A,)
+
+
+def test_a_round_ends_when_all_have_had_a_turn_or_need_none(turns):
+    """Then each of them may be due at once."""
+    turns.take(A)
+    turns.skip(B)
+    assert turns.end()
+    turns.want({A})
+
+    assert turns.due() == (A,)
+
+
+def test_who_was_passed_over_may_be_due_again_in_the_same_round(turns):
+    """It has had no turn."""
+    turns.take(A)
+    turns.skip(B)
+    turns.want({B})
+
+    assert turns.due() == (B,)
+
+
+def test_changes_that_keep_coming_do_not_keep_the_youngest_waiting(bench, clock):
+    """Where a pass has time for one claim, three passes decide three, the oldest first again after that."""
+
+    def take_long():
+        clock.now += passes.BUDGET
+
+    bench.allocator.takes = take_long
+    bench.run(*(bench.delta(claim(name)) for name in "abc"))
+    for _ in range(5):
+        bench.run(Tick())
+
+    assert "".join(bench.allocator.asked) == "abcabc"
