@@ -88,6 +88,10 @@ class Bench:
         found = {**body, "metadata": metadata, "status": status}
         return Delta("ResourceClaim", metadata["namespace"], metadata["name"], found)
 
+    def metric(self, name, **labels):
+        """Return what a metric says, None if it says nothing."""
+        return self.passes.desk.metrics.registry.get_sample_value(f"dra_operator_{name}", labels)
+
 
 def writes(effects, kind=AllocateWrite):
     """Return the writes of a kind among effects."""

@@ -177,18 +177,13 @@ def test_a_claim_that_may_not_be_allocated_says_so(bench, write):
 
 def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):
     """Whoever looks at the numbers at night sees them, until the right is there."""
-
-    def pending():
-        registry = bench.passes.desk.metrics.registry
-        return registry.get_sample_value("dra_operator_pending_claims", {"reason": "Forbidden"})
-
     deny(bench, write, "resourceclaims/status")
-    assert pending() == 1
+    assert bench.metric("pending_claims", reason="Forbidden") == 1
 
     clock.now += 11
     (again,) = writes(bench.run())
     bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
-    assert pending() is None
+    assert bench.metric("pending_claims", reason="Forbidden") is None
 
 
 def test_a_claim_that_may_not_be_let_go_keeps_the_right_named(bench):

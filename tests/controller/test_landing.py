@@ -42,11 +42,6 @@ def test_a_written_allocation_is_announced(bench, write):
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
 
 
-def counted(bench, name, **labels):
-    """Return a metric."""
-    return bench.passes.desk.metrics.registry.get_sample_value(f"dra_operator_{name}", labels)
-
-
 def test_an_allocation_is_told_with_its_node_and_how_long_it_took(bench, write, clock):
     """From when the claim was seen until the answer was here, in the log and in the numbers."""
     clock.now += 3.5
@@ -56,7 +51,7 @@ def test_an_allocation_is_told_with_its_node_and_how_long_it_took(bench, write, 
     (line,) = [line for line in logs if line["event"] == "allocated"]
     assert (line["node"], line["devices"], line["waited_ms"], line["pass"]) == ("node-1", 1, 3500, 2)
     assert (notice.type, notice.reason) == ("Normal", "Allocated")
-    assert (counted(bench, "allocations_total"), counted(bench, "allocation_seconds_sum")) == (1, 3.5)
+    assert (bench.metric("allocations_total"), bench.metric("allocation_seconds_sum")) == (1, 3.5)
 
 
 def test_an_allocation_that_all_nodes_can_use_is_told_without_a_node(bench):
@@ -106,7 +101,7 @@ def test_a_write_has_one_answer(bench, write):
     """A second one is not waited for, and means nothing."""
     bench.run(Conflict(write, None, "changed"), Conflict(write, None, "changed"))
 
-    assert counted(bench, "writes_total", kind="allocate", outcome="conflict") == 1
+    assert bench.metric("writes_total", kind="allocate", outcome="conflict") == 1
 
 
 def test_what_a_claim_needs_since_is_done_when_the_write_before_it_is_answered(bench):
@@ -118,7 +113,7 @@ def test_what_a_claim_needs_since_is_done_when_the_write_before_it_is_answered(b
     (write,) = writes(bench.run(Unsent(annotate)), DeallocateWrite)
     with capture_logs() as logs:
         bench.run(Written(write, {}))
-    assert counted(bench, "deallocations_total") == 1
+    assert bench.metric("deallocations_total") == 1
     assert [(line["event"], line["claim"]) for line in logs] == [("deallocated", "default/claim")]
 
 
@@ -296,8 +291,7 @@ def test_a_write_that_failed_at_each_attempt_is_told_and_soon_tried_again(bench,
     assert notices(effects) == ["AllocationRefused"]
     (annotate,) = writes(effects, AnnotateWrite)
     assert annotate.text == "the API server does not accept the allocation: failed calling webhook"
-    registry = bench.passes.desk.metrics.registry
-    assert registry.get_sample_value("dra_operator_pending_claims", {"reason": "AllocationRefused"}) == 1
+    assert bench.metric("pending_claims", reason="AllocationRefused") == 1
     assert [line["log_level"] for line in logs if line["event"] == "write not accepted"] == ["warning"]
 
     clock.now += 0.1

@@ -398,9 +398,6 @@ def test_an_object_stays_blamed_while_another_claim_stumbles_over_it(bench, cloc
 def test_objects_with_a_problem_are_counted(bench, clock, device_class):
     """A class whose selector fails, a slice that cannot be read, a pool that stays incomplete; until mended."""
 
-    def problems():
-        return bench.passes.desk.metrics.registry.get_sample_value("dra_operator_problems")
-
     def publish(name, **spec):
         pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
         spec = {"driver": "d", "nodeName": "n", "pool": pool, "devices": [], **spec}
@@ -412,30 +409,30 @@ def test_objects_with_a_problem_are_counted(bench, clock, device_class):
     bench.run(bench.delta(claim()), publish("unreadable", devices="none"), publish("half", pool=half))
     clock.now += INCOMPLETE_SECONDS
     bench.run()
-    assert problems() == 3
+    assert bench.metric("problems") == 3
 
     bench.run(publish("unreadable"), publish("half"))
-    assert problems() == 1
+    assert bench.metric("problems") == 1
 
     bench.allocator.answers = {}
     bench.run(Tick())
-    assert problems() == 0
+    assert bench.metric("problems") == 0
 
 
 def test_the_numbers_of_objects_are_there_while_they_are_counted_anew(bench, monkeypatch, device_class):
     """Prometheus asks in another thread: a series that is gone for a moment ends an alert."""
-    registry, seen = bench.passes.desk.metrics.registry, []
+    seen = []
     summary = Inventory.summary
 
     def count(inventory):
-        seen.append(registry.get_sample_value("dra_operator_objects", {"what": "classes"}))
+        seen.append(bench.metric("objects", what="classes"))
         return summary(inventory)
 
     monkeypatch.setattr(Inventory, "summary", count)
     bench.run(Delta("DeviceClass", "", "gpu", None))
 
     assert seen == [1]
-    assert registry.get_sample_value("dra_operator_objects", {"what": "classes"}) == 0
+    assert bench.metric("objects", what="classes") == 0
 
 
 def test_a_namespace_is_not_blamed(bench):

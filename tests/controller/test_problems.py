@@ -31,11 +31,6 @@ def told(effects):
     return [(effect.subject.name, effect.message) for effect in effects if isinstance(effect, Notice)]
 
 
-def metric(bench, name, **labels):
-    """Return what a metric says."""
-    return bench.passes.desk.metrics.registry.get_sample_value(f"dra_operator_{name}", labels)
-
-
 def incomplete(name="a", found="1 of 2 slices of generation 1 missing"):
     """Return what is told of the pool."""
     return [(name, f"pool d/pool is incomplete: {found}")]
@@ -128,11 +123,11 @@ def test_what_time_does_not_mend_is_told_at_once(bench):
 def test_the_count_of_problems_agrees_with_the_events(bench, clock):
     """The number of incomplete pools says at once what there is."""
     bench.run(publish("a"))
-    assert (metric(bench, "problems"), metric(bench, "objects", what="incomplete_pools")) == (0, 1)
+    assert (bench.metric("problems"), bench.metric("objects", what="incomplete_pools")) == (0, 1)
 
     clock.now += INCOMPLETE_SECONDS
     bench.run()
-    assert metric(bench, "problems") == 1
+    assert bench.metric("problems") == 1
 
 
 def test_two_problems_of_one_object_are_told_once_each(bench):
@@ -141,4 +136,4 @@ def test_two_problems_of_one_object_are_told_once_each(bench):
     second = told(bench.run(publish("a", count=1)))
 
     assert [name for name, _ in first] == ["gpu", "gpu"]
-    assert (second, metric(bench, "problems")) == ([], 1)
+    assert (second, bench.metric("problems")) == ([], 1)

@@ -21,9 +21,7 @@ def since(bench, clock):
     bench.passes.desk.wall = lambda: datetime.fromtimestamp(NOON + clock.now - started, UTC)
 
     def read(reason):
-        registry = bench.passes.desk.metrics.registry
-        name = "dra_operator_pending_since_timestamp_seconds"
-        found = registry.get_sample_value(name, {"reason": reason})
+        found = bench.metric("pending_since_timestamp_seconds", reason=reason)
         return None if found is None else found - NOON
 
     return read
@@ -131,4 +129,4 @@ def test_how_long_an_allocation_took_is_told_also_where_the_watch_is_faster_than
     bench.run(bench.delta(claim(), allocation=dict(write.allocation)))
     bench.run(Written(write, {}))
 
-    assert bench.passes.desk.metrics.registry.get_sample_value("dra_operator_allocation_seconds_sum") == 3.5
+    assert bench.metric("allocation_seconds_sum") == 3.5

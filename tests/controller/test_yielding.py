@@ -224,8 +224,7 @@ def test_devices_that_claims_have_twice_are_counted(bench):
         holder(bench, f"{name}-{device}", used=USER, device=device) for name in "ab" for device in ("x", "y")
     ]
     bench.run(*claims)
-    registry = bench.passes.desk.metrics.registry
-    assert registry.get_sample_value("dra_operator_device_collisions") == 2
+    assert bench.metric("device_collisions") == 2
 
     bench.run(*[Delta("ResourceClaim", "default", f"b-{device}", None) for device in ("x", "y")])
-    assert registry.get_sample_value("dra_operator_device_collisions") == 0
+    assert bench.metric("device_collisions") == 0
