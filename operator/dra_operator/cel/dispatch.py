@@ -57,8 +57,6 @@ def matches(kind: Type, value: Any) -> bool:
     """Return whether a value can be an argument of this type; of lists and maps the first entry is looked at."""
     if kind.kind in _ANYTHING:
         return True
-    if kind.wrapper and value is None:
-        return True
     if type_name(value) != kind.name:
         return False
     if kind.kind is Kind.LIST:
