@@ -1,4 +1,4 @@
-"""Shared devices whose policy says which amounts a share can have, and claims that each ask for a different amount."""
+"""Shared devices whose policy says which amounts a share can have, and claims that each ask for another amount."""
 
 from random import Random
 
@@ -31,6 +31,41 @@ def policies(scenario: Scenario, size: int) -> None:
         else:
             parts = [request(name, "gpu", capacity=_of_gpu(random, 30_000)) for name in ("a", "b")]
             scenario.ask([*parts, nic])
+
+
+def models(scenario: Scenario, size: int) -> None:
+    """Ask for a part of a NIC of one of two models, in amounts that hardly any two claims have in common.
+
+    Each node has both; there is much left of the larger ones, and little of the smaller ones on most nodes.
+    """
+    random = scenario.random
+    scenario.add_class("nic", f'device.driver == "{NIC}"')
+    for node in scenario.add_nodes(size):
+        _add_models(scenario, node)
+    for _ in range(min(MOST_CLAIMS, size)):
+        model, most = random.choice([("large", 200_000), ("small", 60_000), ("small", 60_000)])
+        amount = {"requests": {"bandwidth": f"{random.randrange(most // 4, most)}M"}}
+        is_model_of_nic = f'device.attributes["{NIC}"].model == "{model}"'
+        scenario.ask([request("nic", "nic", 1, is_model_of_nic, capacity=amount)])
+
+
+def _add_models(scenario: Scenario, node: str) -> None:
+    random = scenario.random
+    policy = {"default": "1G", "validRange": {"min": "1M", "step": "1M"}}
+    nics = [
+        {
+            "name": name,
+            "allowMultipleAllocations": True,
+            "attributes": {"model": {"string": name.partition("-")[0]}},
+            "capacity": {"bandwidth": {"value": value, "requestPolicy": policy}},
+        }
+        for name, value in (("large-0", "400G"), ("small-0", "100G"), ("small-1", "100G"))
+    ]
+    scenario.add_slice(f"{node}-nic", NIC, node, nodeName=node, devices=nics)
+    scenario.share(node, NIC, node, "large-0", {"bandwidth": f"{random.randrange(10, 200)}G"})
+    for name in ("small-0", "small-1"):
+        if random.random() < 0.95:
+            scenario.share(node, NIC, node, name, {"bandwidth": f"{random.randrange(60, 100)}G"})
 
 
 def _of_gpu(random: Random, most: int) -> Wire:

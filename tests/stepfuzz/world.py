@@ -53,6 +53,7 @@ _STEPS_TO_FRESH = 8
 
 
 _EAGER: tuple[tuple[Any, str, int], ...] = (
+    (walk, "_FAILURES_BEFORE_SHORTCUTS", 1),
     (walk, "_FAILURES_BEFORE_SIEVE", 1),
     (searches, "_FAILURES_BEFORE_PROSPECTS", 1),
     (selectors, "_KEPT_AT_FIRST", 1),

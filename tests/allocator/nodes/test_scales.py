@@ -145,20 +145,6 @@ def test_nodes_are_known_by_their_names(used: Any, amount: Any) -> None:
         assert used.decide(used.claim(amount("r", much))).node == "n19"
 
 
-def test_a_node_that_has_less_than_a_policy_makes_of_an_amount_is_not_searched(
-    scene: Any, amount: Any, searched: list[str]
-) -> None:
-    """What is asked for would fit, and what it is rounded up to does not."""
-    scene.nodes("n1", "n2")
-    for node, memory in (("n1", 11), ("n2", 8)):
-        scene.slice(node, shared("d", memory, {"validRange": {"min": "4", "step": "4"}}), nodeName=node)
-    scene.use("holder", amount("r", 4))
-    searched.clear()
-
-    assert scene.decide(scene.claim(amount("r", 5))).node == "n2"
-    assert searched == ["n2"]
-
-
 def test_a_device_held_alone_comes_back(scene: Any, amount: Any) -> None:
     """A pool without a free device has nothing left, until one is free."""
     scene.nodes("n")

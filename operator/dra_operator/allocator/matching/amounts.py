@@ -101,6 +101,11 @@ class AmountsCache:
         amounts = known.by_make[content.make] = SliceAmounts(each, fit, impossible, fitting)
         return amounts
 
+    def has_rules(self, content: Slice) -> bool:
+        """True if all capacities of a slice are ordinary: then no device is fit for more that is unfit for less."""
+        kinds = self._kinds.get(content.make) or self._find_kinds(content)
+        return all(kind.rules is not None for kind in kinds)
+
     def _find_kinds(self, content: Slice) -> Sequence[_Alike]:
         kinds: list[_Alike] = []
         for devices in _alike(content):

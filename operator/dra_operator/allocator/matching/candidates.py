@@ -233,6 +233,10 @@ class Candidates:
         """Return what a request consumes of the devices of a slice."""
         return key.known.by_make.get(content.make) or self._amounts.find(key.known, content)
 
+    def has_rules(self, content: Slice) -> bool:
+        """True if no device of a slice is fit for an ordinary amount that is unfit for a smaller one."""
+        return self._amounts.has_rules(content)
+
     def select(self, key: CandidateKey, content: Slice, budget: Budget) -> int:
         """Return the devices of a slice that all selectors select."""
         devices = self._without_binding(content)

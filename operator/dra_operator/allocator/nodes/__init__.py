@@ -7,6 +7,7 @@ leaves out others:
 - `openings`: those that are kept for others
 - `scales`: those with too little left
 - `either`: those where both hold, each for some alternatives
+- `ceilings`: those for which less was too much
 - `sieve`: those with too few devices
 
 `doubts` tell where a request may meet an error: there, no node may be left out.

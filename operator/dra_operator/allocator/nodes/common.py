@@ -54,18 +54,18 @@ class Common(Shortcut):
         nodes &= ~self.problem.maybe
         return nodes if self.doubt is None else self.doubt.free_of(nodes)
 
-    def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """True if the nodes of a view have nothing for the part; None if they have, or if that is not known.
+    def finds_lack(self, view: NodeView, budget: Budget) -> bool:
+        """True if the nodes of a view have nothing for the part; false if they have, or if that is not known.
 
         Raises AbortedError.
         """
         if not self._patience:
-            return None
+            return False
         if self._can_be_left_out(view, budget):
             self._patience = _MOST_IN_VAIN
             return True
         self._patience -= 1
-        return None
+        return False
 
     def note(self, view: NodeView, budget: Budget) -> None:
         """Begin to ask, with the nodes that have failed, so that later claims find the answer."""

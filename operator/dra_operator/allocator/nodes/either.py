@@ -29,10 +29,9 @@ class Either(Shortcut):
         nodes = self.common.closed(nodes)
         return self.scales.closed(nodes) if nodes else 0
 
-    def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """True if the nodes of a view have nothing for either; else false or None. Raises AbortedError."""
-        lack = self.scales.finds_lack(view, budget)
-        return self.common.finds_lack(view, budget) if lack else lack
+    def finds_lack(self, view: NodeView, budget: Budget) -> bool:
+        """True if the nodes of a view are known to have nothing for either. Raises AbortedError."""
+        return self.scales.finds_lack(view, budget) and self.common.finds_lack(view, budget)
 
     def note(self, view: NodeView, budget: Budget) -> None:
         """Have `common` begin to ask, if it has not. Raises AbortedError."""

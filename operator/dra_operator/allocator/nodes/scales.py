@@ -21,7 +21,7 @@ from dra_operator.allocator.nodes.doubts import Doubt, Doubts
 from dra_operator.allocator.nodes.shortcut import Shortcut
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.api.sealed import sealed
-from dra_operator.inventory import NodeView, PoolView
+from dra_operator.inventory import NodeView
 from dra_operator.ledger import Availability
 
 _MOST_DEVICES = 128
@@ -72,7 +72,7 @@ class ScalesMaker:
         for _, key, _ in wishes:
             # This fills in `key.refused`, the drivers that the key refuses.
             self.candidates.selection(key)
-        return Scales(self.availability, self.candidates, self.doubts.of(keys), number, wishes)
+        return Scales(self.availability, self.doubts.of(keys), number, wishes)
 
 
 @sealed
@@ -83,7 +83,6 @@ class Scales(Shortcut):
     """
 
     availability: Availability
-    candidates: Candidates
     doubt: Doubt
     number: int
     wishes: Sequence[_Wish]
@@ -93,49 +92,31 @@ class Scales(Shortcut):
         nodes = self.doubt.free_of(nodes & self.availability.leftovers.known)
         return nodes & ~self._with_room() if nodes else 0
 
-    def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """True if a request finds too little on each free device, false if each finds one; None if unknown.
+    def finds_lack(self, view: NodeView, budget: Budget) -> bool:
+        """True if a request finds too little on each free device; false if not, or if that is not known.
 
         Raises AbortedError.
         """
         missing = (1 << self.number) - 1
         for pool in view.pools:
             if pool.size > _MOST_DEVICES:
-                return None
+                return False
             if not pool.free:
                 continue
             for request, key, asked in self.wishes:
                 if missing >> request & 1 and pool.driver not in key.refused:
                     most = self.availability.most_left(pool) if pool.most is None else pool.most
-                    if not _has(most, asked):
-                        continue
-                    # The device with the most may do, so it pays to look at selectors and policies.
-                    if self._may_have(pool, key, budget):
+                    if _has(most, asked):
+                        # The selectors may refuse the device that has it; a search finds out as fast.
                         missing ^= 1 << request
             if not missing:
                 return False
         return self._note_lack(view, budget)
 
-    def _may_have(self, pool: PoolView, key: CandidateKey, budget: Budget) -> bool:
-        """True if a free device of a pool has enough left for a key, as far as no error is met."""
-        most = pool.most
-        assert most is not None
-        selection = self.candidates.selection(key)
-        for offset, content in pool.placed:
-            if not (free := pool.free >> offset & content.every):
-                continue
-            _, selected, _ = selection.answer(content, free, budget)
-            selected &= free
-            if selected:
-                for devices, consumed in self.candidates.amounts(key, content).kinds:
-                    if devices & selected and _has(most, consumed.amounts):
-                        return True
-        return False
-
-    def _note_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """Remember nodes with too little, and return true; None if one of their devices might be an error."""
+    def _note_lack(self, view: NodeView, budget: Budget) -> bool:
+        """Remember nodes with too little, and return true; false if one of their devices might be an error."""
         if not self.doubt.settle(view, budget):
-            return None
+            return False
         leftovers, nodes = self.availability.leftovers, view.nodes
         if not nodes & (leftovers.known | nodes - 1):
             for pool in view.pools:

@@ -23,11 +23,10 @@ class Shortcut:
         del nodes
         return 0
 
-    def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """True if the nodes of a view have too little, false if a search is worthwhile, None if it cannot tell.
-
-        Raises AbortedError.
-        """
+    def finds_lack(self, view: NodeView, budget: Budget) -> bool:
+        """True if the nodes of a view have too little; false if not, or if that is not known. Raises AbortedError."""
+        del view, budget
+        return False
 
     def note(self, view: NodeView, budget: Budget) -> None:
         """Take note of nodes of a view that had too little. Raises AbortedError."""

@@ -23,8 +23,8 @@ class Sieve(Shortcut):
     candidates: Candidates
     alternatives: Sequence[Alternative]
 
-    def finds_lack(self, view: NodeView, budget: Budget) -> bool | None:
-        """True if the nodes of a view have too few devices; None if not, or if a device may be an error.
+    def finds_lack(self, view: NodeView, budget: Budget) -> bool:
+        """True if the nodes of a view have too few devices; false if not, or if a device may be an error.
 
         Raises AbortedError.
         """
@@ -48,8 +48,8 @@ class Sieve(Shortcut):
                     # Answers about a pool that other nodes see as well are kept.
                     answers = self.candidates.find(key, pool, budget, free)
                 if answers.errors & free:
-                    return None
+                    return False
                 missing -= (answers.mask & free).bit_count()
                 if missing <= 0:
-                    return None
+                    return False
         return True

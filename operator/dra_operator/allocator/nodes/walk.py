@@ -7,8 +7,9 @@ Most nodes are left out without a search. Four things tell which, the cheapest f
 - For a question that is new, shortcuts know nodes from similar questions: `common` those that have nothing for a part
   of it, `openings` those that are kept for others, `scales` those with too little capacity left, `either` those with
   too little for some alternatives and nothing for the others.
-- At each node, the same shortcuts first compare what it has. After some searches in vain, `sieve` counts its devices,
-  and `scales` compare amounts for questions that are not new as well.
+- At each node, the same shortcuts first compare what it has.
+- After some searches in vain, `scales` compare amounts for questions that are not new as well, `ceilings` know nodes
+  for which less was too much, and `sieve` counts the devices of a node.
 
 If a search meets an error that is fatal upstream, the walk ends, even if a later node would fit.
 Source: docs/engine section 5.
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.nodes import either
+from dra_operator.allocator.nodes.ceilings import Ceilings
 from dra_operator.allocator.nodes.common import Commons
 from dra_operator.allocator.nodes.doubts import Doubts
 from dra_operator.allocator.nodes.openings import Openings
@@ -33,8 +35,7 @@ from dra_operator.allocator.search.searches import FastSearches, Searches
 from dra_operator.inventory import NodeView
 from dra_operator.ledger import Availability
 
-_FAILURES_BEFORE_SCALES = 2
-"""For a question that is not new, only nodes that were filled since the last time can have too little left."""
+_FAILURES_BEFORE_SHORTCUTS = 2
 _FAILURES_BEFORE_SIEVE = 4
 _ALL_NODES = -1
 
@@ -49,6 +50,7 @@ class Walk:
     _commons: Commons = field(init=False)
     _openings: Openings = field(init=False)
     _scales: ScalesMaker = field(init=False)
+    _ceilings: Ceilings = field(init=False)
 
     def __post_init__(self) -> None:
         self._problems = SearchProblems(self.availability)
@@ -56,6 +58,7 @@ class Walk:
         doubts = Doubts(self.availability, self.candidates)
         self._commons = Commons(self.availability, self.candidates, doubts)
         self._scales = ScalesMaker(self.availability, self.candidates, doubts)
+        self._ceilings = Ceilings(self.availability, self.candidates)
 
     def forget(self) -> None:
         """Forget which nodes have said no: equal questions may now mean something else."""
@@ -94,26 +97,26 @@ class Walk:
                 position = (wanted & -wanted).bit_length() - 1
                 node = views.order[position]
                 view = views.of_node(node)
-                lack = None
+                lack = False
                 if shortcuts and view.error is None:
                     for shortcut in shortcuts:
-                        lack = shortcut.finds_lack(view, budget)
-                        if lack is not None:
+                        if lack := shortcut.finds_lack(view, budget):
                             break
                 if not lack:
                     found = searches.search(plans, fast, node, view, budget)
                     if found is not None:
                         return found, node
                     failures += 1
-                    if failures == _FAILURES_BEFORE_SCALES and not (bare or first):
-                        shortcuts = self._for_filled(plans, fast, view, budget)
-                        for shortcut in shortcuts:
-                            wanted &= ~shortcut.closed(wanted)
-                    elif failures == _FAILURES_BEFORE_SIEVE and can_be_left_out(plans, fast):
+                    if failures == _FAILURES_BEFORE_SIEVE and can_be_left_out(plans, fast):
                         shortcuts = (*shortcuts, Sieve(self.candidates, plans[0].requests[0].alternatives))
+                    if failures == _FAILURES_BEFORE_SHORTCUTS and not bare:
+                        another = self._after_failures(plans, fast, view, budget, is_new=bool(first))
+                        if another is not None:
+                            wanted &= ~another.closed(wanted)
+                            shortcuts = (*shortcuts, another)
                 # All nodes of a view give the same answer, unless it depends on what their kubelets can do.
                 wanted &= ~(1 << position if view.skips_operations else view.nodes)
-                for shortcut in first:
+                for shortcut in shortcuts:
                     shortcut.note(view, budget)
         finally:
             # Even if the time is used up: the next attempt goes on from here.
@@ -130,11 +133,15 @@ class Walk:
             found = (*found, either.of(plans[0], scales, commons, searches.fast_for))
         return [shortcut for shortcut in found if shortcut is not None]
 
-    def _for_filled(
-        self, plans: Sequence[ClaimPlan], fast: FastSearches, view: NodeView, budget: Budget
-    ) -> Sequence[Shortcut]:
-        """Return the scales for a question that is not new, if the node that failed has too little capacity left."""
+    def _after_failures(
+        self, plans: Sequence[ClaimPlan], fast: FastSearches, view: NodeView, budget: Budget, *, is_new: bool
+    ) -> Shortcut | None:
+        """Return the shortcut that may leave out more nodes like the last one, where a search was in vain."""
         if view.error is not None or not can_be_left_out(plans, fast):
-            return ()
-        scales = self._scales.of(plans)
-        return () if scales is None or not scales.finds_lack(view, budget) else (scales,)
+            return None
+        if not is_new:
+            # Nodes that were filled since the question came up last have too little left.
+            scales = self._scales.of(plans)
+            if scales is not None and scales.finds_lack(view, budget):
+                return scales
+        return self._ceilings.of(plans)
