@@ -26,6 +26,11 @@ def drawing(*names: str) -> dict[str, Any]:
     )
 
 
+def bound(met: list[str], failed: list[str]) -> dict[str, Any]:
+    """A slice with a device that must be bound first."""
+    return slice_of({**DEVICE, "bindingConditions": met, "bindingFailureConditions": failed})
+
+
 def tainted(**taint: str) -> dict[str, Any]:
     """A slice with a taint on its device."""
     return slice_of({**DEVICE, "taints": [{"key": "k", "effect": "NoSchedule", **taint}]})
@@ -38,6 +43,41 @@ def rule(**taint: str) -> dict[str, Any]:
 
 
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a device that cannot fail to be bound": (
+        bound(["a.io/b"], []),
+        "spec.devices[0].bindingFailureConditions",
+        "is empty: ",
+    ),
+    "a device that can only fail to be bound": (
+        bound([], ["a.io/b"]),
+        "spec.devices[0].bindingConditions",
+        "is empty: ",
+    ),
+    "a condition that is met and failed": (
+        bound(["Ready"], ["Failed", "Ready"]),
+        "spec.devices[0].bindingFailureConditions[1]",
+        '"Ready" is named twice: ',
+    ),
+    "two conditions of one name": (
+        bound(["Ready", "Ready"], ["Failed"]),
+        "spec.devices[0].bindingConditions[1]",
+        '"Ready" is named twice: ',
+    ),
+    "a condition with a blank": (
+        bound(["is ready"], ["Failed"]),
+        "spec.devices[0].bindingConditions[0]",
+        '"is ready" is no name of a condition: ',
+    ),
+    "a device that draws on no counters of a set": (
+        slice_of({**DEVICE, "consumesCounters": [{"counterSet": "s", "counters": {}}]}),
+        "spec.devices[0].consumesCounters[0].counters",
+        "has no counters: ",
+    ),
+    "a node selector without terms": (
+        slice_of(nodeName=None, nodeSelector={"nodeSelectorTerms": []}),
+        "spec.nodeSelector.nodeSelectorTerms",
+        "is empty: ",
+    ),
     "a device in capitals": (
         slice_of({"name": "GPU_0"}),
         "spec.devices[0].name",
@@ -132,6 +172,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 """A slice or a rule, the field that is wrong, and how the message about it begins."""
 RIGHT: dict[str, dict[str, Any]] = {
+    "conditions of a binding": bound(["Ready", "a.io/b"], ["a.io/failed"]),
     "nothing in it": slice_of(),
     "a driver in capitals": slice_of(driver="A.io"),
     "a pool of several parts": pool(name="rack-1/node.a"),

@@ -33,6 +33,11 @@ def class_with(*config: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "DeviceClass", "spec": {"config": list(config)}}
 
 
+def serving(resource: str) -> dict[str, Any]:
+    """A class that serves an extended resource."""
+    return {"kind": "DeviceClass", "spec": {"extendedResourceName": resource}}
+
+
 def matching(attribute: str) -> dict[str, Any]:
     """A claim with a constraint."""
     return claim(constraints=[{"matchAttribute": attribute}])
@@ -102,6 +107,24 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "spec.config[1].opaque.parameters",
         "must be an object: ",
     ),
+    **{
+        f"an extended resource {what}": (
+            serving(name),
+            "spec.extendedResourceName",
+            f'"{name}" is no name of an extended resource: ',
+        )
+        for what, name in {
+            "without a domain": "gpu",
+            "of Kubernetes": "node.kubernetes.io/gpu",
+            "that every class has": "deviceclass.resource.kubernetes.io/gpu",
+            "of a quota": "requests.a.io/gpu",
+            "in capitals": "A.io/gpu",
+            "with a hyphen at its end": "a.io/gpu-",
+            "with two slashes": "a.io/b/c",
+            "of a domain that leaves no room for its quota": f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 56}/e",
+            "without a name": "",
+        }.items()
+    },
     "a domain of an attribute with an underscore": (
         matching("a_b/c"),
         "spec.devices.constraints[0].matchAttribute",
@@ -122,6 +145,8 @@ RIGHT: dict[str, dict[str, Any]] = {
     "a device of a node": device_on("a.b"),
     "configuration of a class": class_with(CONFIG, configured("A.io")),
     "configuration for a driver in capitals": claim(config=[configured("A.io")]),
+    "an extended resource": serving("a.io/B_c.d"),
+    "an extended resource of the longest domain": serving(f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}/e"),
     "an attribute of a domain in capitals": matching("A.io/B"),
     "an attribute of which the API server looks at no part": matching("a/b/c"),
     "requests of the longest name": claim(requests=[request("a" * 63)]),

@@ -64,6 +64,7 @@ _VALUE_OF_EXISTS = "cannot be given with operator Exists: leave it out, or write
 _NO_OPAQUE = "opaque is missing: it is the only kind of configuration"
 _NO_PARAMETERS = "must be an object: the parameters of the driver, by name"
 _BOTH = "exactly and firstAvailable are both set: keep one of them"
+_NO_RESOURCE = "is no name of an extended resource: write domain/name, such as example.com/gpu"
 
 
 def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
@@ -71,7 +72,7 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
 
     A claim that is allocated was taken by an API server, and holds its devices whatever it looks like. So was an object
     with a uid: that server may be newer, and know more operators; and `snapshot --redact` leaves out parameters.
-    Of classes only name, lengths and configuration are looked at, of the kinds of the core group names alone.
+    Of classes only names, lengths and configuration are looked at, of the kinds of the core group names alone.
     """
     if isinstance(obj, ResourceClaim) and obj.status.allocation is not None:
         return
@@ -84,6 +85,7 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
         if isinstance(obj, ResourceSlice):
             yield from find_refused_values(obj.spec, body)
         if isinstance(obj, DeviceClass):
+            yield from _resource(obj.spec.extended_resource_name)
             yield from _configs(obj.spec.config, "spec.config")
     if isinstance(obj, ResourceClaim):
         devices, path = obj.spec.devices, "spec.devices"
@@ -169,6 +171,15 @@ def _toleration(item: DeviceToleration, path: str) -> Iterator[Refusal]:
         yield Refusal(f"{path}.value", item.value, NO_VALUE)
     if item.effect not in _EFFECTS:
         yield Refusal(f"{path}.effect", item.effect, _NO_EFFECT)
+
+
+def _resource(name: str | None) -> Iterator[Refusal]:
+    if name is None:
+        return
+    is_own = "/" not in name or "kubernetes.io/" in name or name.startswith("requests.")
+    # Its quota has that prefix, and must have a name as well.
+    if is_own or not KEY.fullmatch(f"requests.{name}"):
+        yield Refusal("spec.extendedResourceName", name, _NO_RESOURCE)
 
 
 def _configs(configs: Sequence[DeviceConfiguration], path: str) -> Iterator[Refusal]:

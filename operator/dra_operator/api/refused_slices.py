@@ -48,6 +48,10 @@ _TWO_SETS = "is the name of two counter sets: give each a name of its own"
 _DRAWN_TWICE = "is named twice: name all counters of a set at once"
 _BOTH = "devices and sharedCounters are both set: publish the counters in another slice of the pool"
 _EMPTY_SET = "has no counters: name at least one, or leave the set out"
+_NO_TERMS = "is empty: say which nodes, or set allNodes in its place"
+_NO_CONDITION = "is no name of a condition: write domain/name or name, of letters, digits, -, _ and ."
+_TWO_CONDITIONS = "is named twice: a condition is either met or failed, and once is enough"
+_NO_CONDITIONS = "is empty: a device has both bindingConditions and bindingFailureConditions, or neither"
 _OF_SLICE = "nodeName, nodeSelector, allNodes, perDeviceNodeSelection"
 _OF_DEVICE = "nodeName, nodeSelector, allNodes"
 _NOT_ONE = "{given} of {names} are set: set just one, to say where devices can be used"
@@ -98,6 +102,26 @@ def _devices(spec: ResourceSliceSpec) -> Iterator[Refusal]:
         for number, item in enumerate(device.consumes_counters):
             at = f"{path}.consumesCounters[{number}]"
             yield from _name(item.counter_set, f"{at}.counterSet", drawn, _NO_SET, _DRAWN_TWICE)
+            if not item.counters:
+                yield Refusal(f"{at}.counters", None, _EMPTY_SET)
+        yield from _conditions(device, path)
+
+
+def _conditions(device: Device, path: str) -> Iterator[Refusal]:
+    met, failed = device.binding_conditions, device.binding_failure_conditions
+    seen: set[str] = set()
+    for field, names, others in (
+        ("bindingConditions", met, failed),
+        ("bindingFailureConditions", failed, met),
+    ):
+        if others and not names:
+            yield Refusal(f"{path}.{field}", None, _NO_CONDITIONS)
+        for index, name in enumerate(names):
+            if not KEY.fullmatch(name):
+                yield Refusal(f"{path}.{field}[{index}]", name, _NO_CONDITION)
+            elif name in seen:
+                yield Refusal(f"{path}.{field}[{index}]", name, _TWO_CONDITIONS)
+            seen.add(name)
 
 
 def _taint(taint: DeviceTaint, path: str) -> Iterator[Refusal]:
@@ -121,6 +145,8 @@ def _place(device: Device, path: str, *, is_chosen: bool) -> Iterator[Refusal]:
 def _nodes(item: ResourceSliceSpec | Device, path: str) -> Iterator[Refusal]:
     if item.node_name is not None and not SUBDOMAIN.fullmatch(item.node_name):
         yield Refusal(f"{path}.nodeName", item.node_name, NO_NODE)
+    if item.node_selector is not None and not item.node_selector.node_selector_terms:
+        yield Refusal(f"{path}.nodeSelector.nodeSelectorTerms", None, _NO_TERMS)
     if item.all_nodes is False:
         yield Refusal(f"{path}.allNodes", None, _FALSE)
 
