@@ -34,9 +34,9 @@ class PutOffs:
         """Put a claim off for `first` seconds, twice as long each time up to `longest`; return for how long."""
         return self._put(key, uid, first, longest, None)
 
-    def for_version(self, key: Key, uid: str, version: str, first: float, longest: float) -> float:
+    def for_version(self, key: Key, uid: str, version: str, first: float, longest: float) -> None:
         """Put a claim off as `for_time` does, or until its resourceVersion is no longer `version`."""
-        return self._put(key, uid, first, longest, version)
+        self._put(key, uid, first, longest, version)
 
     def waits(self, key: Key, uid: str, version: str) -> bool:
         """True if the claim, of that uid and resourceVersion, must not be tried yet."""

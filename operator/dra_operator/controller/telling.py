@@ -179,10 +179,6 @@ class Telling:
         annotations = [self._due_at(told) for told in self._told.values() if told.pending]
         return min([*annotations, *(self._told[key].turn for key in self._late)], default=None)
 
-    def claims(self) -> tuple[Key, ...]:
-        """Return the claims that wait, those first whose annotation was written longest ago."""
-        return tuple(self._told)
-
     def look_again(self, key: Key) -> None:
         """Note that a claim has changed, and its annotation perhaps."""
         if told := self._told.get(key):
@@ -194,7 +190,7 @@ class Telling:
             told.settled, told.pending = True, False
 
     def unsettled(self) -> list[Key]:
-        """Return those of `claims` whose annotation may not be right, in the same order."""
+        """Return the claims whose annotation may not be right, those first of which it was written longest ago."""
         return [key for key, told in self._told.items() if not told.settled]
 
     def _only(self, key: Key, uid: str) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.explanation.overlap import tell_overlap
+from dra_operator.allocator.explanation.phrases import devices
 from dra_operator.allocator.explanation.reduced import only, stuck_requests, with_alternative
 from dra_operator.allocator.explanation.values_left import names_of, reached_by, tell_values
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
@@ -53,7 +54,7 @@ class _Sum(NamedTuple):
             have, wanted = format_beside(self.have, self.least)
             there = f"{have} of {self.of}"
         else:
-            there, wanted = f"{self.have} device{'s' if self.have != 1 else ''}", str(self.least)
+            there, wanted = devices(self.have), str(self.least)
         return f"{node} has {there}{left} for {requests}, which want {at_least}{wanted}"
 
 

@@ -12,7 +12,7 @@ from dra_operator.api.name_rules import LABEL, LABEL_1035, SUBDOMAIN, VALUE, Rul
 from dra_operator.api.patterns import DOMAIN
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.library.times import scan_timestamp
-from dra_operator.cel.library.urls import UrlError, parse_request_uri
+from dra_operator.cel.library.urls import UrlError, check_request_uri
 from dra_operator.cel.values import NONE, Opaque, Optional_
 
 _LONGEST: Final = 100_000
@@ -78,7 +78,7 @@ def _as_prefix(check: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple
 
 def _uri(text: str) -> tuple[str, ...]:
     try:
-        parse_request_uri(text)
+        check_request_uri(text)
     except UrlError as error:
         return (str(error),)
     return ()

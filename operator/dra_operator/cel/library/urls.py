@@ -79,7 +79,7 @@ class URL(Opaque):
 def parse_url(text: str) -> URL:
     """Return the URL that `text` is. Raises CelError if it is none, or a relative one."""
     try:
-        parse_request_uri(text)
+        check_request_uri(text)
         return _parse_with_fragment(text)
     except UrlError as error:
         raise runtime_error(f"URL parse error during conversion from string: {error}") from None
@@ -88,15 +88,15 @@ def parse_url(text: str) -> URL:
 def is_url(text: str) -> bool:
     """Return whether `text` is an absolute URL or path."""
     try:
-        parse_request_uri(text)
+        check_request_uri(text)
     except UrlError:
         return False
     return True
 
 
-def parse_request_uri(text: str) -> URL:
-    """Return the URL that `text` is, in which `#` is no more than a character. Raises UrlError."""
-    return _named(text, lambda: _parse(text, via_request=True))
+def check_request_uri(text: str) -> None:
+    """Raise UrlError if a text is no URL in which `#` is no more than a character."""
+    _named(text, lambda: _parse(text, via_request=True))
 
 
 def _parse_with_fragment(text: str) -> URL:
