@@ -124,6 +124,20 @@ def test_objects_of_other_kinds_are_passed_over(simulate):
     assert "note: ignored, and so are any pods that they would create: 2 Job, 1 Node" in result.stderr
 
 
+def test_a_kustomization_is_told_to_have_no_effect(simulate):
+    """What stands beside it is read as it is written, without its namespace and patches."""
+    folder = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "metadata": {"name": "gpus"},
+        "namespace": "team",
+    }
+    note = "note: a Kustomization changes nothing here: give what `kubectl kustomize` prints\n"
+
+    assert note in simulate(folder, CLASS, devices("a"), claim("one")).stderr
+    assert note not in simulate(CLASS, devices("a"), claim("one")).stderr
+
+
 def test_the_last_of_two_counts(simulate):
     """As if both were applied; it is said."""
     result = simulate(CLASS, node("node-1"), devices("a"), devices("b"), claim("one"))

@@ -99,6 +99,8 @@ def gather(found: Iterable[Found]) -> Gathered:
     if others:
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
         gathered.notes.append(f"ignored, and so are any pods that they would create: {told}")
+    if "Kustomization" in others:
+        gathered.notes.append("a Kustomization changes nothing here: give what `kubectl kustomize` prints")
     return gathered
 
 
