@@ -54,20 +54,7 @@ SPECIAL = {
     "types.UID": "string",
     "[]byte": "bytes",
 }
-SCALARS = {
-    "string",
-    "bool",
-    "int",
-    "int32",
-    "int64",
-    "uint32",
-    "float64",
-    "byte",
-    "Time",
-    "MicroTime",
-    "Raw",
-    "Quantity",
-}
+SCALARS = {"string", "bool", "int32", "int64", "byte", "Time", "MicroTime", "Raw", "Quantity"}
 
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"^type (\w+) (?:= )?((?:\[\]|map\[\w+\]|\*)*[\w.]+)$", re.MULTILINE)

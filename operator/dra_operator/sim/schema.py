@@ -25,8 +25,6 @@ Decoder = Callable[[Any, FieldPath, list[FieldPath]], Any]
 _INT_RANGE = {
     "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
-    "int": (-(2**63), 2**63 - 1),
-    "uint32": (0, 2**32 - 1),
 }
 _QUANTITY_PATTERN = "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _RFC3339_MICRO = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d\.\d{6}([Zz]|[+-]\d\d:\d\d)")
@@ -148,7 +146,7 @@ def go_kind(value: Any) -> str:
 
 def _wrong(value: Any, path: FieldPath, go_type: str) -> DecodeError:
     kind = go_kind(value)
-    if kind == "number" and go_type.startswith(("int", "uint")):
+    if kind == "number" and go_type.startswith("int"):
         kind = f"number {value}"
     return DecodeError(kind, path, go_type)
 
@@ -210,12 +208,6 @@ def _integer(type_: str) -> Decoder:
     return decode_integer
 
 
-def _float(value: Any, path: FieldPath, _unknown: list[FieldPath]) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong(value, path, "float64")
-    return value
-
-
 def _quantity(value: Any, _path: FieldPath, _unknown: list[FieldPath]) -> Any:
     text = value if isinstance(value, str) else str(value)
     try:
@@ -261,7 +253,6 @@ _SCALARS: dict[str, Decoder] = {
     "string": _string,
     "bytes": _string,
     "bool": _bool,
-    "float64": _float,
     "Quantity": _quantity,
     "Time": _time,
     "MicroTime": _micro_time,
@@ -272,7 +263,6 @@ _ZERO = {
     "string": "",
     "bytes": "",
     "bool": False,
-    "float64": 0,
     "Quantity": "0",
     "IntOrString": 0,
 } | dict.fromkeys(_INT_RANGE, 0)
