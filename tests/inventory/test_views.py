@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.inventory import Features, Inventory, Verdict, Views, bits
+from dra_operator.inventory import Features, Inventory, Renumbering, Verdict, Views, bits
 from opcodes import opcodes
 
 ZONE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
@@ -138,7 +138,7 @@ def test_a_new_node_takes_its_place_by_name(two_nodes: Inventory, make: Any, mak
     changes = views.refresh()
 
     assert changes is not None
-    assert changes.renumbered
+    assert changes.renumbering == Renumbering((), (1,))
     assert views.order == ["node-1", "node-10", "node-2"]
     assert views.of_node("node-2").nodes == 0b100
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dra_operator.api.read import read_object
-from dra_operator.inventory import Features, Inventory, PoolView, Views
+from dra_operator.inventory import Features, Inventory, PoolView, Renumbering, Views, bits
 from dra_operator.ledger import Availability, Ledger, Log
 from dra_operator.ledger.uses import Shares
 from opcodes import opcodes
@@ -288,6 +289,45 @@ def test_the_log_tells_all_that_came_since_or_that_it_has_forgotten() -> None:
             expected |= entry
         assert log.since(position) == (None if position < log._start else expected)
     assert log.end == len(entries) < log._start + 4097
+
+
+def test_sets_of_nodes_follow_when_nodes_are_renumbered() -> None:
+    """From any position on, the same nodes are found as by following them by name, and all new ones."""
+    random, log = Random(1), Log()  # noqa: S311 - not for secrets
+    names = sorted(random.sample(range(1000), 40))
+    followed: dict[int, tuple[int, set[int]]] = {}
+    for _ in range(30):
+        chosen = {name for name in names if random.random() < 0.3}
+        followed[log.end] = bits.of(name in chosen for name in names), chosen
+        gone, new = random.sample(names, random.randrange(3)), {*random.sample(range(1000), 2)} - {*names}
+        left = sorted([names.index(name) for name in gone], reverse=True)
+        names = sorted({*names} - {*gone} | new)
+        log.move(Renumbering(tuple(left), tuple(sorted([names.index(name) for name in new]))))
+        came_back = {name for name in names if random.random() < 0.01}
+        log.append(bits.of(name in came_back for name in names))
+        for _, those in followed.values():
+            those.update(came_back | new)
+
+    for position, (nodes, those) in followed.items():
+        joined = log.joined(position, nodes) & bits.first(len(names))
+        assert joined == bits.of(name in those for name in names)
+        assert log.since(position) is None
+    assert log.since(log.end) == 0
+
+
+def test_a_log_of_too_many_nodes_that_came_begins_anew() -> None:
+    """Whoever has read it to the end may not go on with the sets it has, either."""
+    log = Log()
+    log.append(1)
+    for _ in range(300):
+        position = log.end
+        log.move(Renumbering((), (0,)))
+
+        assert log.since(position) is None
+        assert log.joined(position, 1) in (0b11, -1)
+        assert log.since(log.end) == 0
+        assert len(log._moves) <= 256
+    assert log.joined(0, 1) == -1
 
 
 def test_a_node_that_comes_to_see_counters_is_helped_by_what_comes_back() -> None:

@@ -389,7 +389,7 @@ class World:
         events += [self.pool_changes, self.slice_changes] * 2
         events += [self.withdraw, self.confirm, self.pool_begins_to_change, self.slice_follows]
         events += [self.slice_goes, self.slice_moves, self.rule_changes]
-        events += [self.node_changes, self.node_changes, self.node_goes]
+        events += [self.node_changes, self.node_goes] * 4
         events += [self.rule_goes, self.class_changes, self.class_changes, self.class_goes, self.foreign]
         events += [self.policy_changes, self.slice_follows, self.slice_follows] * self.style.wide
         events += [self.namespace] + [self.foreign] * (6 * self.style.paying + 3 * self.style.giving)

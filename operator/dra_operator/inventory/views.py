@@ -136,14 +136,30 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
+class Renumbering:
+    """How nodes have got other positions: which ones are gone, the last first, and which are new, the first first."""
+
+    gone: tuple[int, ...]
+    new: tuple[int, ...]
+
+    def moved(self, nodes: int) -> int:
+        """Return a set of nodes by their new positions, without those that are gone."""
+        for position in self.gone:
+            nodes = nodes & bits.first(position) | nodes >> position + 1 << position
+        for position in self.new:
+            nodes = nodes & bits.first(position) | nodes >> position << position + 1
+        return nodes
+
+
+@dataclass(frozen=True, slots=True)
 class ViewChanges:
     """What bringing the views up to date has changed.
 
-    `renumbered` says that nodes have other positions than before, so that every set of nodes is void; else `nodes` is
-    the set of nodes that see something else than before.
+    `renumbering` says how nodes have got other positions, if they have, so that every set of nodes has to be moved, or
+    is void. `nodes` is the set of nodes that see something else than before.
     """
 
-    renumbered: bool
+    renumbering: Renumbering | None
     nodes: int
     added: tuple[PoolView, ...]
     removed: tuple[PoolView, ...]
@@ -210,7 +226,7 @@ class Views:
             return None
         pools, nodes = changes.pools, changes.nodes
         changes.pools, changes.nodes = {}, set()
-        renumbered = self._renumber(nodes)
+        renumbering = self._renumber(nodes)
         there = nodes & self.index.keys()
         added: dict[int, PoolView] = {}
         moved: set[str] = set()
@@ -221,7 +237,7 @@ class Views:
             self._look_at(key, targets, moved, added)
         # A node that is new has a view even where it sees no pool.
         changed_nodes = self._join(moved | there)
-        if renumbered:
+        if renumbering:
             self._count_nodes()
         else:
             self._mark_usable(there)
@@ -229,14 +245,17 @@ class Views:
         for looked in self._followers.all():
             looked.pools.update(dict.fromkeys(work))
         kept = tuple(view for view in added.values() if view.users)
-        return ViewChanges(renumbered, changed_nodes | self.set_of(nodes), kept, removed)
+        return ViewChanges(renumbering, changed_nodes | self.set_of(nodes), kept, removed)
 
-    def _renumber(self, nodes: set[str]) -> bool:
-        if all((name in self.index) == (name in self.inventory.nodes) for name in nodes):
-            return False
+    def _renumber(self, nodes: set[str]) -> Renumbering | None:
+        before, after = self.index.keys(), self.inventory.nodes.keys()
+        gone, new = nodes & before - after, nodes & after - before
+        if not gone and not new:
+            return None
+        left = sorted([self.index[name] for name in gone], reverse=True)
         self.order = sorted(self.inventory.nodes)
         self.index = {name: position for position, name in enumerate(self.order)}
-        return True
+        return Renumbering(tuple(left), tuple(sorted([self.index[name] for name in new])))
 
     def _work(
         self, pools: Mapping[PoolKey, set[str] | None], nodes: set[str]

@@ -10,7 +10,7 @@ Source: docs/engine sections 3 to 5.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from dra_operator.inventory import PoolKey, PoolView, ViewChanges, Views, bits
+from dra_operator.inventory import PoolKey, PoolView, Renumbering, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
 from dra_operator.ledger.leftovers import Leftovers
@@ -19,14 +19,23 @@ from dra_operator.ledger.uses import Ledger, Touched
 from dra_operator.ledger.view_index import OnlyView, ViewIndex
 
 _LOG_LENGTH = 4096
+_MOST_MOVES = 256
+"""Of nodes that have come or gone."""
 
 
 @dataclass(slots=True)
 class Log:
-    """Sets of nodes on which something came back. It forgets its older half when it is full."""
+    """Sets of nodes on which something came back, and how nodes were renumbered.
+
+    It forgets its older half when it is full, and everything if too many nodes have come and gone.
+    """
 
     _start: int = 0
+    _settled: int = 0
+    """From here on no nodes were renumbered, and nothing is forgotten."""
     _entries: list[int] = field(default_factory=list)
+    _moves: dict[int, Renumbering] = field(default_factory=dict)
+    """By the position of an entry without nodes."""
 
     @property
     def end(self) -> int:
@@ -38,20 +47,41 @@ class Log:
         if len(self._entries) >= _LOG_LENGTH:
             del self._entries[: _LOG_LENGTH // 2]
             self._start += _LOG_LENGTH // 2
+            self._settled = max(self._settled, self._start)
         self._entries.append(nodes)
 
-    def restart(self) -> None:
-        """Forget everything: sets of nodes are void, also for whoever has read all there was."""
-        self._start = self.end + 1
-        self._entries.clear()
+    def move(self, renumbering: Renumbering) -> None:
+        """Add that nodes have other positions now."""
+        self._moves[self.end] = renumbering
+        if sum([len(move.gone) + len(move.new) for move in self._moves.values()]) > _MOST_MOVES:
+            # To move sets that nobody has asked for since would take longer than to find them anew.
+            self._start = self.end + 1
+            self._entries.clear()
+            self._moves.clear()
+        else:
+            self.append(0)
+        self._settled = self.end
 
     def since(self, position: int) -> int | None:
-        """Return the nodes of all entries from a position on, or None if some are forgotten."""
-        if position < self._start:
+        """Return the nodes of all entries from a position on; None if nodes were renumbered, or some are forgotten."""
+        if position < self._settled:
             return None
         nodes = 0
         for entry in self._entries[position - self._start :]:
             nodes |= entry
+        return nodes
+
+    def joined(self, position: int, nodes: int) -> int:
+        """Return a set of nodes of a position with those of all entries since, and all new nodes.
+
+        These are all nodes if some entries are forgotten.
+        """
+        if position < self._start:
+            return -1
+        for number, entry in enumerate(self._entries[position - self._start :], position):
+            nodes |= entry
+            if (move := self._moves.get(number)) is not None:
+                nodes = ~move.moved(~nodes)
         return nodes
 
 
@@ -84,7 +114,7 @@ class Availability:
         closed = 0
         if changes is not None:
             self._take_views(changes)
-            closed = bits.first(len(self.views.order)) if changes.renumbered else changes.nodes
+            closed = bits.first(len(self.views.order)) if changes.renumbering else changes.nodes
         elif not touched:
             return None
         if touched:
@@ -132,8 +162,8 @@ class Availability:
 
     def _take_views(self, changes: ViewChanges) -> None:
         self._nodes.clear()
-        if changes.renumbered:
-            self.log.restart()
+        if changes.renumbering is not None:
+            self.log.move(changes.renumbering)
             self.leftovers.clear()
             self.nonempty = 0
         self.leftovers.forget(changes.nodes)
@@ -158,8 +188,7 @@ class Availability:
                 if view.counters is not None
             }
             self._counters = {layout: state for layout, state in self._counters.items() if layout in alive}
-        if not changes.renumbered:
-            self.log.append(changes.nodes)
+        self.log.append(changes.nodes)
 
     def _take_indexes(self, changes: ViewChanges) -> None:
         for view in changes.removed:

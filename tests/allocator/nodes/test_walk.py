@@ -50,6 +50,20 @@ def test_a_claim_that_fits_nowhere_is_not_searched_again(three_nodes: Any, ask: 
     assert asked == []
 
 
+def test_only_a_node_that_has_come_is_searched(three_nodes: Any, ask: Any, searches: Any) -> None:
+    """The others still say no, though all of them have another place in the order than before."""
+    three_nodes.decide(three_nodes.claim(ask("r", 2)))
+    three_nodes.inventory.remove("Node", "n1")
+    three_nodes.nodes("n0", "n25")
+    three_nodes.slice("n0", "n0", nodeName="n0")
+    three_nodes.slice("n25", "n25a", "n25b", nodeName="n25")
+    with searches() as asked:
+        decision = three_nodes.decide(three_nodes.claim(ask("r", 2)))
+
+    assert asked == ["n0", "n25"]
+    assert isinstance(decision, Allocated)
+
+
 def test_only_the_node_where_something_came_back_is_searched(
     three_nodes: Any, ask: Any, searches: Any
 ) -> None:

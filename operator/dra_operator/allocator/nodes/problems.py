@@ -39,7 +39,10 @@ class SearchProblems:
             problem = self._known[signature] = SearchProblem(end, -1)
         elif problem.position != end:
             came_back = log.since(problem.position)
-            problem.maybe = -1 if came_back is None else problem.maybe | came_back
+            if came_back is None:
+                problem.maybe = log.joined(problem.position, problem.maybe)
+            else:
+                problem.maybe |= came_back
             problem.position = end
         return problem
 
