@@ -183,6 +183,15 @@ class TestNodes:
         assert "note: no Node is given: n2, node-1 assumed" in result.stderr
         assert "; only --node names n2, no slice does\n" in result.stderr
 
+    def test_without_slices_it_is_told_where_they_are(self, simulate):
+        """Most files with claims have none; a cluster that has none is another matter."""
+        note = "note: no ResourceSlice is given: add what `kubectl get deviceclasses,resourceslices -o yaml` prints\n"
+
+        assert note in simulate(claim("one")).stderr
+        assert note not in simulate(CLASS, devices("a"), claim("one")).stderr
+        assert note not in simulate(claim("one", uid="u")).stderr
+        assert note not in simulate(CLASS).stderr
+
     def test_an_unknown_node_is_wrong_usage(self, simulate):
         """It is named, and so are those that are there."""
         result = simulate(CLASS, node("node-1"), devices("a"), claim("one"), options=["--node", "nod-1"])

@@ -32,6 +32,7 @@ from dra_operator.ledger import Ledger, Overcommitments
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
 _NOT_CHOSEN = "left out by --node"
+_NO_SLICES = "no ResourceSlice is given: add what `kubectl get deviceclasses,resourceslices -o yaml` prints"
 
 
 class State(Enum):
@@ -164,10 +165,14 @@ class Cluster:
         """Return the nodes that claims may go to."""
         nodes: dict[str, Node] = {thing.obj.metadata.name: thing.obj for thing in gathered.of("Node")}
         named = _named_nodes(gathered)
+        asked = gathered.of("ResourceClaim") or gathered.of("Pod")
+        # What comes from a cluster comes with its slices, if it has any.
+        if not gathered.of("ResourceSlice") and any(not thing.obj.metadata.uid for thing in asked):
+            self.notes.append(_NO_SLICES)
         if not nodes:
             names = sorted({*named, *wanted}) or [_MADE_UP]
             nodes = {name: Node(Metadata(name=name, labels={_HOSTNAME: name})) for name in names}
-            if gathered.of("ResourceClaim") or gathered.of("Pod"):
+            if asked:
                 self.notes.append(_assumed(names, named, wanted))
         elif missing := [name for name in named if name not in nodes]:
             self.notes.append(f"slices name nodes that are not given: {listed(missing)}")
