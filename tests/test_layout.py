@@ -24,7 +24,7 @@ def test_operator_folder_is_no_package():
     assert [path.name for path in (ROOT / "operator").iterdir() if path.suffix == ".py"] == []
 
 
-def test_import_operator_gives_the_standard_library(tmp_path):
+def test_import_operator_gives_the_standard_library():
     """`import operator` at the root of the repository is the standard library's."""
     answer = subprocess.run(
         [sys.executable, "-c", "import operator; print(operator.add(2, 3), operator.__file__)"],

@@ -71,9 +71,7 @@ def test_devices_of_one_name_are_in_use_together(scene: Any, put_slice: PutSlice
     assert found.message == "request r: 2 devices published, 2 in class gpu, 2 in use by 1 claim (first)"
 
 
-def test_a_request_for_all_devices_of_a_node_that_sees_others(
-    scene: Any, put_slice: PutSlice, ask: Any
-) -> None:
+def test_a_request_for_all_devices_of_a_node_that_sees_others(scene: Any, put_slice: PutSlice) -> None:
     """The pool is told with what is wrong, not as one that is being updated."""
     put_slice("a", "x", nodeName="n1", count=2)
     put_slice("b", "y", allNodes=True, count=1)

@@ -128,7 +128,7 @@ async def test_a_new_authority_is_found_soon(tmp_path, kubeconfig, secure):
         assert await session.request("GET", "/") == {}
 
 
-async def test_a_certificate_that_has_expired_is_shown_no_more(tmp_path, kubeconfig, secure):
+async def test_a_certificate_that_has_expired_is_shown_no_more(kubeconfig, secure):
     """Connections that it was shown on stay open, and the API server knows whoever comes by them by it."""
     server, authority = secure
     certificate, key = authority.issue("expired")

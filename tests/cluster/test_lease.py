@@ -101,7 +101,7 @@ def test_holder_that_renews_keeps_it(contender, clock, store):
     assert store.body["spec"]["leaseTransitions"] == 0
 
 
-def test_one_that_is_given_up_is_taken_within_a_period(contender, store, clock):
+def test_one_that_is_given_up_is_taken_within_a_period(contender, store):
     """Whoever ends in order keeps nobody waiting."""
     first, second = contender("first"), contender("second")
     first.rest(0.2)
@@ -158,7 +158,7 @@ def test_holder_that_cannot_renew_stops_to_write_and_goes_on_when_it_can(contend
     ]
 
 
-def test_holder_that_was_replaced_meanwhile_ends(contender, store, clock):
+def test_holder_that_was_replaced_meanwhile_ends(contender):
     """It has decided on a state that another one has gone on from."""
     first, second = contender("first"), contender("second")
     first.rest(0.2)
@@ -196,7 +196,7 @@ def test_one_that_is_deleted_while_nobody_looked_lasts_as_long_as_any(contender,
     assert SECONDS <= seconds_until_won(second, clock) < SECONDS + 3
 
 
-def test_who_could_not_look_does_not_count_the_time(contender, store, clock):
+def test_who_could_not_look_does_not_count_the_time(contender, store):
     """After an API server was away for everybody, the one that decided goes on."""
     first, second = contender("first"), contender("second")
     first.rest(0.2)
@@ -301,7 +301,7 @@ def test_duration_of_the_holder_counts(contender, clock):
 
 @pytest.mark.parametrize(("seconds", "period", "patience"), [(3, 0.4, 1), (15, 2, 5), (600, 2, 5)])
 def test_renewals_are_as_frequent_as_they_must_and_no_rarer_than_each_two_seconds(
-    contender, clock, seconds, period, patience
+    contender, seconds, period, patience
 ):
     """A long Lease costs nobody a slow hand-over."""
     first = contender("first", seconds=seconds)
@@ -386,7 +386,7 @@ def test_holder_that_finds_it_deleted_after_its_time_ends(contender, store, cloc
     assert (first.ended, store.body, first.lease.holder) == (True, None, "")
 
 
-def test_what_is_of_others_in_it_stays(contender, store, clock):
+def test_what_is_of_others_in_it_stays(contender, store):
     """Labels, annotations and fields that are not ours are written back as they were."""
     store.body = {
         "metadata": {"resourceVersion": "7", "uid": "u", "labels": {"a": "b"}},

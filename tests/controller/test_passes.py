@@ -211,7 +211,7 @@ def test_a_claim_that_used_up_its_deadline_is_put_off(bench, clock):
     assert bench.allocator.asked == ["claim", "claim"]
 
 
-def test_an_annotation_does_not_end_the_wait_of_a_claim_that_was_put_off(bench, clock):
+def test_an_annotation_does_not_end_the_wait_of_a_claim_that_was_put_off(bench):
     """Our own write about a claim that used up its deadline must not have it tried again."""
     bench.allocator.answers = {"claim": Failed("aborted", "10 s", Reason.SEARCH_ABORTED, KEY)}
     (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)

@@ -132,7 +132,7 @@ def test_other_version_is_refused(machine):
         find_or_build(machine.said.append)
 
 
-def test_one_build_at_a_time(machine, monkeypatch):
+def test_one_build_at_a_time(machine):
     """A run that finds another one building waits for it, says so, and then builds nothing itself."""
     machine.cache.mkdir(parents=True)
 

@@ -28,7 +28,7 @@ def told(scene: Any, constraint: str, *requests: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def roots(scene: Any, ask: Any) -> Any:
+def roots(scene: Any) -> Any:
     """Three GPUs and two cards at each of two roots of a node."""
     scene.nodes("n1")
     devices = [

@@ -126,7 +126,7 @@ def test_another_request_that_ends_with_an_error_is_told(scene: Any, ask: Any) -
     assert found.message.endswith("; request two by itself ends with an error (SelectorFailed)")
 
 
-def test_a_class_that_comes_to_devices_of_another_driver(scene: Any, ask: Any) -> None:
+def test_a_class_that_comes_to_devices_of_another_driver(scene: Any) -> None:
     """It had better ask for the driver first, which keeps all others away."""
     scene.nodes("n")
     scene.slice("n", {"name": "d", "attributes": {"size": {"int": 1}}})
@@ -139,7 +139,7 @@ def test_a_class_that_comes_to_devices_of_another_driver(scene: Any, ask: Any) -
     )
 
 
-def test_a_class_whose_attribute_another_driver_has_as_well(scene: Any, ask: Any) -> None:
+def test_a_class_whose_attribute_another_driver_has_as_well(scene: Any) -> None:
     """Of attributes with a name like `type` each driver has its own: the domain need not be wrong."""
     scene.nodes("n")
     scene.slice("n", {"name": "d", "attributes": {"type": {"string": "nic"}}})
@@ -167,7 +167,7 @@ def test_a_selector_behind_one_that_asks_for_the_driver_is_not_told_to(scene: An
 
 
 @pytest.mark.parametrize("domain", ["resource.kubernetes.io", "acme.com/gpu"])
-def test_a_domain_that_is_no_drivers_is_not_taken_for_one(scene: Any, ask: Any, domain: str) -> None:
+def test_a_domain_that_is_no_drivers_is_not_taken_for_one(scene: Any, domain: str) -> None:
     """No device would be left: what Kubernetes defines is of all drivers, a name with a slash of none."""
     scene.nodes("n")
     scene.slice("n", {"name": "d", "attributes": {"size": {"int": 1}}})

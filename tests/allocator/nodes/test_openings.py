@@ -139,7 +139,7 @@ def test_nodes_with_too_few_devices_for_anybody_are_left_out(kept: Any, ask: Any
     assert pools == [NODES[0]]
 
 
-def test_a_node_is_left_out_only_if_no_alternative_fits(kept: Any, ask: Any) -> None:
+def test_a_node_is_left_out_only_if_no_alternative_fits(kept: Any) -> None:
     """The second one may tolerate what the first does not."""
     scene = kept()
 

@@ -88,7 +88,7 @@ def test_counters_of_several_sets_are_added_up(tight: Any, ask: Any, count: int,
     assert isinstance(tight.decide(tight.claim(*requests)), Allocated if fits else Unsatisfied)
 
 
-def test_alternatives_that_all_need_more_than_there_is(tight: Any, ask: Any) -> None:
+def test_alternatives_that_all_need_more_than_there_is(tight: Any) -> None:
     """Twelve requests for one device of three or two of two do not fit on eleven devices."""
     devices = [{"name": f"d{number:02}", "attributes": {"kind": {"int": number % 2}}} for number in range(11)]
     tight.slice("s", *devices)

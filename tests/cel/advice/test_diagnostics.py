@@ -207,7 +207,7 @@ def test_an_expression_that_does_not_compile_gets_no_advice_of_a_device(device):
     assert describe(text, error, device) == describe(text, error)
 
 
-def test_an_error_is_described_in_one_line(device):
+def test_an_error_is_described_in_one_line():
     """A clause about the selector: what is wrong, where, and what to do."""
     texts = ["device.driver.matchs('x')", "device.driver ==\n  'x' and true"]
 
