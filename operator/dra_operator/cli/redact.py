@@ -25,11 +25,11 @@ class _Aliases:
     def __init__(self, make: Callable[[str], str]) -> None:
         self._make = make
         self._seen: set[str] = set()
-        self._table: dict[str, str] = {}
+        self._table: dict[str, str] | None = None
 
     def __call__(self, name: str) -> str:
         """Return the other name for a name; the name itself while names are being collected."""
-        if not self._table:
+        if self._table is None:
             self._seen.add(name)
             return name
         return self._table[name]
@@ -52,35 +52,30 @@ def redact(bodies: Iterable[Body]) -> list[Body]:
     return [redactor.redacted(body) for body in known]
 
 
-def _called(prefix: str) -> _Aliases:
-    return _Aliases(lambda number: f"{prefix}-{number}")
-
-
 class _Redactor:
     def __init__(self) -> None:
-        self._namespaces = _called("namespace")
+        self._all: list[_Aliases] = []
+        self._namespaces = self._called("namespace")
         self._names = {
-            "ResourceClaim": _called("claim"),
-            "ResourceClaimTemplate": _called("template"),
-            "Pod": _called("pod"),
+            "ResourceClaim": self._called("claim"),
+            "ResourceClaimTemplate": self._called("template"),
+            "Pod": self._called("pod"),
         }
-        self._others, self._entries = _called("owner"), _called("entry")
-        self._containers = _called("container")
-        self._keys, self._values = _called("key"), _called("value")
-        self._uids = _Aliases(lambda number: f"00000000-0000-4000-8000-{int(number):012}")
+        self._others, self._entries = self._called("owner"), self._called("entry")
+        self._containers = self._called("container")
+        self._keys, self._values = self._called("key"), self._called("value")
+        self._uids = self._aliases(lambda number: f"00000000-0000-4000-8000-{int(number):012}")
+
+    def _called(self, prefix: str) -> _Aliases:
+        return self._aliases(lambda number: f"{prefix}-{number}")
+
+    def _aliases(self, make: Callable[[str], str]) -> _Aliases:
+        self._all.append(_Aliases(make))
+        return self._all[-1]
 
     def number(self) -> None:
         """End the collection of names."""
-        for aliases in (
-            self._namespaces,
-            *self._names.values(),
-            self._others,
-            self._entries,
-            self._containers,
-            self._keys,
-            self._values,
-            self._uids,
-        ):
+        for aliases in self._all:
             aliases.number()
 
     def redacted(self, body: Body) -> Body:
