@@ -277,12 +277,10 @@ class Planner:
 
 def too_many(request: str, count: int, before: int) -> FatalError:
     """Return the error of a claim that asks for more devices than one claim can have."""
-    return FatalError(
-        f"request {request}: adding {count} devices exceeds the claim limit of {MAX_DEVICES}, "
-        f"with {before} already accounted for",
-        Reason.TOO_MANY_DEVICES,
-        request=request,
-    )
+    others = f", and {before} of the requests before it," if before else ""
+    wanted = "1 device" if count == 1 else f"{count} devices"
+    text = f"request {request}: {wanted}{others} are more than the {MAX_DEVICES} that a claim can have"
+    return FatalError(text, Reason.TOO_MANY_DEVICES, request=request)
 
 
 def _unsupported(request: str, text: str) -> FatalError:

@@ -406,7 +406,7 @@ def test_all_devices_are_at_least_one_and_at_most_so_many(scene: Any, ask: Any, 
 
     if devices:
         assert isinstance(decision, Failed)
-        assert "exceeds the claim limit of 32" in decision.message
+        assert decision.message == "request r: 33 devices are more than the 32 that a claim can have"
     else:
         assert decision == Unsatisfied()
 
