@@ -159,10 +159,9 @@ def _is_foreign(body: Mapping[str, Any]) -> bool:
     if not isinstance(kind, str) or not isinstance(api_version, str) or not kind or not api_version:
         return False
     group = api_version.rpartition("/")[0]
-    known = KINDS.get(kind)
-    if known is None or kind not in TYPES:
-        return group != RESOURCE_GROUP or kind in _OTHERS_OF_THE_GROUP
-    return group != known.group and "." in group and not group.endswith(".k8s.io")
+    if kind in TYPES:
+        return "." in group and not group.endswith(".k8s.io")
+    return group != RESOURCE_GROUP or kind in _OTHERS_OF_THE_GROUP
 
 
 def _read(place: Place, body: Mapping[str, Any]) -> Thing:
@@ -189,7 +188,7 @@ def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
     kind, api_version = body.get("kind"), body.get("apiVersion")
     if kind == "ResourceClass":
         raise ObjectError("object", *_full_name(body), "kind", value=kind, message=_NO_RESOURCE_CLASS)
-    if not kind or not isinstance(kind, str) or kind not in TYPES:
+    if not isinstance(kind, str) or kind not in TYPES:
         return body  # The reader has the words for it.
     known = KINDS[kind]
     allowed = [known.api_version(version) for version in _versions(known)]
