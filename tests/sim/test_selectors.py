@@ -57,6 +57,7 @@ def test_a_label_selector_that_makes_no_sense_is_refused(selector: str) -> None:
         ("metadata.name=p", True),
         ("metadata.name==p,spec.nodeName=n", True),
         ("metadata.name!=p", False),
+        ("metadata.namespace!=default", True),
         ("spec.nodeName=n,status.phase!=Failed,status.phase!=Succeeded", True),
         ("spec.nodeName=", False),
         ("status.podIP=", True),

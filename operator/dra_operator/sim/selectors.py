@@ -32,7 +32,7 @@ def parse_labels(text: str) -> Test:
     position = 0
     while position < len(text):
         match = _ITEM.match(text, position)
-        if match is None or not match[0].strip():
+        if match is None:
             raise _unparsable(text)
         requirements.append(_requirement((match[1] or match[2]).strip(), text))
         position = match.end()
@@ -94,34 +94,26 @@ def parse_fields(text: str, resource: Resource) -> Test:
     terms = [_field_term(term, resource) for term in text.split(",") if term]
     if not terms:
         return everything
-    return lambda body: all(
-        _text_at(body, path) in values if equal else _text_at(body, path) not in values
-        for path, equal, values in terms
-    )
+    return lambda body: all((_text_at(body, path) == value) == equal for path, equal, value in terms)
 
 
-def _field_term(term: str, resource: Resource) -> tuple[tuple[str, ...], bool, tuple[str]]:
+def _field_term(term: str, resource: Resource) -> tuple[tuple[str, ...], bool, str]:
+    fields = _fields(resource)
     for operator, equal in (("!=", False), ("==", True), ("=", True)):
         name, found, value = term.partition(operator)
         if not found:
             continue
-        path = _field_path(name, resource)
-        if path is None:
-            known = ", ".join(f'"{field}"' for field in _known_fields(resource))
+        if name not in fields:
+            known = ", ".join(f'"{field}"' for field in sorted(fields))
             raise bad_request(f'"{name}" is not a known field selector: only {known}')
-        return path, equal, (value,)
+        return fields[name], equal, value
     raise bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
 
 
-def _known_fields(resource: Resource) -> list[str]:
-    own = ["metadata.name", *(["metadata.namespace"] if resource.namespaced else []), *resource.fields]
-    return sorted(own)
-
-
-def _field_path(name: str, resource: Resource) -> tuple[str, ...] | None:
-    if name == "metadata.name" or (name == "metadata.namespace" and resource.namespaced):
-        return tuple(name.split("."))
-    return resource.fields.get(name)
+def _fields(resource: Resource) -> Mapping[str, tuple[str, ...]]:
+    """Return the path of each field that a kind can be selected by."""
+    namespace = {"metadata.namespace": ("metadata", "namespace")} if resource.namespaced else {}
+    return {"metadata.name": ("metadata", "name"), **namespace, **resource.fields}
 
 
 def _text_at(body: Mapping[str, Any], path: tuple[str, ...]) -> str:
