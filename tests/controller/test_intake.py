@@ -337,3 +337,15 @@ def test_a_claim_that_cannot_be_understood_and_has_no_devices_is_not_decided(des
     desk.take({**claim(spec={"devices": {"requests": "all of them"}}), "status": status})
 
     assert desk.book.get(KEY) is None
+
+
+def test_a_claim_that_is_annotated_keeps_its_spec(desk):
+    """The same object: what the allocator has found out is about it. Another spec is another one."""
+    desk.take(claim())
+    spec = desk.book.get(KEY).spec
+    desk.take(claim(annotations={"a": "b"}))
+    assert desk.book.get(KEY).metadata.annotations == {"a": "b"}
+    assert desk.book.get(KEY).spec is spec
+
+    desk.take(claim(spec={"devices": {"requests": [{"name": "b", "exactly": {"deviceClassName": "c"}}]}}))
+    assert desk.book.get(KEY).spec.devices.requests[0].name == "b"

@@ -76,13 +76,11 @@ class ClaimBook:
         """Return the claim, or None if there is none of that name."""
         return self._claims.get(key)
 
-    def put(self, claim: ResourceClaim) -> ResourceClaim | None:
-        """Keep the newest state of a claim, and return the one before, if any."""
+    def put(self, claim: ResourceClaim) -> None:
+        """Keep the newest state of a claim."""
         key = claim_key(claim)
-        before = self._claims.get(key)
         self._claims[key] = claim
         self._judge(key)
-        return before
 
     def remove(self, key: Key) -> None:
         """Forget a claim that is gone."""

@@ -11,13 +11,13 @@ what a pending claim could gain from: a change of its own, or one that every pen
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.reflector import Delta
-from dra_operator.controller.claims import ClaimBook, Key, PodUse
+from dra_operator.controller.claims import ClaimBook, Key, PodUse, is_pending
 from dra_operator.controller.reports import Subject
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
@@ -91,7 +91,11 @@ class Intake:
             # The version moves only if the claim held something, written or assumed.
             changes.wide |= self._ledger.version != used
             return
-        before = self._book.put(claim)
+        before = self._book.get(key)
+        if before is not None and is_pending(claim) and before.spec == claim.spec:
+            # The allocator knows by the spec what it has found out: an annotation does not make it another one.
+            claim = replace(claim, spec=before.spec)
+        self._book.put(claim)
         touched = self._touched.pools
         touched.clear()
         self._ledger.put(claim)
