@@ -88,13 +88,9 @@ def test_what_needs_no_decision_is_on_its_way_before_anything_is_decided(bench):
     assert asked == [0]
 
 
-def test_explanations_do_not_outlast_a_pass(bench, steps, clock):
+def test_explanations_do_not_outlast_a_pass(bench, steps, monkeypatch):
     """What could not be told in its time is told in the next pass, of the claims that still wait."""
-
-    def take():
-        clock.now += module.BUDGET * 0.3
-
-    bench.allocator.takes = take
+    monkeypatch.setattr(module, "EXPLAINING", 0)
     bench.run(*(bench.delta(claim(name)) for name in "abcd"))
     assert (bench.wake_at is not None, steps) == (True, ["a"])
 
@@ -110,9 +106,9 @@ def test_nothing_more_is_explained_when_the_operator_stops(bench, steps):
     assert steps == ["a"]
 
 
-def test_a_claim_that_fits_by_now_is_not_told_why_it_waited(bench, steps, clock):
+def test_a_claim_that_fits_by_now_is_not_told_why_it_waited(bench, steps, monkeypatch):
     """There was no time to tell it before."""
-    bench.allocator.takes = lambda: setattr(clock, "now", clock.now + module.BUDGET * 0.6)
+    monkeypatch.setattr(module, "EXPLAINING", 0)
     bench.run(*(bench.delta(claim(name)) for name in "ab"))
     bench.allocator.answers["b"] = FITS
     bench.run(bench.delta(claim("b", labels={"changed": "true"})))
@@ -241,7 +237,7 @@ def test_what_is_left_to_explain_when_the_time_is_up_is_told_in_the_next_pass(be
     explain = bench.allocator.explain
 
     def slowly(claims, decision):
-        clock.now += module.BUDGET * 0.6
+        clock.now += module.EXPLAINING * 0.6
         return explain(claims, decision)
 
     bench.allocator.explain = slowly

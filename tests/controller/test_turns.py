@@ -61,3 +61,20 @@ def test_changes_that_keep_coming_do_not_keep_the_youngest_waiting(bench, clock)
         bench.run(Tick())
 
     assert "".join(bench.allocator.asked) == "abcabc"
+
+
+def test_changes_that_keep_coming_do_not_keep_the_youngest_from_being_told(bench, clock):
+    """Where a pass has time to explain one claim, three passes explain three, though each decides all of them anew."""
+    explain, explained = bench.allocator.explain, []
+
+    def slowly(claims, decision):
+        clock.now += passes.EXPLAINING
+        explained.append(claims[0].metadata.name)
+        return explain(claims, decision)
+
+    bench.allocator.explain = slowly
+    bench.run(*(bench.delta(claim(name)) for name in "abc"))
+    for _ in range(5):
+        bench.run(Tick())
+
+    assert "".join(explained) == "abcabc"

@@ -45,6 +45,8 @@ from dra_operator.ledger import Ledger
 
 BUDGET = 1.0
 """Seconds after which a pass ends and the next one continues, so that what arrived meanwhile is taken in."""
+EXPLAINING = 0.2
+"""Seconds for which a pass explains, whatever the rest of it took: claims that arrive meanwhile wait for its end."""
 FLUSH = 0.01
 """Seconds after which decisions made so far are handed over."""
 ABORTED = (30.0, 600.0)
@@ -143,7 +145,7 @@ class Passes:
         finished = fenced or self._decide_all(emit, stopping, until)
         # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
         self._flush(emit)
-        finished &= self._explain_all(stopping, until)
+        finished &= self._explain_all(stopping)
         for notice in desk.telling.late():
             self._tell_pending(notice)
         for key in desk.telling.unsettled():
@@ -277,12 +279,13 @@ class Passes:
                 flushed = self.progressed_at
         return self._turns.end()
 
-    def _explain_all(self, stopping: Callable[[], bool], until: float) -> bool:
-        """Say why claims wait, in the order in which they were decided; return whether all are done.
+    def _explain_all(self, stopping: Callable[[], bool]) -> bool:
+        """Say why claims wait, in the order in which they came to need it; return whether all are done.
 
         Each pass explains at least one; the rest is left to the next pass, after its decisions.
         """
         desk = self.desk
+        until = desk.clock() + EXPLAINING
         while self._unexplained:
             key = next(iter(self._unexplained))
             uid, decision = self._unexplained.pop(key)
@@ -302,6 +305,7 @@ class Passes:
             work(key, claim)
         except Exception as error:
             desk.ledger.withdraw(*key)
+            self._unexplained.pop(key, None)
             self._problems.excuse(key)
             desk.putoffs.for_time(key, claim.metadata.uid, *BROKEN)
             desk.metrics.defect_logger.exception(Defect.DECISION, claim=text(key), uid=claim.metadata.uid)
@@ -314,10 +318,10 @@ class Passes:
         if self.desk.ledger.version != used:
             # If the claim does not take these devices again, others may get them in the next pass.
             self._turns.want(self.desk.book.waiting())
-        self._unexplained.pop(key, None)
         decision = self._allocator.allocate((claim,))
         self.desk.metrics.decisions.labels(type(decision).__name__.lower()).inc()
         if isinstance(decision, Allocated):
+            self._unexplained.pop(key, None)
             self._problems.excuse(key)
             self._allocate(key, claim, decision)
             return
@@ -327,6 +331,7 @@ class Passes:
                 self.desk.putoffs.for_time(key, claim.metadata.uid, *ABORTED)
         else:
             self._problems.excuse(key)
+        # One that has been decided before keeps its place among them: else the last would never come to be the first.
         self._unexplained[key] = claim.metadata.uid, decision
 
     def _allocate(self, key: Key, claim: ResourceClaim, decision: Allocated) -> None:
