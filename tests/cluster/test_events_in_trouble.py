@@ -13,6 +13,7 @@ from .script import cut, lines, ok, status
 
 KEPT = ok({"kind": "Event", "count": 2})
 DENIED = status(403, 'events is forbidden: User "u" cannot create resource "events"')
+MAY_NOT_PATCH = status(403, 'events "c" is forbidden: User "u" cannot patch resource "events"')
 TOO_OFTEN = [status(500)] * ATTEMPTS
 NEARLY = TOO_OFTEN[1:]
 
@@ -137,6 +138,36 @@ async def test_a_right_that_is_missing_is_told_once(script, recording):
             await recorder.sent(script, asked)
 
     assert [line["event"] for line in logs] == ["event refused"] * 2
+
+
+async def test_a_right_to_patch_that_is_missing_is_missing_whatever_is_created(script, recording):
+    """Until an Event could be patched; that one is made, or cannot be for another reason, does not show it."""
+    may_patch = False
+
+    def answer(request):
+        if request.method == "PATCH":
+            return (KEPT if may_patch else MAY_NOT_PATCH)(request)
+        return (status(404, "no such namespace") if script.asked[-1].body["message"] == "bad" else MADE)(
+            request
+        )
+
+    script.default = answer
+    recorder = recording()
+    recorder.say("one")
+    await recorder.sent(script, 1)
+    recorder.now += 100
+    recorder.say("one")
+    await recorder.sent(script, 2)
+    for asked, message in enumerate(("two", "bad", "three"), 3):
+        assert recorder.recorder.forbidden.verb == "patch"
+        recorder.say(message)
+        await recorder.sent(script, asked)
+
+    assert recorder.recorder.forbidden.verb == "patch"
+    may_patch = True
+    recorder.recorder.try_again()
+    await recorder.sent(script, 6)
+    assert recorder.recorder.forbidden is None
 
 
 async def test_an_outage_is_over_with_the_first_event_that_is_taken(script, recording):

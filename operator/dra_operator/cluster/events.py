@@ -139,7 +139,7 @@ class EventRecorder:
         self.counts: Counter[str] = Counter()
         """How many Events had each of OUTCOMES."""
         self.forbidden: ApiError | None = None
-        """The last refusal for lack of permission, until one is permitted again."""
+        """The last refusal for lack of permission, until that is given: to create Events, or to patch them."""
         self._session = session
         self._busy = busy
         self._clock = clock
@@ -313,7 +313,6 @@ class EventRecorder:
             entry.attempts = 0
             entry.sent_at = self._clock()
             self._failures = 0
-            self.forbidden = self._denied = None
             if entry.type == "Normal":
                 # What went well is said once; only what is wrong is said again and again.
                 self._let_go(entry)
@@ -324,9 +323,11 @@ class EventRecorder:
         path = _EVENTS.path(entry.namespace)
         try:
             await self._session.request("POST", path, body=self._body(entry), timeout=ANSWER_SECONDS)
+            self._permitted("create")
         except ApiError as error:
             if error.status != 409:
                 raise
+            self._permitted("create")
             stored = await self._send_patch(entry, {"lastTimestamp": entry.last})
             # Our own, where only the answer was lost. Else it was made by the operator that ran before this one, maybe
             # in the same second: go on counting where that one stopped.
@@ -342,6 +343,7 @@ class EventRecorder:
         except ApiError as error:
             if error.status != 404:
                 raise
+            self._permitted("patch")
             entry.exists = False  # it has expired
             await self._create(entry)
             return
@@ -349,9 +351,16 @@ class EventRecorder:
 
     async def _send_patch(self, entry: _Entry, patch: dict[str, Any]) -> dict[str, Any]:
         path = _EVENTS.path(entry.namespace, entry.name)
-        return await self._session.request(
+        stored = await self._session.request(
             "PATCH", path, body=patch, content_type=MERGE_PATCH, timeout=ANSWER_SECONDS
         )
+        self._permitted("patch")
+        return stored
+
+    def _permitted(self, verb: str) -> None:
+        """Note that the authorizer said yes. It comes first, whatever else is wrong."""
+        if self.forbidden is not None and self.forbidden.verb == verb:
+            self.forbidden = self._denied = None
 
     async def _retry(self, entry: _Entry, error: ApiError | ApiUnreachable) -> None:
         self._failures += 1
@@ -380,14 +389,16 @@ class EventRecorder:
         self.counts["refused"] += 1
         entry.queued = False
         self._let_go(entry)
-        # Whatever else is wrong, the authorizer comes first and said yes.
-        known, self.forbidden = self.forbidden, error if error.is_missing_right else None
+        known = self.forbidden
+        if error.is_missing_right:
+            self.forbidden, self._denied = error, entry
+        else:
+            self._permitted(error.verb)
         if error.is_namespace_gone:
             # So it goes with each namespace that is deleted, and nobody could read it. Source: client-go, recordEvent.
             log.debug("event refused", reason=entry.reason, name=entry.regarding.name, why=str(error))
-        elif self.forbidden is None or known is None:
+        elif known is None or not error.is_missing_right:
             log.warning("event refused", reason=entry.reason, name=entry.regarding.name, why=str(error))
-        self._denied = entry if error.is_missing_right else None
 
     def _body(self, entry: _Entry) -> dict[str, Any]:
         regarding = entry.regarding
