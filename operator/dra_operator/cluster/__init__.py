@@ -1,10 +1,10 @@
 """The rim: everything that talks to the API server.
 
-`access` says where it is and as whom we speak, by a `plugin` that must end in time; `session` sends requests, over
-`sockets` that notice who has gone; `discovery` asks what it serves, `reflector` brings what there is. `writer` puts
-decisions onto claims: `writes` says what can be written and what can come of it, `delivery` takes one write to its
-outcome (by `protobuf` where a claim takes no patch). `events` tells people, `lease` says who of several operators
-decides.
+`access` says where it is and as whom we speak, by a `kubeconfig` or a `plugin` that must end in time; `session` sends
+requests, over `sockets` that notice who has gone; `discovery` asks what it serves, `reflector` brings what there is.
+`writer` puts decisions onto claims: `writes` says what can be written and what can come of it, `delivery` takes one
+write to its outcome (by `protobuf` where a claim takes no patch). `events` tells people, `lease` says who of several
+operators decides.
 
 All wait by the rule of `backoff`, which ends early after an `outage`; `defects` logs and counts our own.
 """

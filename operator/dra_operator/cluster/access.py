@@ -37,6 +37,7 @@ from kubernetes.config import ConfigException
 from kubernetes.config.incluster_config import InClusterConfigLoader
 from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
+from dra_operator.cluster.kubeconfig import check
 from dra_operator.cluster.plugin import bound
 
 log = structlog.get_logger(__name__)
@@ -315,6 +316,7 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
     _check_context(paths, context or merged.config.value.get("current-context"), contexts)
     configuration = Configuration()
     try:
+        check(merged.config, context or merged.config.value["current-context"])
         chosen = merged.config["contexts"].get_with_name(context or merged.config["current-context"])
         chosen = chosen.value["context"]
         cluster = merged.config["clusters"].get_with_name(chosen["cluster"]).value["cluster"]
@@ -334,8 +336,6 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
             loader.load_and_set(configuration)
     except Exception as error:
         raise AccessError(f"kubeconfig {paths}: {error}") from error
-    if "server" not in cluster:
-        raise AccessError(f"kubeconfig {paths}: cluster {chosen['cluster']!r} names no server")
     if not configuration.host.lower().startswith(("https://", "http://")):
         raise AccessError(f"kubeconfig {paths}: server {configuration.host!r} does not begin with https://")
     token = _authorization(configuration.api_key.get("BearerToken"))

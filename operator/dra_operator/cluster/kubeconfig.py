@@ -1,0 +1,79 @@
+"""The kubeconfig: whether what is used of it is of the right type, before it is loaded.
+
+The loader of the `kubernetes` package takes that for granted, and what is not ends in Python's words. YAML has numbers
+and switches where somebody forgot the quotes, and text where somebody forgot to indent.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from dra_operator.api.shortened import shown
+
+_FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
+    "context": dict.fromkeys(("cluster", "user", "namespace"), str),
+    "cluster": {
+        **dict.fromkeys(("server", "certificate-authority", "certificate-authority-data"), str),
+        **dict.fromkeys(("proxy-url", "tls-server-name"), str),
+        "insecure-skip-tls-verify": bool,
+    },
+    "user": {
+        **dict.fromkeys(("token", "tokenFile", "username", "password"), str),
+        **dict.fromkeys(("client-certificate", "client-certificate-data"), str),
+        **dict.fromkeys(("client-key", "client-key-data"), str),
+        **dict.fromkeys(("exec", "auth-provider"), dict),
+    },
+    "exec": {**dict.fromkeys(("command", "apiVersion"), str), "args": list, "env": list},
+}
+_REQUIRED: Final = {"context": ("cluster",), "cluster": ("server",), "user": (), "exec": ()}
+_SECRET: Final = frozenset({"token", "password", "client-key-data"})
+_WORDS: Final = {str: "text", bool: "true or false", dict: "an object", list: "a list"}
+
+
+class KubeconfigError(ValueError):
+    """Something in a kubeconfig is not of its type; the text names object, field and value, and what to do."""
+
+
+def check(merged: Any, context: str) -> None:
+    """Look at a context and at the cluster and the user that it names, as far as they are there.
+
+    `merged` is what the package's merger returns. Raises KubeconfigError.
+    """
+    config = _plain(merged)
+    chosen = _entry(config, "context", context)
+    _entry(config, "cluster", chosen.get("cluster"))
+    user = _entry(config, "user", chosen.get("user"))
+    _check(f"user {shown(chosen.get('user'))}: exec", "exec", user.get("exec") or {})
+
+
+def _entry(config: Mapping[str, Any], kind: str, name: object) -> Mapping[str, Any]:
+    """Return the context, cluster or user of that name, or nothing."""
+    entries: Iterable[Any] = config.get(f"{kind}s") or ()
+    for entry in entries:
+        if isinstance(entry, Mapping) and entry.get("name") == name:
+            body = entry.get(kind) or {}
+            if not isinstance(body, dict):
+                raise KubeconfigError(f"{kind} {shown(name)}: {kind}: {shown(body)} is not an object")
+            _check(f"{kind} {shown(name)}", kind, body)
+            return body
+    return {}
+
+
+def _plain(node: Any) -> Any:
+    """Return what the files say, without the classes of the package."""
+    value = getattr(node, "value", node)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _check(where: str, kind: str, body: Mapping[str, Any]) -> None:
+    for field, expected in _FIELDS[kind].items():
+        value = body.get(field)
+        if value is None or isinstance(value, expected):
+            continue
+        text = f"{where}: {field}: {'' if field in _SECRET else f'{shown(value)} '}is not {_WORDS[expected]}"
+        quotes = expected is str and isinstance(value, bool | int | float)
+        raise KubeconfigError(f"{text}: write it in quotes" if quotes else text)
+    for field in _REQUIRED[kind]:
+        if not body.get(field):
+            raise KubeconfigError(f"{where}: {field}: is required")
