@@ -13,7 +13,8 @@ from scaling.server import Judge
 
 SIZES = {"nodes": 6, "claims": 24, "allocated": 18, "idle": 2, "events": 60}
 CYCLES = {"cycles": 60, "at-once": 4, "rate": 1000}
-SMALL = [text for name, value in (SIZES | CYCLES).items() for text in (f"--{name}", str(value))]
+REPLACED = {"replaced": 5, "hopeless": 3}
+SMALL = [text for name, value in (SIZES | CYCLES | REPLACED).items() for text in (f"--{name}", str(value))]
 
 
 def test_a_small_run_counts_right(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,6 +25,7 @@ def test_a_small_run_counts_right(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0, told
     assert "6 claims were waiting: 6 allocated" in told
     assert "60 claims, 55 allocated and 5 told why not" in told
+    assert "5 nodes beside 3 claims that wait" in told
 
 
 def test_a_device_held_twice_is_wrong() -> None:
