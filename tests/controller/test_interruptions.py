@@ -122,13 +122,14 @@ def test_kinds_that_are_heard_of_again_are_told_although_another_one_is_not(nigh
 
 
 def test_another_trouble_that_stays_is_told(night):
-    """An outage may end in something that somebody must mend."""
+    """An outage may end in something that somebody must mend; that it fails again and again puts nothing off."""
     night.fail(AWAY)
     night.look()
     night.succeed("Claim", "Slice")
     night.look()
     night.fail(DENIED, "Pod")
     assert night.look(10) == [("info", "Claim, Slice", 2)]
+    night.fail(DENIED, "Pod")
     assert night.look(59) == []
 
     assert night.look(1) == [("warning", "Pod", DENIED)]
