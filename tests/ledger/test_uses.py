@@ -153,6 +153,15 @@ def test_changes_say_what_came_back(ledger: Ledger, holding: Any) -> None:
     assert touched.pools == {POOL: {"2": False, "1": True, "3": False}}
 
 
+def test_a_share_of_less_than_nothing_is_something_that_came_back(ledger: Ledger, holding: Any) -> None:
+    """It leaves more to others, whatever else the claim takes of the device, before it or after."""
+    touched = ledger.subscribe()
+    less = {**SHARE, "shareID": "b", "consumedCapacity": {"memory": "-1"}}
+    ledger.put(holding("a", SHARE, less, {**SHARE, "shareID": "c"}))
+
+    assert touched.pools == {POOL: {"1": True}}
+
+
 def test_an_allocation_that_says_the_same_is_no_change(ledger: Ledger, holding: Any) -> None:
     """Of what is not used by it, as with admin access, it may say anything."""
     ledger.put(holding("a", "1", SHARE))

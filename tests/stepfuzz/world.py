@@ -50,7 +50,8 @@ _STEPS = 20_000
 _MANY_STEPS = 400_000
 _MOST_WAITING = 6
 _STEPS_TO_FRESH = 8
-
+_CONSUMED = ("0", "1", "1", "2", "2", "-2")
+"""What a share of another writer consumes: of one below zero no API server says no."""
 
 _EAGER: tuple[tuple[Any, str, int], ...] = (
     (walk, "_FAILURES_BEFORE_SHORTCUTS", 1),
@@ -364,7 +365,7 @@ class World:
         """Let a claim of another writer have a device, or a share of it."""
         result: Body = {"driver": driver_of(pool), "pool": pool, "device": device["name"]}
         if sometimes(self.random, 0.8 if "allowMultipleAllocations" in device else 0.2):
-            result |= {"shareID": "f", "consumedCapacity": {"memory": self.random.choice("0112")}}
+            result |= {"shareID": "f", "consumedCapacity": {"memory": self.random.choice(_CONSUMED)}}
         body = {
             "metadata": {"name": f"c{self.number}", "namespace": "ns"},
             "status": {"allocation": {"devices": {"results": [result]}}},

@@ -214,12 +214,16 @@ class Ledger:
             if result.admin_access:
                 continue
             pool, device = (result.driver, result.pool), result.device
-            touches[pool][device] = False
+            touched = touches[pool]
+            touched.setdefault(device, False)
             if result.share_id and self.shares:
                 shares = self._shared.setdefault(pool, {}).setdefault(device, Shares())
                 shares.claims.append(claim)
                 for name, amount in result.consumed_capacity.items():
                     shares.amounts[name] = shares.amounts.get(name, 0) + amount.nano
+                    if amount.nano < 0:
+                        # The API server admits it, and so there is more for others.
+                        touched[device] = True
                 continue
             held = self._held[pool]
             if device in held:

@@ -207,6 +207,23 @@ def test_taking_a_device_can_help_where_groups_contradict(scene: Any, ask: Any) 
     assert scene.picks(claim) == ["r=third"]
 
 
+def test_a_share_of_less_than_nothing_helps(scene: Any, ask: Any) -> None:
+    """What is consumed is added up, and the API server lets other writers say anything."""
+    scene.nodes("n1")
+    memory = {"capacity": {"memory": {"value": "6"}}}
+    scene.slice("s", {"name": "a", "allowMultipleAllocations": True, **memory}, nodeName="n1")
+    scene.use("holder", ask("r", 1, capacity={"requests": {"memory": "3"}}))
+    claim = scene.claim(ask("r", 1, capacity={"requests": {"memory": "4"}}))
+    before = scene.decide(claim)
+    share = {"driver": "gpu.example.com", "pool": "n1", "device": "a", "shareID": "id"}
+    results = [{**share, "consumedCapacity": {"memory": "-2"}}]
+    status = {"allocation": {"devices": {"results": results}}}
+    scene.ledger.put(read_object({"metadata": {"name": "foreign"}, "status": status}, "ResourceClaim"))
+
+    assert before == Unsatisfied()
+    assert scene.picks(claim) == ["r=a"]
+
+
 def test_no_claims_fit_where_nothing_is_free(three_nodes: Any, ask: Any) -> None:
     """The claims of a pod may all be allocated already: the first node does."""
     for number in range(3):
