@@ -8,7 +8,7 @@ from dra_operator.allocator import (
     plan,
 )
 from dra_operator.allocator.matching import amounts, candidates, derived, reads, selectors
-from dra_operator.allocator.nodes import openings
+from dra_operator.allocator.nodes import ceilings, openings
 from dra_operator.allocator.search import eligible, groups
 from dra_operator.inventory import nodes, views
 from dra_operator.ledger import availability
@@ -19,7 +19,9 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (amounts, "_MAX_ASKED", 3),
     (amounts, "_MAX_KINDS", 5),
     (availability, "_LOG_LENGTH", 4),
+    (availability, "_MOST_MOVES", 3),
     (candidates, "_MAX_BARRIERS", 2),
+    (ceilings, "_MOST_AMOUNTS", 2),
     (derived, "_MAX_EXPRESSIONS", 2),
     (derived, "_MAX_SIZE", 30),
     (eligible, "_MAX_ROOMY", 1),
@@ -41,7 +43,7 @@ def cramp(whole: Allocator) -> None:
     walk, cache = whole._walk, whole.candidates.selectors
     for problems in (walk._problems, walk._commons._problems, walk._scales.doubts._problems):
         problems.maximum = 2
-    walk._openings.maximum = 2
+    walk._openings.maximum = walk._ceilings.maximum = 2
     whole.candidates.maximum = 4
     cache.maximum = 4
     cache.kinds.maximum = 40
