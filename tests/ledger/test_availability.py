@@ -315,8 +315,8 @@ def test_sets_of_nodes_follow_when_nodes_are_renumbered() -> None:
     assert log.since(log.end) == 0
 
 
-def test_a_log_of_too_many_nodes_that_came_begins_anew() -> None:
-    """Whoever has read it to the end may not go on with the sets it has, either."""
+def test_a_log_of_too_many_nodes_that_came_forgets_the_older_half() -> None:
+    """Whoever has read it lately goes on with the sets it has."""
     log = Log()
     log.append(1)
     for _ in range(300):
@@ -324,10 +324,35 @@ def test_a_log_of_too_many_nodes_that_came_begins_anew() -> None:
         log.move(Renumbering((), (0,)))
 
         assert log.since(position) is None
-        assert log.joined(position, 1) in (0b11, -1)
+        assert log.joined(position, 1) == 0b11
         assert log.since(log.end) == 0
         assert len(log._moves) <= 256
     assert log.joined(0, 1) == -1
+    assert log.joined(log.end - 100, 1) == bits.first(101)
+
+
+def test_a_log_forgets_everything_if_too_many_nodes_come_at_once() -> None:
+    """Whoever has read it to the end may not go on with the sets it has, either."""
+    log = Log()
+    log.append(1)
+    position = log.end
+    log.move(Renumbering((), tuple(range(300))))
+
+    assert log.joined(position, 1) == -1
+    assert log.since(position) is None
+    assert log.since(log.end) == 0
+    assert not log._moves
+
+
+def test_moves_are_forgotten_with_what_came_before_them() -> None:
+    """They would count among those that are too many."""
+    log = Log()
+    log.move(Renumbering((), (0,)))
+    for _ in range(5000):
+        log.append(0)
+
+    assert not log._moves
+    assert log.joined(log.end, 1) == 1
 
 
 def test_a_node_that_comes_to_see_counters_is_helped_by_what_comes_back() -> None:

@@ -27,7 +27,7 @@ _MOST_MOVES = 256
 class Log:
     """Sets of nodes on which something came back, and how nodes were renumbered.
 
-    It forgets its older half when it is full, and everything if too many nodes have come and gone.
+    It forgets its older half when it is full, or when too many nodes have come and gone.
     """
 
     _start: int = 0
@@ -45,22 +45,30 @@ class Log:
     def append(self, nodes: int) -> None:
         """Add a set of nodes."""
         if len(self._entries) >= _LOG_LENGTH:
-            del self._entries[: _LOG_LENGTH // 2]
-            self._start += _LOG_LENGTH // 2
-            self._settled = max(self._settled, self._start)
+            self._forget(self._start + _LOG_LENGTH // 2)
         self._entries.append(nodes)
 
     def move(self, renumbering: Renumbering) -> None:
         """Add that nodes have other positions now."""
         self._moves[self.end] = renumbering
-        if sum([len(move.gone) + len(move.new) for move in self._moves.values()]) > _MOST_MOVES:
-            # To move sets that nobody has asked for since would take longer than to find them anew.
-            self._start = self.end + 1
-            self._entries.clear()
-            self._moves.clear()
-        else:
-            self.append(0)
+        self.append(0)
         self._settled = self.end
+        moved = sum([len(move.gone) + len(move.new) for move in self._moves.values()])
+        if moved > _MOST_MOVES:
+            # To move sets that nobody has asked for since would take longer than to find them anew.
+            oldest = iter(self._moves.items())
+            position = self._start
+            while moved > _MOST_MOVES // 2:
+                position, move = next(oldest)
+                moved -= len(move.gone) + len(move.new)
+            self._forget(position + 1)
+
+    def _forget(self, position: int) -> None:
+        """Forget all before a position."""
+        del self._entries[: position - self._start]
+        self._start = position
+        self._settled = max(self._settled, position)
+        self._moves = {number: move for number, move in self._moves.items() if number >= position}
 
     def since(self, position: int) -> int | None:
         """Return the nodes of all entries from a position on; None if nodes were renumbered, or some are forgotten."""
