@@ -1,6 +1,6 @@
 """The walk over nodes: it goes through them by name, and the first node on which the claims fit wins.
 
-Most nodes are left out without a search. Four things tell which, the cheapest first:
+Most nodes are left out without a search. Five things tell which, the cheapest first:
 
 - Memory: a node that has said no to the same question still says no, until something comes back there (`problems`).
 - A node without a free device has nothing for anybody.
