@@ -41,9 +41,9 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
 def cramp(whole: Allocator) -> None:
     """Let an allocator keep hardly anything of what has a maximum of its own."""
     walk, cache = whole._walk, whole.candidates.selectors
-    for problems in (walk._problems, walk._commons._problems, walk._scales.doubts._problems):
-        problems.maximum = 2
-    walk._openings.maximum = walk._ceilings.maximum = 2
+    for keeper in (walk._openings, walk._commons, walk._scales.doubts, walk._ceilings):
+        keeper.memory.maximum = 2
+    walk._problems.maximum = 2
     whole.candidates.maximum = 4
     cache.maximum = 4
     cache.kinds.maximum = 40

@@ -222,7 +222,7 @@ def test_only_so_many_amounts_are_kept(slow: Any, amounts: Any) -> None:
     """Claims may ask for less and less, each for another amount."""
     for number in range(300, 0, -1):
         slow.decide(slow.claim(amounts(memory=f"{3000 + number}m")))
-    (ceiling,) = slow.allocator._walk._ceilings._known.values()
+    (ceiling,) = slow.allocator._walk._ceilings.memory._known.values()
 
     assert 64 <= len(ceiling.refused) <= 128
 

@@ -211,7 +211,7 @@ def test_little_is_noted_where_each_device_has_a_taint_of_its_own(kept: Any, ask
     with patch.object(openings, "_MAX_KINDS", 5):
         scene = kept(**devices)
         found = [scene.picks(scene.claim(ask(tolerations=tolerated(node, "z")))) for node in NODES]
-        (opening,) = scene.allocator._walk._openings._known.values()
+        (opening,) = scene.allocator._walk._openings.memory._known.values()
 
         assert sum(map(len, opening.barred.values())) == opening.kinds <= 5
     assert found == [[f"r={node}-0"] for node in NODES]
@@ -224,7 +224,7 @@ def test_a_node_with_more_kinds_than_are_kept_is_looked_at(scene: Any, ask: Any)
     with patch.object(openings, "_MAX_KINDS", 2):
         for _ in range(3):
             assert scene.picks(scene.claim(ask(tolerations=tolerated("d")))) is None
-        (opening,) = scene.allocator._walk._openings._known.values()
+        (opening,) = scene.allocator._walk._openings.memory._known.values()
 
     assert opening.kinds == 0
     assert scene.picks(scene.claim(ask(tolerations=tolerated("c")))) == ["r=c"]
@@ -282,19 +282,6 @@ def test_no_taint_closes_a_node_where_their_feature_is_switched_off(scene_with: 
         assert scene.picks(scene.claim(ask("r", 2, tolerations=tolerated()))) is None
 
     assert scene.picks(scene.claim(ask(tolerations=tolerated()))) == ["r=a"]
-
-
-def test_openings_that_nobody_asks_about_are_forgotten(kept: Any, ask: Any) -> None:
-    """There are as many as there are selectors."""
-    scene = kept()
-    scene.allocator._walk._openings.maximum = 4
-    for number in range(20):
-        scene.decide(scene.claim(ask("r", 1, f'device.driver == "{number}"', tolerations=tolerated())))
-        scene.decide(scene.claim(ask(tolerations=tolerated())))
-    kinds = [content[1] for content in scene.allocator._walk._openings._known]
-
-    assert len(kinds) <= 4
-    assert kinds[-1] == ()
 
 
 # --- the same as without

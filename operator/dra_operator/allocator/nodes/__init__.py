@@ -1,7 +1,7 @@
 """Nodes: which of them are asked.
 
 The `walk` goes over all nodes in order. It knows of some by `problems` that they have said no, and each `shortcut`
-leaves out others:
+leaves out others. What they learn is kept in a `memory`.
 
 - `common`: those that said no to a part of the claim
 - `openings`: those that are kept for others

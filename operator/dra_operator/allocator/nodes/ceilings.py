@@ -19,10 +19,11 @@ from typing import TypeAlias
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.room import drop_older_half
+from dra_operator.allocator.nodes.memory import Learnt, Memory
 from dra_operator.allocator.nodes.shortcut import Shortcut
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.inventory import NodeView
-from dra_operator.ledger import Availability
+from dra_operator.ledger import Log
 
 _MOST_AMOUNTS = 128
 
@@ -31,17 +32,14 @@ _Amounts: TypeAlias = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class Ceiling:
-    """What claims that differ only in amounts were refused: the amounts, and the nodes for which they were too much.
+class Ceiling(Learnt):
+    """What claims that differ only in amounts were refused: the amounts, and the nodes for which they were too much."""
 
-    `position` is where the log was read last.
-    """
-
-    position: int
     refused: dict[_Amounts, int] = field(default_factory=dict)
 
-    def forget(self, nodes: int | None) -> None:
-        """Forget nodes on which something came back, or all of them."""
+    def catch_up(self, log: Log) -> None:
+        """Forget nodes on which something came back, or all of them if they were renumbered."""
+        nodes = log.since(self.position)
         self.refused = (
             {}
             if nodes is None
@@ -81,14 +79,12 @@ class SameOrMore(Shortcut):
             drop_older_half(refused)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Ceilings:
     """The ceilings of what was asked for lately."""
 
-    availability: Availability
     candidates: Candidates
-    maximum: int = 256
-    _known: dict[object, Ceiling] = field(default_factory=dict)
+    memory: Memory[Ceiling]
 
     def of(self, plans: Sequence[ClaimPlan]) -> SameOrMore | None:
         """Return the ceiling of some claims, or None if they have no amounts, or odd ones."""
@@ -101,19 +97,9 @@ class Ceilings:
                             return None
                         for _, amount, _ in item.key.content.amounts:
                             amounts += (amount,)
-        return SameOrMore(self.candidates, self._of(_apart_from_amounts(plans)), amounts) if amounts else None
-
-    def _of(self, shape: object) -> Ceiling:
-        log = self.availability.log
-        found = self._known.get(shape)
-        if found is None:
-            if len(self._known) >= self.maximum:
-                drop_older_half(self._known)
-            found = self._known[shape] = Ceiling(log.end)
-        elif found.position != log.end:
-            found.forget(log.since(found.position))
-            found.position = log.end
-        return found
+        if not amounts:
+            return None
+        return SameOrMore(self.candidates, self.memory.of(_apart_from_amounts(plans)), amounts)
 
 
 def _apart_from_amounts(plans: Sequence[ClaimPlan]) -> object:

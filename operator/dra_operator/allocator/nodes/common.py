@@ -12,19 +12,19 @@ Source: docs/engine section 5.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.nodes.doubts import Doubt, Doubts
-from dra_operator.allocator.nodes.problems import SearchProblem, SearchProblems
+from dra_operator.allocator.nodes.memory import Memory
+from dra_operator.allocator.nodes.problems import SearchProblem
 from dra_operator.allocator.nodes.shortcut import Shortcut
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan, with_requests
 from dra_operator.allocator.search.found import UNSURE
 from dra_operator.allocator.search.searches import FastSearches, FastSearchesFor
 from dra_operator.inventory import NodeView
-from dra_operator.ledger import Availability
 
 _STEPS, _TRIES = 10_000, 100
 """What the questions about a part may take: steps in one walk, and tries on one node."""
@@ -97,17 +97,13 @@ class Common(Shortcut):
         return answer is None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Commons:
     """What nodes have answered about parts of claims."""
 
-    availability: Availability
     candidates: Candidates
     doubts: Doubts
-    _problems: SearchProblems = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._problems = SearchProblems(self.availability)
+    memory: Memory[SearchProblem]
 
     def of(self, plans: Sequence[ClaimPlan], fast_for: FastSearchesFor) -> Common | None:
         """Return the common part of some new claims, or None if there is none.
@@ -135,7 +131,7 @@ class Commons:
         signatures: tuple[object, ...] = ()
         for plan in part:
             signatures += (plan.signature,)
-        return Common(part, fast_for(part), self._problems.get(signatures), doubt)
+        return Common(part, fast_for(part), self.memory.of(signatures), doubt)
 
 
 def _divided(

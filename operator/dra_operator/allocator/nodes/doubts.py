@@ -14,29 +14,25 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
 from dra_operator.allocator.matching.reads import Reads
-from dra_operator.allocator.nodes.problems import SearchProblem, SearchProblems
+from dra_operator.allocator.nodes.memory import Memory
+from dra_operator.allocator.nodes.problems import SearchProblem
 from dra_operator.inventory import NodeView, Slice
-from dra_operator.ledger import Availability
 
 _MOST_KINDS = 64
 """If there are more kinds of slices, they are probably all different, and none is worth remembering."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Doubts:
     """Which nodes have no errors, by the selectors of class and request."""
 
-    availability: Availability
     candidates: Candidates
-    _problems: SearchProblems = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._problems = SearchProblems(self.availability)
+    memory: Memory[SearchProblem]
 
     def of(self, keys: Sequence[CandidateKey]) -> "Doubt":
         """Return the doubt about some keys. Their amounts must be ordinary."""
         problems = [
-            self._problems.get((content.class_selectors, content.request_selectors))
+            self.memory.of((content.class_selectors, content.request_selectors))
             for content in [key.content for key in keys]
         ]
         return Doubt(self.candidates, keys, problems)

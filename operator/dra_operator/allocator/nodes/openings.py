@@ -17,20 +17,20 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import untolerated
-from dra_operator.allocator.matching.room import drop_older_half
+from dra_operator.allocator.nodes.memory import Learnt, Memory
 from dra_operator.allocator.nodes.shortcut import Shortcut
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.api.types import DeviceToleration
-from dra_operator.inventory import NodeView
+from dra_operator.inventory import Features, NodeView
 from dra_operator.inventory.barriers import Barriers
-from dra_operator.ledger import Availability
+from dra_operator.ledger import Log
 
 _MAX_KINDS = 1024
 """Of sets of barriers, for one kind of request."""
 
 
 @dataclass(slots=True)
-class Opening:
+class Opening(Learnt):
     """What requests with the same selectors and amounts find on which nodes.
 
     `asked` counts the search problems that asked. `known` are the nodes that were noted; the rest is about these only:
@@ -38,7 +38,6 @@ class Opening:
     `fewer` have fewer devices than this, whatever is tolerated.
     """
 
-    position: int
     asked: int = 0
     known: int = 0
     free: int = 0
@@ -105,7 +104,7 @@ class Opening:
             # More than are kept: later requests have to search this node.
             free, found = True, frozenset()
         if self.kinds + len(found) > _MAX_KINDS:
-            self.forget_all()
+            self._forget_all()
         if free:
             self.free |= nodes
         for barriers in found:
@@ -115,14 +114,17 @@ class Opening:
             group[barriers] = group.get(barriers, 0) | nodes
         self.known |= nodes
 
-    def forget(self, nodes: int) -> None:
+    def catch_up(self, log: Log) -> None:
         """Forget nodes on which something came back; those in `free` and `barred` may stay, at the cost of a search."""
+        nodes = log.since(self.position)
+        if nodes is None:
+            self._forget_all()
+            return
         self.known &= ~nodes
         for count, those in self.fewer.items():
             self.fewer[count] = those & ~nodes
 
-    def forget_all(self) -> None:
-        """Forget everything."""
+    def _forget_all(self) -> None:
         self.known = self.free = self.kinds = 0
         self.barred.clear()
         self.fewer.clear()
@@ -148,38 +150,23 @@ class FirstRequest(Shortcut):
                 opening.note(item, view)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Openings:
     """The openings that were asked about lately, by selectors and amounts."""
 
-    availability: Availability
-    maximum: int = 64
-    _known: dict[object, Opening] = field(default_factory=dict)
+    features: Features
+    memory: Memory[Opening]
 
     def of(self, plans: Sequence[ClaimPlan]) -> FirstRequest | None:
         """Return the openings for the first request of some new claims, or None if it tolerates nothing."""
         alternatives = plans[0].requests[0].alternatives
-        taints_count = self.availability.views.features.device_taints
-        if not taints_count or not any(item.tolerations for item in alternatives):
+        if not self.features.device_taints or not any(item.tolerations for item in alternatives):
             # Its candidate key is shared by all requests with these selectors and amounts.
             return None
         return FirstRequest(tuple([(item, self._of(item)) for item in alternatives]))
 
     def _of(self, item: Alternative) -> Opening:
-        content, log = item.key.content, self.availability.log
-        asks = (content.class_selectors, content.request_selectors, content.amounts)
-        opening = self._known.pop(asks, None)
-        if opening is None:
-            if len(self._known) >= self.maximum:
-                drop_older_half(self._known)
-            opening = Opening(log.end)
-        self._known[asks] = opening
-        if opening.position != log.end:
-            came_back = log.since(opening.position)
-            if came_back is None:
-                opening.forget_all()
-            else:
-                opening.forget(came_back)
-            opening.position = log.end
+        content = item.key.content
+        opening = self.memory.of((content.class_selectors, content.request_selectors, content.amounts))
         opening.asked += 1
         return opening

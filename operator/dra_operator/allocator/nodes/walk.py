@@ -21,11 +21,12 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.nodes import either
-from dra_operator.allocator.nodes.ceilings import Ceilings
+from dra_operator.allocator.nodes.ceilings import Ceiling, Ceilings
 from dra_operator.allocator.nodes.common import Commons
 from dra_operator.allocator.nodes.doubts import Doubts
-from dra_operator.allocator.nodes.openings import Openings
-from dra_operator.allocator.nodes.problems import SearchProblems
+from dra_operator.allocator.nodes.memory import Memory
+from dra_operator.allocator.nodes.openings import Opening, Openings
+from dra_operator.allocator.nodes.problems import SearchProblem
 from dra_operator.allocator.nodes.scales import ScalesMaker
 from dra_operator.allocator.nodes.shortcut import Shortcut, can_be_left_out
 from dra_operator.allocator.nodes.sieve import Sieve
@@ -46,19 +47,20 @@ class Walk:
 
     availability: Availability
     candidates: Candidates
-    _problems: SearchProblems = field(init=False)
+    _problems: Memory[SearchProblem] = field(init=False)
     _commons: Commons = field(init=False)
     _openings: Openings = field(init=False)
     _scales: ScalesMaker = field(init=False)
     _ceilings: Ceilings = field(init=False)
 
     def __post_init__(self) -> None:
-        self._problems = SearchProblems(self.availability)
-        self._openings = Openings(self.availability)
-        doubts = Doubts(self.availability, self.candidates)
-        self._commons = Commons(self.availability, self.candidates, doubts)
-        self._scales = ScalesMaker(self.availability, self.candidates, doubts)
-        self._ceilings = Ceilings(self.availability, self.candidates)
+        log, candidates = self.availability.log, self.candidates
+        self._problems = Memory(log, SearchProblem)
+        self._openings = Openings(candidates.features, Memory(log, Opening, maximum=64))
+        doubts = Doubts(candidates, Memory(log, SearchProblem))
+        self._commons = Commons(candidates, doubts, Memory(log, SearchProblem))
+        self._scales = ScalesMaker(self.availability, candidates, doubts)
+        self._ceilings = Ceilings(candidates, Memory(log, Ceiling, maximum=256))
 
     def forget(self) -> None:
         """Forget which nodes have said no: equal questions may now mean something else."""
@@ -79,7 +81,7 @@ class Walk:
         for plan in plans:
             signatures += (plan.signature,)
             need_free = need_free and plan.needs_free
-        problem = self._problems.get(signatures)
+        problem = self._problems.of(signatures)
         wanted = allowed & problem.maybe
         if need_free:
             wanted &= availability.nonempty
