@@ -306,6 +306,25 @@ async def test_a_proxy_is_asked(script):
     assert script.asked[0].headers["Host"] == "api.example"
 
 
+async def test_a_watch_gives_up_a_proxy_that_never_answers():
+    """It takes the connection, and is then as silent as a server may be."""
+
+    async def take(reader, writer):
+        taken.append(await reader.read())
+        writer.close()
+
+    taken = []
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as proxy:
+        port = proxy.sockets[0].getsockname()[1]
+        behind = replace(credentials("https://api.example"), proxy=f"http://127.0.0.1:{port}")
+        async with ApiSession(Access(lambda: behind)) as session, asyncio.timeout(5):
+            with pytest.raises(ApiUnreachable, match="no answer in time"):
+                await read_into([], session, 0.05)
+        await asyncio.sleep(0.01)
+
+    assert taken[0].startswith(b"CONNECT api.example:443")
+
+
 async def test_redirect_is_not_followed(script, session):
     """Credentials are never sent to where a redirect points."""
     script.then(lambda _: web.Response(status=302, headers={"Location": "/elsewhere"}))

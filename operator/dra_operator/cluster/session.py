@@ -217,7 +217,10 @@ class ApiSession:
         Raises ApiError if the server refused, ApiUnreachable if the connection breaks, ApiSilent if `idle_timeout`
         seconds pass without a byte. The lines simply end where the server ends the watch.
         """
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_timeout)
+        # A proxy that is asked for a connection may be silent as well.
+        limits = aiohttp.ClientTimeout(
+            connect=idle_timeout, sock_connect=CONNECT_SECONDS, sock_read=idle_timeout
+        )
         with _network_faults("GET", path):
             async with self._accepted("GET", path, params, limits) as response:
                 yield _lines(path, response.content, idle_timeout)
