@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 import weakref
 
 import pytest
@@ -19,6 +20,9 @@ class Passes:
     def __init__(self):
         self.learnt, self.runs, self.errors, self.effects = [], [], [], []
 
+    def takes_long(self):
+        """Take no time, unless a test says otherwise."""
+
     def learn(self, items):
         """Note what was learnt."""
         self.learnt += items
@@ -26,6 +30,7 @@ class Passes:
     def run(self, items, emit, _stopping):
         """Note a pass, or fail as the test wants."""
         self.runs.append(list(items))
+        self.takes_long()
         if self.errors:
             raise self.errors.pop(0)
         if self.effects:
@@ -205,6 +210,23 @@ async def test_what_is_known_settles_once(passes, done):
         await task
 
     assert settled == [1]
+
+
+async def test_a_stop_in_the_first_pass_is_no_defect(passes, done):
+    """A large cluster keeps it busy for long; its thread does nothing more when it is done."""
+    metrics, begun, go_on = Metrics(), threading.Event(), threading.Event()
+    passes.takes_long = lambda: (begun.set(), go_on.wait(5))
+    loop = Loop(passes, done.append, metrics=metrics, quiet=0, latest=0, full=1000)
+    task = asyncio.create_task(loop.run())
+    loop.open()
+    await until(begun.is_set)
+    stopping = asyncio.create_task(loop.stop())
+    await asyncio.sleep(0.01)
+    go_on.set()
+    await stopping
+    await asyncio.wait_for(task, 5)
+
+    assert metrics.registry.get_sample_value("dra_operator_passes_total", {"outcome": "error"}) == 0
 
 
 async def test_what_was_taken_in_is_let_go(loop, passes):

@@ -162,7 +162,7 @@ class Loop:
             wake_at = await loop.run_in_executor(
                 self._thread, self._passes.run, _drained(items), self._emit_to(loop), self._is_stopping
             )
-            if not self.settled:
+            if not self.settled and not self._stopping:
                 await loop.run_in_executor(self._thread, self._settle)
                 self.settled = True
         finally:
