@@ -86,19 +86,27 @@ def test_a_wrong_value_is_named_with_what_is_allowed(flags, text):
     assert text in str(raised.value)
 
 
-def test_an_unknown_variable_is_reported_with_the_nearest_setting(monkeypatch):
-    """A misspelt variable of the environment does not pass unnoticed."""
-    monkeypatch.setenv("DRA_OPERATOR_LOG_LEVELS", "debug")
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [("LOG_LEVELS", "debug", 'did you mean "log_level"'), ("LISTEN_PORT", "8080", 'did you mean "listen"')],
+)
+def test_an_unknown_variable_is_reported_with_the_nearest_setting(monkeypatch, name, value, hint):
+    """A misspelt variable of the environment does not pass unnoticed, nor one that only looks like a Service's."""
+    monkeypatch.setenv(f"DRA_OPERATOR_{name}", value)
 
-    with pytest.raises(SettingsError, match=r'DRA_OPERATOR_LOG_LEVELS.*did you mean "log_level"'):
+    with pytest.raises(SettingsError, match=rf"DRA_OPERATOR_{name}.*{hint}"):
         load({})
 
 
 @pytest.mark.parametrize(
-    "name", ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_8080_TCP_ADDR"]
+    "name",
+    [
+        *("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_8080_TCP_ADDR"),
+        *("METRICS_SERVICE_HOST", "METRICS_SERVICE_PORT", "METRICS_PORT", "METRICS_PORT_8080_TCP"),
+    ],
 )
-def test_variables_of_a_service_of_that_name_are_no_settings(monkeypatch, name):
-    """What Kubernetes puts into the environment for a Service called dra-operator does not stop the start."""
+def test_variables_of_services_are_no_settings(monkeypatch, name):
+    """What Kubernetes puts into the environment for Services called dra-operator or dra-operator-metrics is let be."""
     monkeypatch.setenv(f"DRA_OPERATOR_{name}", "tcp://10.0.0.1:8080")
 
     assert load({}).settings == Settings()

@@ -24,9 +24,11 @@ PREFIX = "DRA_OPERATOR_"
 CONFIG = "config"
 """The name of the flag (`--config`) and variable (`DRA_OPERATOR_CONFIG`) that name the configuration file."""
 
-# A Service called dra-operator puts these into the environment of every pod of its namespace; they are not
-# settings.
-_SERVICE_VARIABLE = re.compile(r"(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)")
+# Services called dra-operator, or dra-operator-metrics, put these into the environment of every pod of their namespace;
+# they are not settings.
+_OF_SERVICE = re.compile(
+    r"(.+_)?((SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_.+)?)=|PORT=\w+://)"
+)
 
 _RESERVED = {("claims", "all"): "reserved for a later version, which will take the claims of pods as well"}
 
@@ -325,7 +327,7 @@ def _unknown_variables() -> list[str]:
     problems = []
     for variable_name, value in os.environ.items():
         name = variable_name.removeprefix(PREFIX)
-        if name == variable_name or _SERVICE_VARIABLE.fullmatch(name):
+        if name == variable_name or _OF_SERVICE.match(f"{name}={value}"):
             continue
         if name.lower() not in Settings.model_fields and name.lower() != CONFIG:
             problems.append(_unknown(name.lower(), value, f"variable {variable_name}"))
