@@ -120,6 +120,23 @@ def test_a_slice_of_one_node_leaves_the_views_of_others_alone(two_nodes: Invento
     assert changes.nodes == 0b01
 
 
+def test_a_device_that_draws_on_counters_is_known_to_other_nodes(
+    two_nodes: Inventory, make_slice: Any
+) -> None:
+    """By its new name, where that is all that changes: what is used of the counters is entered by name."""
+    sets = [{"name": "s", "counters": {"memory": {"value": "1Gi"}}}]
+    use = [{"counterSet": "s", "counters": {"memory": {"value": "1Gi"}}}]
+    two_nodes.put(make_slice("s2", [], count=2, nodeName="node-2", sharedCounters=sets))
+    two_nodes.put(make_slice("s1", [{"name": "old", "consumesCounters": use}], count=2, nodeName="node-1"))
+    views = refreshed(two_nodes)
+    two_nodes.put(make_slice("s1", [{"name": "new", "consumesCounters": use}], count=2, nodeName="node-1"))
+    views.refresh()
+    (pool,) = views.of_node("node-2").pools
+
+    assert pool.counters is not None
+    assert list(pool.counters.draws) == ["new"]
+
+
 def test_the_same_slice_again_changes_nothing(two_nodes: Inventory, make_slice: Any) -> None:
     """A relist is no news."""
     two_nodes.put(make_slice("a", [{"name": "1", "attributes": {"x": {"int": 1}}}], allNodes=True))

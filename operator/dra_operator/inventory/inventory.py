@@ -12,13 +12,19 @@ from typing import Any
 
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.types import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceSlice
-from dra_operator.inventory import bits
 from dra_operator.inventory.changes import Changes, Followers
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, read_node
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.problems import Inspector, Problem
-from dra_operator.inventory.slices import PoolKey, Slice, read_slice, same_content, with_taints
+from dra_operator.inventory.slices import (
+    PoolKey,
+    Slice,
+    alike_elsewhere,
+    read_slice,
+    same_content,
+    with_taints,
+)
 from dra_operator.inventory.taints import in_force, touches
 
 
@@ -125,11 +131,13 @@ class Inventory:
 
     def _replace(self, pool: Pool, content: Slice) -> None:
         old = pool.slices.get(content.name)
-        node = content.nodes.node_name
         if old is not None and same_content(old, content):
             return
         self.version += 1
-        if old is not None and node is not None and _alike_elsewhere(pool, old, content):
+        node = content.nodes.node_name
+        # Where devices name groups, counters depend on which slices a node sees.
+        grouped = content.counted and pool.has_groups
+        if old is not None and node is not None and not grouped and alike_elsewhere(old, content):
             pool.replace_alike(content)
             for changes in self._followers.all():
                 nodes = changes.pools.setdefault(pool.key, set())
@@ -206,24 +214,3 @@ class Inventory:
 
     def _sorted_rules(self) -> list[DeviceTaintRule]:
         return [self.rules[name] for name in sorted(self.rules)]
-
-
-def _alike_elsewhere(pool: Pool, old: Slice, new: Slice) -> bool:
-    """True if no node but the slice's own can notice the change of a slice of the pool."""
-    return (
-        old.nodes == new.nodes
-        and old.generation == new.generation
-        and old.slice_count == new.slice_count
-        and old.counter_sets == new.counter_sets
-        and old.has_groups == new.has_groups
-        and old.counted == new.counted
-        and (not old.counted or (_consume_alike(old, new) and not pool.has_groups))
-    )
-
-
-def _consume_alike(old: Slice, new: Slice) -> bool:
-    """True if the same devices take the same from counters, which all nodes that see the pool share."""
-    return all(
-        old.names[index] == new.names[index] and old.traits[index].consumes == new.traits[index].consumes
-        for index in bits.each(old.counted)
-    )

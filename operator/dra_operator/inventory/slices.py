@@ -145,6 +145,14 @@ class Slice:
 
 
 _CONTENT = tuple(item.name for item in fields(Slice) if item.name not in ("serial", "reach"))
+_OF_DEVICES: Final = {
+    *("names", "indexes", "every", "traits", "shareable", "binding", "taints", "tainted", "barred"),
+    *("schema", "serials", "make", "attributes", "capacity"),
+    *("given_whole", "is_ordinary", "unreadable"),
+}
+"""What only nodes notice that see the devices of a slice, but for what these take from counters."""
+_content = attrgetter(*_CONTENT)
+_apart_from_devices = attrgetter(*(name for name in _CONTENT if name not in _OF_DEVICES))
 
 
 def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
@@ -215,7 +223,15 @@ def with_taints(content: Slice, taints: tuple[tuple[DeviceTaint, ...], ...]) -> 
 
 def same_content(old: Slice, new: Slice) -> bool:
     """True if two slices say the same; columns and records are shared, so this is cheap."""
-    return all(getattr(old, name) == getattr(new, name) for name in _CONTENT)
+    return bool(_content(old) == _content(new))
+
+
+def alike_elsewhere(old: Slice, new: Slice) -> bool:
+    """True if no node can notice the change of a slice that does not see its devices: they take the same as before."""
+    return _apart_from_devices(old) == _apart_from_devices(new) and all(
+        old.names[index] == new.names[index] and old.traits[index].consumes == new.traits[index].consumes
+        for index in bits.each(old.counted)
+    )
 
 
 def _of_device(columns: Mapping[str, Column[_T]], index: int) -> dict[str, _T]:
