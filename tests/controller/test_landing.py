@@ -478,6 +478,15 @@ def test_a_held_allocation_is_given_up_with_the_annotation(bench):
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
 
 
+def test_a_held_allocation_is_decided_anew_when_an_annotation_may_be_stored(bench):
+    """It was never sent, so nothing of it is in doubt; it must not lie there for as long as no change helps anybody."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.allocator.answers = {"claim": FITS}
+    bench.run(Tick())
+
+    assert len(writes(bench.run(Forbidden(annotate, denied("get"))))) == 1
+
+
 def test_the_event_of_a_claim_that_waits_is_refreshed(bench, clock):
     """It is told again before the API server forgets it, by a pass that time alone brings about."""
     effects = bench.run(bench.delta(claim()))

@@ -76,16 +76,15 @@ class Landing:
             for verb, resource in desk.rights.grant(write):
                 log.info(messages.PERMITTED, verb=verb, resource=resource)
             self._written(key, write, changes)
+            if held is not None:
+                self._launch_held(key, held, changes)
         else:
-            # Of an answer that never came nobody knows; the assumption stands until the claim is decided
-            # again.
+            # Of an answer that never came nobody knows; the assumption stands until the claim is decided again. What
+            # is held was never sent.
             unknown = isinstance(outcome, Unknown) or (isinstance(outcome, Forbidden) and outcome.may_be_done)
-            if not unknown and (isinstance(write, AllocateWrite) or held is not None):
+            if held is not None or (isinstance(write, AllocateWrite) and not unknown):
                 self._withdraw(key, changes)
             self._not_written(key, outcome)
-            held = None
-        if held is not None:
-            self._launch_held(key, held, changes)
 
     def _written(self, key: Key, write: Write, changes: Changes) -> None:
         desk = self._desk
