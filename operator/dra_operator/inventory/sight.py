@@ -51,8 +51,12 @@ class BrokenSelector(NamedTuple):
 
 @dataclass(slots=True)
 class NodeMatcher:
-    """Matches node fields against nodes; each selector is asked once a node."""
+    """Matches node fields against nodes; each selector is asked once a node.
 
+    `size` is how many answers are kept; a selector may be asked about every node, and takes room itself.
+    """
+
+    size: int = 0
     _answers: dict[NodeSelector, dict[str, bool | str]] = field(default_factory=dict)
 
     def matches(self, fields: NodeFields, node: NodeRecord) -> bool:
@@ -66,19 +70,18 @@ class NodeMatcher:
     def forget(self, node: str) -> None:
         """Drop what is known of a node: its labels have changed, or it is gone."""
         for answers in self._answers.values():
-            answers.pop(node, None)
+            self.size -= answers.pop(node, None) is not None
 
     def clear(self) -> None:
         """Drop all answers; done now and then, as selectors that are gone leave theirs behind."""
         self._answers.clear()
-
-    @property
-    def size(self) -> int:
-        """How many answers are kept; a selector may be asked about every node, and takes room itself."""
-        return _SIZE_OF_SELECTOR * len(self._answers) + sum(map(len, self._answers.values()))
+        self.size = 0
 
     def _selects(self, selector: NodeSelector, node: NodeRecord) -> bool:
-        answers = self._answers.setdefault(selector, {})
+        answers = self._answers.get(selector)
+        if answers is None:
+            answers = self._answers[selector] = {}
+            self.size += _SIZE_OF_SELECTOR
         answer = answers.get(node.name)
         if answer is None:
             try:
@@ -86,6 +89,7 @@ class NodeMatcher:
             except NodeSelectorError as error:
                 answer = str(error)
             answers[node.name] = answer
+            self.size += 1
         if isinstance(answer, str):
             raise NodeSelectorError(answer)
         return answer

@@ -248,14 +248,13 @@ class Views:
         return ViewChanges(renumbering, changed_nodes | self.set_of(nodes), kept, removed)
 
     def _renumber(self, nodes: set[str]) -> Renumbering | None:
-        before, after = self.index.keys(), self.inventory.nodes.keys()
-        gone, new = nodes & before - after, nodes & after - before
-        if not gone and not new:
+        before, after = nodes & self.index.keys(), nodes & self.inventory.nodes.keys()
+        if before == after:
             return None
-        left = sorted([self.index[name] for name in gone], reverse=True)
+        left = sorted([self.index[name] for name in before - after], reverse=True)
         self.order = sorted(self.inventory.nodes)
         self.index = {name: position for position, name in enumerate(self.order)}
-        return Renumbering(tuple(left), tuple(sorted([self.index[name] for name in new])))
+        return Renumbering(tuple(left), tuple(sorted([self.index[name] for name in after - before])))
 
     def _work(
         self, pools: Mapping[PoolKey, set[str] | None], nodes: set[str]
