@@ -71,8 +71,9 @@ class Bench:
             metrics=Metrics(),
             event_refresh=1200,
             clock=clock,
+            hears=lambda kind: kind in self.heard,
         )
-        self.versions = 0
+        self.versions, self.heard = 0, {"ResourceClaim", "ResourceSlice"}
 
     def run(self, *items, stopping=lambda: False):
         """Run a pass and return what it wants done."""

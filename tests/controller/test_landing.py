@@ -20,7 +20,6 @@ from dra_operator.cluster.writes import (
     Gone,
     Refused,
     Unaccepted,
-    Unknown,
     Unsent,
     Written,
 )
@@ -176,45 +175,6 @@ def test_a_write_that_was_in_vain_is_logged_with_what_was_in_the_way(bench, writ
         bench.run(outcome(write))
 
     assert [line["why"] for line in logs if line["event"] == "write conflict"] == [why]
-
-
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        Unknown,
-        lambda write: Forbidden(write, denied("get")),
-    ],
-    ids=["stopped", "not to be read back"],
-)
-def test_an_unknown_outcome_keeps_its_device(bench, write, clock, outcome):
-    """Until somebody knows better the device counts as taken; then the claim is decided anew."""
-    bench.run(outcome(write))
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
-
-    clock.now += 121
-    bench.run()
-    assert bench.allocator.asked == ["claim", "claim"]
-
-
-def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_time_is_over(bench, write, clock):
-    """Also where the claim itself, decided anew, does not take it again."""
-    bench.run(Unknown(write), bench.delta(claim("other")))
-    bench.allocator.answers = {"other": FITS}
-    clock.now += 121
-    bench.run()
-
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
-
-
-def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_claim_is_made_anew(bench, write):
-    """Its wait is over then, and the next pass, at once, tries the others."""
-    bench.run(Unknown(write), bench.delta(claim("other")))
-    bench.allocator.answers = {"other": FITS}
-    bench.run(bench.delta(claim(uid="new")))
-    assert bench.wake_at == bench.clock.now
-    bench.run()
-
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
 
 
 def test_a_conflict_is_tried_again_with_the_version_that_won(bench, write):
@@ -395,18 +355,6 @@ def test_nothing_is_told_of_a_claim_that_is_gone(bench, write, outcome, annotate
     bench.run(Delta("ResourceClaim", *KEY, None))
 
     assert bench.run(outcome(write)) == []
-
-
-def test_an_unknown_outcome_for_a_claim_that_a_pod_took_ends_with_its_wait(bench, write, clock):
-    """The device is not held for ever for a claim that is never decided again; whoever waits is tried."""
-    bench.run(Unknown(write), bench.delta(claim("other")))
-    bench.run(PodUse("default", "pod", frozenset({"claim"})))
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
-    clock.now += 121
-    bench.run()
-
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
-    assert bench.allocator.asked.count("other") == 2
 
 
 def test_the_answer_for_a_claim_that_was_recreated_changes_nothing(bench, write):

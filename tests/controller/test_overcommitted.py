@@ -323,13 +323,11 @@ def test_a_share_more_is_no_news(table):
 
 def test_no_time_counts_in_which_nothing_is_heard_of_slices(table):
     """Neither before they are heard of again, nor in the pass that was under way then."""
-    heard = True
-    table.bench.passes._collisions._hears = lambda: heard
     table.put("ours", "half-0")
     table.put("theirs", "whole", used=USER)
-    heard = False
+    table.bench.heard -= {"ResourceSlice"}
     before = table.wait()
-    heard = True
+    table.bench.heard |= {"ResourceSlice"}
     again = table.wait()
     early, late = table.bench.run(), table.wait()
 
@@ -339,14 +337,12 @@ def test_no_time_counts_in_which_nothing_is_heard_of_slices(table):
 
 def test_what_was_told_stays_told_while_nothing_is_heard_of_slices(table):
     """It has not ended, so it does not begin anew."""
-    heard = True
-    table.bench.passes._collisions._hears = lambda: heard
     table.put("a", "half-0", used=USER)
     table.put("b", "whole", used=USER)
     told = notices(table.wait())
-    heard = False
+    table.bench.heard -= {"ResourceSlice"}
     told += notices(table.bench.run())
-    heard = True
+    table.bench.heard |= {"ResourceSlice"}
     told += notices(table.bench.run()) + notices(table.wait()) + notices(table.wait())
 
     assert told == ["DeviceOvercommitted"] * 2

@@ -49,6 +49,8 @@ EXPLAINING = 0.2
 """Seconds for which a pass explains, whatever the rest of it took: claims that arrive meanwhile wait for its end."""
 FLUSH = 0.01
 """Seconds after which decisions made so far are handed over."""
+UNHEARD = (1.0, 30.0)
+"""First and longest wait, in seconds, of a claim that may have been allocated, while nothing is heard of claims."""
 ABORTED = (30.0, 600.0)
 """First and longest wait, in seconds, of a claim whose attempt used up its deadline or its steps."""
 BROKEN = (5.0, 600.0)
@@ -73,7 +75,7 @@ def _now() -> datetime:
 class Passes:
     """Runs the passes and keeps their state; used by one thread at a time.
 
-    `clock` is monotonic, in seconds; `hears_slices` says whether what is known of slices is up to date.
+    `clock` is monotonic, in seconds; `hears` says whether what is known of a kind is up to date.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Passes:
         metrics: Metrics,
         event_refresh: float,
         clock: Callable[[], float],
-        hears_slices: Callable[[], bool] = lambda: True,
+        hears: Callable[[str], bool] = lambda _kind: True,
     ) -> None:
         book, reports = ClaimBook(), Reports(event_refresh)
         self.desk = Desk(
@@ -104,7 +106,8 @@ class Passes:
         self._intake = Intake(inventory, ledger, book)
         self._landing = Landing(self.desk)
         self._problems = Problems(self.desk, inventory, self._intake)
-        self._collisions = Collisions(self.desk, inventory, self._intake, hears_slices)
+        self._collisions = Collisions(self.desk, inventory, self._intake, partial(hears, "ResourceSlice"))
+        self._hears_claims = partial(hears, "ResourceClaim")
         logger = metrics.defect_logger
         self._asides = {
             name: SideTask(name, clock, logger) for name in ("inventory", "collisions", "views", "metrics")
@@ -194,11 +197,18 @@ class Passes:
         return wide or changes.wide
 
     def _end_unknown(self, over: set[Key]) -> bool:
-        """Withdraw what is assumed for claims whose answer has not come in time; return whether that freed any."""
-        desk, used = self.desk, self.desk.ledger.version
+        """Withdraw what is assumed for claims whose answer has not come in time; return whether that freed any.
+
+        While nothing is heard of claims it stands, as it may be stored.
+        """
+        desk, used, heard = self.desk, self.desk.ledger.version, self._hears_claims()
         for key in over:
-            if not desk.flights.allocating(key):
+            if desk.flights.allocating(key):
+                continue
+            if heard:
                 desk.ledger.withdraw(*key)
+            elif (claim := desk.book.get(key)) and not claim.status.allocation and desk.ledger.results(key):
+                desk.putoffs.for_time(key, claim.metadata.uid, *UNHEARD)
         return desk.ledger.version != used
 
     # --- tidying up

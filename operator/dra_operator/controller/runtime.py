@@ -111,7 +111,7 @@ class Runtime:
             metrics=self.metrics,
             event_refresh=settings.event_refresh_seconds,
             clock=clock,
-            hears_slices=self._hears_slices,
+            hears=self._hears,
         )
         self._loop = Loop(
             self._passes,
@@ -423,8 +423,8 @@ class Runtime:
         reflector.end()
         log.info(messages.NOT_SERVED, kind=name)
 
-    def _hears_slices(self) -> bool:
-        reflector = self._reflectors.get("ResourceSlice")
+    def _hears(self, kind: str) -> bool:
+        reflector = self._reflectors.get(kind)
         return reflector is not None and reflector.trouble is None
 
     def _in_trouble(self) -> bool:

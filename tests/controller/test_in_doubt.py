@@ -1,0 +1,107 @@
+"""What nobody knows of a write: the device stays taken until somebody knows, and no longer than that takes."""
+
+import pytest
+from passbench import FITS, KEY
+
+from cluster import claim, pod
+from dra_operator.cluster.session import ApiError
+from dra_operator.cluster.writes import Forbidden, Unknown
+from dra_operator.controller.claims import PodUse
+from dra_operator.controller.passes import Tick
+
+UNREAD = ApiError(403, "Forbidden", "no", verb="get", resource="resourceclaims")
+UNCLEAR = pytest.mark.parametrize(
+    "outcome",
+    [Unknown, lambda write: Forbidden(write, UNREAD)],
+    ids=["stopped", "not to be read back"],
+)
+
+
+@UNCLEAR
+def test_an_unknown_outcome_keeps_its_device(bench, write, clock, outcome):
+    """Until somebody knows better the device counts as taken; then the claim is decided anew."""
+    bench.run(outcome(write))
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
+
+    clock.now += 121
+    bench.run()
+    assert bench.allocator.asked == ["claim", "claim"]
+
+
+@UNCLEAR
+def test_a_device_of_an_unknown_outcome_is_nobodys_while_nothing_is_heard_of_claims(
+    bench, write, clock, outcome
+):
+    """It may be stored, and whoever is told of no claim any more would learn of that too late."""
+    bench.heard -= {"ResourceClaim"}
+    bench.allocator.answers = {}
+    bench.run(outcome(write), bench.delta(claim("other")))
+    for _ in range(5):
+        clock.now += 121
+        bench.run(Tick())
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
+
+    bench.heard |= {"ResourceClaim"}
+    bench.allocator.answers = {"other": FITS}
+    clock.now = bench.wake_at
+    bench.run()
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
+
+
+def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_time_is_over(bench, write, clock):
+    """Also where the claim itself, decided anew, does not take it again."""
+    bench.run(Unknown(write), bench.delta(claim("other")))
+    bench.allocator.answers = {"other": FITS}
+    clock.now += 121
+    bench.run()
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
+
+
+def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_claim_is_made_anew(bench, write):
+    """Its wait is over then, and the next pass, at once, tries the others."""
+    bench.run(Unknown(write), bench.delta(claim("other")))
+    bench.allocator.answers = {"other": FITS}
+    bench.run(bench.delta(claim(uid="new")))
+    assert bench.wake_at == bench.clock.now
+    bench.run()
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
+
+
+def test_an_unknown_outcome_for_a_claim_that_a_pod_took_ends_with_its_wait(bench, write, clock):
+    """The device is not held for ever for a claim that is never decided again; whoever waits is tried."""
+    bench.run(Unknown(write), bench.delta(claim("other")))
+    bench.run(PodUse("default", "pod", frozenset({"claim"})))
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
+    clock.now += 121
+    bench.run()
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
+    assert bench.allocator.asked.count("other") == 2
+
+
+async def test_a_device_is_nobodys_while_nobody_may_be_told_whether_its_claim_has_it(
+    cluster, operator, gpu, monkeypatch
+):
+    """The answer is lost with the rights to read claims, and the claim is a pod's by then: it is not decided again."""
+    for place in ("cluster.delivery.ROLES_SECONDS", "cluster.delivery.DOUBT_SECONDS"):
+        monkeypatch.setattr(f"dra_operator.{place}", 0.05)
+    for place in ("landing.FORBIDDEN", "passes.UNHEARD"):
+        monkeypatch.setattr(f"dra_operator.controller.{place}", (0.05, 0.1))
+    faults = cluster.server.faults
+    for verb in ("get", "list", "watch"):
+        faults.answer(403, times=None, verb=verb, kind="ResourceClaim")
+    sent = faults.delay(0.1, verb="patch", kind="ResourceClaim", subresource="status", times=1)
+    faults.lose_answer(verb="patch", kind="ResourceClaim", subresource="status")
+    cluster.put(claim("first"), claim("second"))
+    await cluster.until(lambda: sent.met)
+    faults.cut_watches("ResourceClaim")
+    cluster.put(pod(uses="first"))
+    await cluster.allocated("first")
+    forbidden = operator.runtime.metrics.writes.labels("allocate", "forbidden")
+    await cluster.until(forbidden._value.get)
+    await cluster.stays(lambda: not cluster.devices("second"))
+    faults.clear()
+
+    await cluster.stays(lambda: not cluster.devices("second"))
