@@ -431,6 +431,21 @@ def test_the_numbers_of_objects_are_there_while_they_are_counted_anew(bench, mon
     assert bench.metric("objects", what="classes") == 0
 
 
+def test_a_rule_that_taints_nothing_is_counted(bench):
+    """It alters no decision, but is there, and then is not."""
+    rule = {
+        "apiVersion": "resource.k8s.io/v1beta2",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "rule", "uid": "u"},
+        "spec": {"deviceSelector": {"driver": "none"}, "taint": {"key": "k", "effect": "NoSchedule"}},
+    }
+    bench.run(Delta("DeviceTaintRule", "", "rule", rule))
+    assert bench.metric("objects", what="taint_rules") == 1
+
+    bench.run(Delta("DeviceTaintRule", "", "rule", None))
+    assert bench.metric("objects", what="taint_rules") == 0
+
+
 def test_a_namespace_is_not_blamed(bench):
     """That it does not permit admin access is told on the claim that wants it."""
     failed = Failed("fatal", "no label", Reason.ADMIN_ACCESS_DENIED, KEY, "gpu", ("Namespace", "default"))

@@ -39,7 +39,8 @@ class Problems:
         self._desk = desk
         self._inventory = inventory
         self._intake = intake
-        self._inventory_version = -1
+        self._seen = (-1, 0)
+        """Version and number of taint rules of the inventory that was looked at; a rule may taint nothing."""
         self._found: set[Hashable] = set()
         self._broken: set[tuple[str, str]] = set()
         """Kind and name of the objects that `_found` is about."""
@@ -100,8 +101,8 @@ class Problems:
 
         To be called before claims are decided.
         """
-        now, version = self._desk.clock(), self._inventory.version
-        if version == self._inventory_version and (self._due is None or now < self._due):
+        now, seen = self._desk.clock(), (self._inventory.version, len(self._inventory.rules))
+        if seen == self._seen and (self._due is None or now < self._due):
             return
         problems = self._inventory.problems()
         self._time(problems, now)
@@ -125,7 +126,7 @@ class Problems:
         metrics = self._desk.metrics
         for what, count in self._inventory.summary().items():
             metrics.objects.labels(what).set(count)
-        self._inventory_version = version
+        self._seen = seen
 
     def next_due(self) -> float | None:
         """Return when the next pool will have been incomplete for long, by the clock, or None if none is waited for."""
