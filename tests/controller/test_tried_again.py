@@ -150,6 +150,37 @@ async def test_a_node_that_gets_a_label(cluster, operator):
     await cluster.allocated()
 
 
+@pytest.fixture
+async def failing(cluster, operator, monkeypatch):
+    """A claim whose selector fails on gpu-0, which lacks the attribute that gpu-1 has."""
+    monkeypatch.setattr("dra_operator.controller.taken.FAILED_SECONDS", 0.1)
+    body = resource_slice("gpu-0", "gpu-1")
+    body["spec"]["devices"][1]["attributes"] = {"model": {"string": "h100"}}
+    cluster.put(node(), CLASS, body)
+    await operator.settled()
+    expression = 'device.attributes["gpu.example.com"].model == "h100"'
+    cluster.put(claim(request={"selectors": [{"cel": {"expression": expression}}]}))
+    assert "no such key: model" in await cluster.waits()
+
+
+async def test_a_device_on_which_a_selector_fails_is_given_away(cluster, failing):
+    """A device in use is not asked about, so the claim that failed on it has the other one."""
+    cluster.put(claim("second"))
+
+    assert await cluster.allocated("second") == ["gpu-0"]
+    assert await cluster.allocated() == ["gpu-1"]
+
+
+async def test_a_device_on_which_a_selector_fails_is_taken_by_another_allocator(cluster, failing):
+    """The same, whoever takes it."""
+    cluster.put(claim("theirs", labels={"dra-operator.io/allocate": "false"}))
+    cluster.change(
+        "ResourceClaim", "theirs", lambda body: body.update(status={"allocation": allocation()}), "default"
+    )
+
+    assert await cluster.allocated() == ["gpu-1"]
+
+
 async def test_a_claim_that_is_deallocated_frees_its_device(cluster, operator, gpu):
     """Whoever waits for the device gets it."""
     cluster.put(claim("first", labels={"dra-operator.io/allocate": "false"}))

@@ -6,7 +6,7 @@
 - When: `loop` starts a pass once changes have settled.
 - A pass (`passes`): `intake` takes in what arrived and keeps the claim book (`claims`), `landing` takes in the answers
   to writes, `tidying` lets claims go that need no decision; the allocator is asked about the others, each in its
-  turn (`turns`). `desk` is what these share.
+  turn (`turns`), again since devices were taken (`taken`). `desk` is what these share.
 - What holds a claim up: `flights` (a write is on its way), `putoff` (not again just yet), `fence` (writes of an earlier
   operator).
 - What people are told: `telling` of a claim that waits, `problems` of other objects, `rights` of what is not permitted;

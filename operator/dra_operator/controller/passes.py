@@ -37,6 +37,7 @@ from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.problems import Problems
 from dra_operator.controller.putoff import PutOffs
 from dra_operator.controller.reports import Notice, Reports
+from dra_operator.controller.taken import Taken
 from dra_operator.controller.telling import Telling, Waiting, one_line, subject_of
 from dra_operator.controller.tidying import keep_annotation, tidy
 from dra_operator.controller.turns import Turns
@@ -115,6 +116,7 @@ class Passes:
         self._untidy: set[Key] = set()
         """The claims that met a defect when they were tidied, and were told so."""
         self._turns = Turns()
+        self._taken = Taken(ledger, book, clock)
         self._touched: set[Key] = set()
         self._unexplained: dict[Key, tuple[str, Decision]] = {}
         """The uid of each claim that waits and has not been told why, and what was decided about it."""
@@ -137,8 +139,9 @@ class Passes:
         over = desk.putoffs.over()
         wide |= self._end_unknown(over)
         if wide:
+            self._taken.asked_all()
             self._turns.want(desk.book.waiting())
-        self._turns.want(over)
+        self._turns.want(over | self._taken.due())
         self._touched |= over | desk.lingering.over()
         self._tidy_all()
         self._asides["inventory"].do(self._problems.report_inventory)
@@ -153,6 +156,7 @@ class Passes:
             self._tell_pending(notice)
         for key in desk.telling.unsettled():
             self._keep_annotation(key)
+        self._taken.look()
         self._asides["collisions"].do(self._collisions.report)
         desk.pile.extend(desk.reports.due(desk.clock()))
         self._flush(emit)
@@ -330,6 +334,7 @@ class Passes:
             self._turns.want(self.desk.book.waiting())
         decision = self._allocator.allocate((claim,))
         self.desk.metrics.decisions.labels(type(decision).__name__.lower()).inc()
+        self._taken.decided(key, decision)
         if isinstance(decision, Allocated):
             self._unexplained.pop(key, None)
             self._problems.excuse(key)
@@ -399,6 +404,7 @@ class Passes:
             desk.lingering.next_end(),
             desk.telling.next_due(),
             desk.reports.next_due(),
+            self._taken.next_due(),
             self.fence.next_due(),
             self._asides["inventory"].next_due(self._problems.next_due()),
             self._asides["collisions"].next_due(self._collisions.next_due()),

@@ -1,0 +1,74 @@
+"""Taken: which claims that wait are to be decided again since others have taken devices.
+
+That somebody takes a device helps nobody, save those whose attempt ended with an error: no search asks about a device
+in use, so a selector that failed on this one fails no more, and the claim may have another. And what people were told
+is not so any more: how many devices are in use, and by whom.
+
+Where one claim after the other is allocated, each pass would decide all of them again. So they wait for what else is
+taken meanwhile, those that may be helped not for long.
+"""
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+
+from dra_operator.allocator import Decision, Failed
+from dra_operator.controller.claims import ClaimBook, Key
+from dra_operator.ledger import Ledger
+
+FAILED_SECONDS = 1.0
+"""How long a claim whose attempt ended with an error waits after something was taken."""
+ALL_SECONDS = 30.0
+"""How long the others do."""
+
+
+class Taken:
+    """Follows what is taken. `clock` is monotonic, in seconds."""
+
+    def __init__(self, ledger: Ledger, book: ClaimBook, clock: Callable[[], float]) -> None:
+        self._ledger = ledger
+        self._book = book
+        self._clock = clock
+        self._failed: set[Key] = set()
+        self._version = ledger.version
+        self._failed_due: float | None = None
+        self._all_due: float | None = None
+
+    def decided(self, key: Key, decision: Decision) -> None:
+        """Note what was decided about a claim."""
+        if isinstance(decision, Failed):
+            self._failed.add(key)
+        else:
+            self._failed.discard(key)
+
+    def asked_all(self) -> None:
+        """Note that all claims that wait are decided again anyway, by what is in use now."""
+        self._version = self._ledger.version
+        self._failed_due = self._all_due = None
+
+    def look(self) -> None:
+        """Note whether what is in use has changed. What came back has had all claims decided again."""
+        self._failed = {key for key in self._failed if self._book.is_waiting(key)}
+        if self._ledger.version == self._version:
+            return
+        self._version, now = self._ledger.version, self._clock()
+        if self._failed_due is None:
+            self._failed_due = now + FAILED_SECONDS
+        if self._all_due is None:
+            self._all_due = now + ALL_SECONDS
+
+    def due(self) -> AbstractSet[Key]:
+        """Return, once, the claims that are to be decided again now."""
+        now = self._clock()
+        if self._all_due is not None and now >= self._all_due:
+            self.asked_all()
+            return self._book.waiting()
+        if self._failed_due is not None and now >= self._failed_due:
+            self._failed_due = None
+            return frozenset(self._failed)
+        return frozenset()
+
+    def next_due(self) -> float | None:
+        """Return when some claim is to be decided again, by the clock, or None."""
+        if self._failed and self._failed_due is not None:
+            return self._failed_due
+        return self._all_due if self._all_due is not None and self._book.waiting() else None

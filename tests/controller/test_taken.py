@@ -1,0 +1,69 @@
+"""Who is decided again since others have taken devices, and when."""
+
+import pytest
+from passbench import FITS, Unsatisfied
+
+from cluster import claim
+from dra_operator.allocator import Failed, Reason
+from dra_operator.cluster.reflector import Delta
+from dra_operator.controller.taken import ALL_SECONDS, FAILED_SECONDS
+
+FAILED = Failed("fatal", "no such key", Reason.SELECTOR_FAILED, ("default", "failed"), "gpu")
+
+
+@pytest.fixture
+def waiting(bench):
+    """Two claims that wait, one for devices, one because of an error; what was asked before is forgotten."""
+    bench.allocator.answers = {"failed": FAILED, "full": Unsatisfied(), "taker": FITS}
+    bench.run(bench.delta(claim("failed")), bench.delta(claim("full")))
+    bench.allocator.asked.clear()
+    return bench
+
+
+def test_what_failed_is_decided_soon_after_something_was_taken(waiting, clock):
+    """The device on which it failed may be the one that is in use now."""
+    waiting.run(waiting.delta(claim("taker")))
+    assert waiting.allocator.asked == ["taker"]
+    assert waiting.wake_at == clock.now + FAILED_SECONDS
+
+    clock.now += FAILED_SECONDS
+    waiting.run()
+
+    assert waiting.allocator.asked == ["taker", "failed"]
+
+
+def test_all_that_wait_are_decided_in_the_end(waiting, clock):
+    """So people are told how many devices are in use now; once, and nothing more is due until something is taken."""
+    waiting.run(waiting.delta(claim("taker")))
+    clock.now += ALL_SECONDS
+    waiting.run()
+    assert sorted(waiting.allocator.asked) == ["failed", "full", "taker"]
+
+    clock.now += ALL_SECONDS
+    waiting.run()
+
+    assert len(waiting.allocator.asked) == 3
+
+
+def test_a_claim_that_was_decided_with_all_others_need_not_be_again(waiting, clock):
+    """What came back has had everybody decided, by what is in use now."""
+    waiting.run(waiting.delta(claim("taker")))
+    waiting.run(waiting.delta(claim("other")), Delta("ResourceClaim", "default", "taker", None))
+    asked = list(waiting.allocator.asked)
+
+    clock.now += ALL_SECONDS
+    waiting.run()
+
+    assert waiting.allocator.asked == asked
+
+
+def test_nobody_is_woken_where_no_claim_waits(bench, clock):
+    """What is taken matters to those that wait."""
+    bench.allocator.answers = {"taker": FITS}
+    bench.run(bench.delta(claim("taker")))
+    clock.now += ALL_SECONDS
+    bench.allocator.asked.clear()
+    bench.run()
+
+    assert bench.allocator.asked == []
+    assert bench.wake_at is None
