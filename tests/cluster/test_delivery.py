@@ -276,6 +276,17 @@ class TestOutcomes:
         assert 100 <= sent[-1] <= 130
         assert 120 <= sum(writing.waits) - sent[-1] < 140
 
+    @pytest.mark.parametrize("error", [status(500, WEBHOOK), status(503)], ids=["webhook", "server"])
+    async def test_errors_for_ever_end_also_after_an_outage(self, script, desk, error):
+        """What is answered counts from the last time that nothing was: else a webhook that is away is never told of."""
+        script.then(*[cut, UNCHANGED] * 20)
+        script.default = lambda asked: (error if asked.method == "PATCH" else UNCHANGED)(asked)
+        writing = desk()
+
+        assert isinstance(await writing.result(allocate()), Unaccepted)
+
+        assert 280 <= sum(writing.waits) <= 430
+
     @pytest.mark.parametrize("code", [500, 502, 503, 504, 408])
     @pytest.mark.parametrize("refusals", [0, 6])
     async def test_error_does_not_settle_what_a_proxy_still_holds(self, script, desk, code, refusals):

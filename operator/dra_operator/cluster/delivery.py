@@ -137,7 +137,7 @@ class Delivery:
     async def _send(self, write: Write, step: Step, version: str) -> Body | WriteOutcome:
         """Send one patch until its outcome is known. Return the claim if the next patch may follow."""
         attempt = 0
-        invalid = uncertain = False
+        invalid, verdict = False, None
         begun, doubtful_until = self.clock(), -math.inf
         while True:
             attempt += 1
@@ -157,9 +157,9 @@ class Delivery:
                     continue
                 invalid = answer.status == 422
             else:
-                # It may still be on its way, and be stored after we have read the claim: only an answer to
-                # the same patch, which can succeed but once, ends this.
-                uncertain = True
+                # It may still be on its way, and be stored after we have read the claim: it is repeated until it is
+                # answered, as it can succeed but once. How long that is in error counts from then on.
+                begun = self.clock()
             if doubtful := _may_be_stored(answer):
                 doubtful_until = self.clock() + DOUBT_SECONDS
             if attempt > 1 or not isinstance(answer, ApiError) or answer.status not in (409, 422):
@@ -167,9 +167,9 @@ class Delivery:
             current = await self._look(write, doubtful_until)
             if outcome := _settled(write, step, version, current, answer):
                 return outcome
-            if attempt >= ATTEMPTS and not uncertain:
+            if attempt >= ATTEMPTS and isinstance(answer, ApiError):
                 if self.clock() >= doubtful_until:
-                    return _given_up(write, current, answer)
+                    return verdict or _given_up(write, current, answer)
                 if doubtful and self.clock() >= begun + DOUBT_SECONDS:
                     return await self._wait_out(write, step, version, doubtful_until, answer)
             if attempt == ATTEMPTS:
