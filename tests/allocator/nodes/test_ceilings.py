@@ -228,50 +228,29 @@ def test_only_so_many_amounts_are_kept(slow: Any, amounts: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_decisions_are_those_of_the_plain_search(
-    scene: Any, ask: Any, seed: int, take_as_plainly: Any
-) -> None:
+def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int, live: Any) -> None:
     """Whatever is taken and comes back, for any number of amounts, requests and alternatives, and odd policies."""
     random = Random(seed)  # noqa: S311 - the same each time
     odd = random.choice([0, 0, 0.1])
-    names = [f"n{index}" for index in range(12)]
-    scene.nodes(*names)
 
-    def publish(name: str) -> None:
+    def publish(node: str) -> None:
         devices = []
         for number in range(random.randrange(2, 5)):
             policy = DEFAULT_ONLY if random.random() < odd else random.choice([None, SMALL_STEPS])
-            model = "fast" if number == 0 else "slow"
-            devices.append(
-                device(
-                    f"d{number}", model, policy, memory=random.randrange(2, 8), cores=random.randrange(2, 8)
-                )
-            )
-        scene.slice(name, *devices, nodeName=name)
+            capacity = {name: random.randrange(2, 8) for name in ("memory", "cores")}
+            devices.append(device(f"d{number}", "slow" if number else "fast", policy, **capacity))
+        scene.slice(node, *devices, nodeName=node)
 
     def part() -> dict[str, Any]:
-        asked = {
-            name: f"{random.randrange(1, 12) * 500}m"
-            for name in random.choice([["memory"], ["memory", "cores"]])
-        }
+        names = random.choice([["memory"], ["memory", "cores"]])
         return {
             "deviceClassName": "gpu",
             "count": random.choice([1, 1, 2]),
             "selectors": [{"cel": {"expression": SLOW}}],
-            "capacity": {"requests": asked},
+            "capacity": {"requests": {name: f"{random.randrange(1, 12) * 500}m" for name in names}},
         }
 
-    def request(name: str) -> dict[str, Any]:
-        if random.random() < 0.7:
-            return {"name": name, "exactly": part()}
-        return {"name": name, "firstAvailable": [{"name": "a", **part()}, {"name": "b", **part()}]}
+    def asked(_: int) -> Any:
+        return [[part() for _ in range(random.choice([1, 1, 1, 2]))] for _ in range(random.choice([1, 1, 2]))]
 
-    for name in names:
-        publish(name)
-    for turn in range(40):
-        if random.random() < 0.3:
-            scene.ledger.withdraw("team", f"c{random.randrange(turn + 1)}")
-        if random.random() < 0.05:
-            publish(random.choice(names))
-        requests = [request(f"r{number}") for number in range(random.choice([1, 1, 2]))]
-        take_as_plainly(scene.claim(*requests, name=f"c{turn}"))
+    live(random, publish, asked)

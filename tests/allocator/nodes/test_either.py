@@ -84,11 +84,9 @@ def test_an_error_is_met_where_there_is_nothing_for_either(cluster: Any, choice:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int, take_as_plainly: Any) -> None:
+def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int, live: Any) -> None:
     """Whatever is taken, comes back and changes, and with errors on the way."""
     random = Random(seed)  # noqa: S311 - the same each time
-    names = [f"n{number}" for number in range(10)]
-    scene.nodes(*names)
     scene.device_class("gpu", 'device.driver == "gpu.example.com"')
     scene.device_class("nic", f'device.driver == "{NIC}"')
 
@@ -98,22 +96,12 @@ def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int, take_as_
         scene.slice(node, *gpus, nodeName=node)
         scene.slice(f"{node}-nic", nic(random.randrange(5, 12), policy), nodeName=node, driver=NIC)
 
-    def claim(turn: int) -> Any:
+    def asked(turn: int) -> Any:
         share = {"deviceClassName": "nic", "capacity": {"requests": {"memory": f"{4000 + 40 * turn}m"}}}
         whole: dict[str, Any] = {"deviceClassName": "gpu", "count": random.choice([1, 2])}
         if random.random() < 0.3:
             whole["selectors"] = [{"cel": {"expression": 'device.attributes["gpu.example.com"].n == 0'}}]
-        parts = [share, whole, {**share, "count": 2}]
-        chosen = random.sample(parts, random.choice([2, 3]))
-        items = [{"name": f"s{number}", **part} for number, part in enumerate(chosen)]
-        more = [{"name": "t", "exactly": {"deviceClassName": "gpu"}}] if random.random() < 0.2 else []
-        return scene.claim({"name": "r", "firstAvailable": items}, *more, name=f"c{turn}")
+        parts = random.sample([share, whole, {**share, "count": 2}], random.choice([2, 3]))
+        return [parts, [{"deviceClassName": "gpu"}]] if random.random() < 0.2 else [parts]
 
-    for name in names:
-        publish(name)
-    for turn in range(60):
-        if random.random() < 0.35:
-            scene.ledger.withdraw("team", f"c{random.randrange(turn + 1)}")
-        if random.random() < 0.05:
-            publish(random.choice(names))
-        take_as_plainly(claim(turn))
+    live(random, publish, asked)

@@ -283,84 +283,44 @@ def test_kinds_beyond_number_are_counted(scene: Any, amount: Any, searched: list
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int, take_as_plainly: Any) -> None:
+def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int, live: Any) -> None:
     """Whatever is taken, comes back and changes; for requests of each kind, and with errors on the way."""
-    world = _World(scene, Random(seed))  # noqa: S311 - the same each time
-    for turn in range(40):
-        world.change(turn)
-        take_as_plainly(world.claim(turn))
+    random = Random(seed)  # noqa: S311 - the same each time
+    odd = random.choice([0, 0, 0.03])
+    scene.device_class("nic", f'device.driver == "{NIC}"')
+    if random.random() < 0.8:
+        scene.device_class("gpu", 'device.driver == "gpu.example.com"')
 
-
-class _World:
-    """Nodes with devices of two drivers that are shared by memory, and claims for parts of them."""
-
-    def __init__(self, scene: Any, random: Random) -> None:
-        self.scene, self.random = scene, random
-        self.names = [f"n{number}" for number in range(10)]
-        scene.nodes(*self.names)
-        scene.device_class("nic", f'device.driver == "{NIC}"')
-        self.odd = random.choice([0, 0, 0.03])
-        if random.random() < 0.8:
-            scene.device_class("gpu", 'device.driver == "gpu.example.com"')
-        for name in self.names:
-            self.publish(name)
-        if random.random() < 0.3:
-            scene.slice("all", self.device("wide"), driver=NIC)
-
-    def device(self, name: str) -> dict[str, Any]:
-        """Return a device; few of them are odd."""
-        random = self.random
-        kind = {} if random.random() < self.odd else {"kind": {"string": random.choice("xxy")}}
-        policy = ODD if random.random() < self.odd else random.choice(POLICIES)
+    def device(name: str) -> dict[str, Any]:
+        kind = {} if random.random() < odd else {"kind": {"string": random.choice("xxy")}}
+        policy = ODD if random.random() < odd else random.choice(POLICIES)
         device = shared(name, random.randrange(3, 9), policy, **kind)
         if random.random() < 0.3:
-            device["capacity"]["cores"] = {
-                "value": "4",
-                "requestPolicy": {"default": "1", "validValues": ["1", "2"]},
-            }
+            cores = {"value": "4", "requestPolicy": {"default": "1", "validValues": ["1", "2"]}}
+            device["capacity"]["cores"] = cores
         if random.random() < 0.15:
             device["allowMultipleAllocations"] = None
         return device
 
-    def publish(self, node: str) -> None:
-        """Publish the slices of a node."""
-        self.scene.slice(
-            node, *(self.device(f"d{number}") for number in range(self.random.randrange(1, 4))), nodeName=node
-        )
-        if self.random.random() < 0.7:
-            self.scene.slice(f"{node}-nic", self.device("nic"), nodeName=node, driver=NIC)
+    def publish(node: str) -> None:
+        scene.slice(node, *[device(f"d{number}") for number in range(random.randrange(1, 4))], nodeName=node)
+        if random.random() < 0.7:
+            scene.slice(f"{node}-nic", device("nic"), nodeName=node, driver=NIC)
 
-    def change(self, turn: int) -> None:
-        """Change something, or nothing."""
-        random = self.random
-        if random.random() < 0.3:
-            self.scene.ledger.withdraw("team", f"c{random.randrange(turn + 1)}")
-        if random.random() < 0.05:
-            self.publish(random.choice(self.names))
-
-    def claim(self, turn: int) -> Any:
-        """Return a claim; hardly any two ask for the same amounts."""
-        requests = [self.request(f"r{number}", turn) for number in range(self.random.randrange(1, 4))]
-        return self.scene.claim(*requests, name=f"c{turn}")
-
-    def request(self, name: str, turn: int) -> dict[str, Any]:
-        """Return a request, or one with alternatives."""
-        random = self.random
-        parts = [self.part(turn) for _ in range(random.choice([1, 1, 2]))]
-        if len(parts) == 1:
-            return {"name": name, "exactly": parts[0]}
-        return {"name": name, "firstAvailable": [{"name": f"s{n}", **part} for n, part in enumerate(parts)]}
-
-    def part(self, turn: int) -> dict[str, Any]:
-        """Return what is asked for."""
-        random = self.random
+    def part(turn: int) -> dict[str, Any]:
         kind = random.choice(["gpu", "gpu", "nic"])
-        asked: dict[str, Any] = {
-            "deviceClassName": kind,
-            "count": random.choice([1, 1, 2]),
-            "selectors": [{"cel": {"expression": KIND}}] if kind == "gpu" and random.random() < 0.4 else [],
-        }
+        wanted: dict[str, Any] = {"deviceClassName": kind, "count": random.choice([1, 1, 2])}
+        if kind == "gpu" and random.random() < 0.4:
+            wanted["selectors"] = [{"cel": {"expression": KIND}}]
         if random.random() < 0.9:
+            # Hardly any two claims ask for the same.
             amounts = {"memory": f"{random.randrange(5000) + turn}m"}
-            asked["capacity"] = {"requests": amounts | ({"cores": "1"} if random.random() < 0.2 else {})}
-        return asked
+            wanted["capacity"] = {"requests": amounts | ({"cores": "1"} if random.random() < 0.2 else {})}
+        return wanted
+
+    def asked(turn: int) -> Any:
+        return [[part(turn) for _ in range(random.choice([1, 1, 2]))] for _ in range(random.randrange(1, 4))]
+
+    if random.random() < 0.3:
+        scene.slice("all", device("wide"), driver=NIC)
+    live(random, publish, asked)
