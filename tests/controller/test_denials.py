@@ -1,5 +1,7 @@
 """What is told of rights that the operator itself lacks."""
 
+import asyncio
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -93,3 +95,16 @@ def test_a_right_that_was_granted_is_told_no_more(rights):
     rights.look(Node=denied())
     rights.look(LASTING_SECONDS, Node=denied())
     assert (len(rights.logged), len(rights.messages)) == (3, 2)
+
+
+async def test_the_operator_looks_after_itself_while_nobody_says_what_is_served(
+    cluster, operator, monkeypatch
+):
+    """A server that takes requests and answers none would keep it from telling what is wrong for minutes."""
+    monkeypatch.setattr("dra_operator.controller.runtime.ANSWERS_SECONDS", 0.05)
+    monkeypatch.setattr(operator.runtime, "_discover", asyncio.Event().wait)
+    operator.runtime._discovered_at = float("-inf")
+    cluster.server.faults.answer(403, times=None, verb="watch", kind="Node")
+    cluster.server.faults.cut_watches("Node")
+
+    await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))

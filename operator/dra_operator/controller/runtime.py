@@ -43,7 +43,7 @@ from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.passes import Passes
 from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.settings import Settings
-from dra_operator.controller.standby import Standby
+from dra_operator.controller.standby import ANSWERS_SECONDS, Standby
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -395,8 +395,9 @@ class Runtime:
             self._discovered_at = self._clock()
             return
         try:
-            found = await self._discover()
-        except (ApiError, ApiUnreachable):
+            async with asyncio.timeout(ANSWERS_SECONDS):
+                found = await self._discover()
+        except (ApiError, ApiUnreachable, TimeoutError):
             return
         if self._stopping or self._crashed is not None:
             return
