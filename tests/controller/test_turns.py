@@ -63,6 +63,18 @@ def test_changes_that_keep_coming_do_not_keep_the_youngest_waiting(bench, clock)
     assert "".join(bench.allocator.asked) == "abcabc"
 
 
+def test_changes_that_take_all_the_time_of_a_pass_do_not_keep_claims_waiting(bench, clock):
+    """A driver that publishes all its slices anew costs as much to take in, pass after pass."""
+
+    def slowly(*items):
+        clock.now += passes.BUDGET
+        yield from items
+
+    bench.passes.run(slowly(bench.delta(claim("a")), bench.delta(claim("b"))), print, lambda: False)
+
+    assert bench.allocator.asked == ["a", "b"]
+
+
 def test_changes_that_keep_coming_do_not_keep_the_youngest_from_being_told(bench, clock):
     """Where a pass has time to explain one claim, three passes explain three, though each decides all of them anew."""
     explain, explained = bench.allocator.explain, []

@@ -45,7 +45,7 @@ from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
 BUDGET = 1.0
-"""Seconds after which a pass ends and the next one continues, so that what arrived meanwhile is taken in."""
+"""Seconds for which a pass decides, however long it took in; the next one takes in what arrived, and continues."""
 EXPLAINING = 0.2
 """Seconds for which a pass explains, whatever the rest of it took: claims that arrive meanwhile wait for its end."""
 FLUSH = 0.01
@@ -147,8 +147,7 @@ class Passes:
         self._asides["inventory"].do(self._problems.report_inventory)
         fenced = self.fence.stands(desk)
         self._flush(emit)
-        until = started + BUDGET
-        finished = fenced or self._decide_all(emit, stopping, until)
+        finished = fenced or self._decide_all(emit, stopping)
         # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
         self._flush(emit)
         finished &= self._explain_all(stopping)
@@ -264,7 +263,7 @@ class Passes:
 
     # --- deciding
 
-    def _decide_all(self, emit: Emit, stopping: Callable[[], bool], until: float) -> bool:
+    def _decide_all(self, emit: Emit, stopping: Callable[[], bool]) -> bool:
         """Decide the claims that are due, the oldest first, each alone; return whether all are done."""
         desk = self.desk
         claims = []
@@ -280,6 +279,7 @@ class Passes:
             else:
                 claims.append(claim)
         flushed = desk.clock()
+        until = flushed + BUDGET
         for claim in sorted(claims, key=order):
             now = desk.clock()
             if stopping() or now >= until:
