@@ -15,9 +15,9 @@ from dra_operator.ledger import availability
 
 CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (allocator, "_MAX_PLANS", 2),
-    (amounts, "_MAX_AMOUNTS", 10),
     (amounts, "_MAX_ASKED", 3),
     (amounts, "_MAX_KINDS", 5),
+    (amounts, "_MAX_SIZE", 40),
     (availability, "_LOG_LENGTH", 4),
     (availability, "_MOST_MOVES", 3),
     (candidates, "_MAX_BARRIERS", 2),

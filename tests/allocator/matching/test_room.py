@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocated, Allocator, Unsatisfied
-from dra_operator.allocator.matching import candidates, selectors
+from dra_operator.allocator.matching import amounts, candidates, selectors
 from dra_operator.allocator.matching.room import Room, drop_older_half
 
 OWN = 'device.attributes["gpu.example.com"].serial {} "{}"'
@@ -22,19 +23,19 @@ STEPS = st.lists(
 )
 
 
-@given(steps=STEPS, maximum=st.integers(1, 12))
+@given(steps=STEPS, maximum=st.integers(6, 12), sized=st.booleans())
 def test_all_together_never_keep_more_than_there_is_room_for(
-    steps: list[tuple[str, int, int]], maximum: int
+    steps: list[tuple[str, int, int]], maximum: int, *, sized: bool
 ) -> None:
-    """Whatever is taken, left and forgotten, and the count of it stays true."""
-    room = Room(maximum)
+    """Whatever is taken, left and forgotten, and the count of it stays true, by number or by size."""
+    room = Room(maximum, size_of=len if sized else None)
     keepers: list[dict[int, str]] = [{} for _ in range(5)]
     for step, first, second in steps:
         match step:
             case "take" if second not in keepers[first]:
-                room.take(keepers[first])
-                keepers[first][second] = "answer"
-                assert keepers[first][second] == "answer"
+                answer = "answer"[: 1 + second % 3] if sized else "answer"
+                room.take(keepers[first], len(answer) if sized else 1)
+                keepers[first][second] = answer
             case "leave":
                 room.leave(keepers[first])
                 assert keepers[first] == {}
@@ -42,7 +43,8 @@ def test_all_together_never_keep_more_than_there_is_room_for(
                 room.forget([first, second])
                 assert not any({first, second} & answers.keys() for answers in keepers)
 
-        assert room._taken == sum(map(len, keepers)) <= maximum
+        kept = [answer for answers in keepers for answer in answers.values()]
+        assert room._taken == (len("".join(kept)) if sized else len(kept)) <= maximum
         assert {id(answers) for answers in keepers if answers} == room._kept.keys()
 
 
@@ -182,3 +184,26 @@ def test_of_a_full_table_the_older_half_goes_and_is_returned() -> None:
     table = {"a": 1, "b": 2, "c": 3, "d": 4}
 
     assert (drop_older_half(table), table) == ([1, 2], {"c": 3, "d": 4})
+
+
+def test_amounts_take_room_by_what_they_consist_of(scene: Any, ask: Callable[..., Any]) -> None:
+    """Claims with amounts of their own, on slices of many devices of which no two have equal capacity."""
+    with patch.object(amounts, "_MAX_SIZE", 100):
+        fresh = Allocator(scene.inventory, scene.ledger, clock=lambda: 0.0, share_ids=str)
+    scene.allocator = fresh
+    for number in range(5):
+        sizes = range(100 * number, 100 * number + 10)
+        scene.nodes(f"n{number}")
+        scene.slice(
+            f"n{number}",
+            *[{"name": f"d{size}", "capacity": {"memory": {"value": f"{size + 9}"}}} for size in sizes],
+            nodeName=f"n{number}",
+        )
+    cache = fresh.candidates._amounts
+    for amount in range(9, 0, -1):
+        asked = ask("r", 2, capacity={"requests": {"memory": f"{amount}"}})
+        scene.decide(scene.claim(asked, constraints=[{"matchAttribute": "example.com/none"}]))
+        kept = [found for known in cache._known.values() for found in known.by_make.values()]
+
+        assert 0 < sum([len(found.kinds) for found in kept]) <= 50
+        assert sum([found.size for found in kept]) == cache._room._taken <= 100

@@ -7,6 +7,7 @@ Source: docs/engine section 5.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from dra_operator.allocator.asked import AskedAmount
 from dra_operator.allocator.matching.capacity import CapacityError, Consumed, consume
@@ -17,7 +18,8 @@ from dra_operator.api.sealed import sealed
 from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice, bits
 
-_MAX_AMOUNTS = 16_384
+_MAX_SIZE = 524_288
+"""Of all amounts together: enough for 131,072 small slices whose devices are equal and have one capacity."""
 _MAX_ASKED = 4096
 _MAX_KINDS = 16_384
 _PAIRS_A_DEVICE = 8
@@ -28,13 +30,15 @@ _PAIRS_A_DEVICE = 8
 class SliceAmounts:
     """What a request consumes of each device of a slice, the devices that have it, and those where it is an error.
 
-    `kinds` are the devices that have it in sets of such as have equal capacity.
+    `kinds` are the devices that have it in sets of such as have equal capacity. `size` is the room that all of this
+    takes: about that of so many amounts of one capacity.
     """
 
     each: Sequence[Consumed | CapacityError | None]
     fit: int
     impossible: int
     kinds: Sequence[tuple[int, Consumed]]
+    size: int
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +65,7 @@ class AmountsCache:
 
     fractional: bool
     _known: dict[tuple[AskedAmount, ...], KnownAmounts] = field(default_factory=dict)
-    _room: Room = field(default_factory=lambda: Room(_MAX_AMOUNTS))
+    _room: Room = field(default_factory=lambda: Room(_MAX_SIZE, size_of=attrgetter("size")))
     _kinds: dict[object, Sequence[_Alike]] = field(default_factory=dict)
     _number_of_kinds: int = 0
 
@@ -97,8 +101,9 @@ class AmountsCache:
                 fitting.append((those, found))
             elif found is not None:
                 impossible |= those
-        self._room.take(known.by_make)
-        amounts = known.by_make[content.make] = SliceAmounts(each, fit, impossible, fitting)
+        size = 2 + len(each) // 16 + len(fitting) * (1 + len(content.capacity))
+        self._room.take(known.by_make, size)
+        amounts = known.by_make[content.make] = SliceAmounts(each, fit, impossible, fitting, size)
         return amounts
 
     def has_rules(self, content: Slice) -> bool:
