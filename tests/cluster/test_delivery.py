@@ -189,8 +189,9 @@ class TestOutcomes:
             status(504),
             status(408),
             lambda _: web.Response(text="<html>"),
+            ok({}),
         ],
-        ids=["cut", "500", "503", "504", "408", "unreadable"],
+        ids=["cut", "500", "503", "504", "408", "unreadable", "no claim"],
     )
     class TestSilence:
         """A patch of which nobody knows whether it was stored."""
@@ -468,7 +469,7 @@ class TestOutcomes:
 
     async def test_defect_is_one_unknown_outcome(self, script, desk):
         """An answer that breaks our own code costs one write, whose outcome is unknown, and frees its slot."""
-        script.then(ok({"status": {"allocation": ALLOCATION}}), DONE)
+        script.then(ok({"metadata": {}, "status": "none"}), DONE)
         writing = desk(concurrency=1)
 
         assert isinstance(await writing.result(allocate()), Unknown)

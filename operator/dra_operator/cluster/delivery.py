@@ -25,11 +25,12 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from dra_operator.api.names import FINALIZER
+from dra_operator.api.shortened import shown
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.protobuf import PROTOBUF, MalformedError, identity_of, patched
@@ -196,9 +197,7 @@ class Delivery:
         path = self.served.path(write.namespace, write.name, step.subresource)
         await self.permit()
         try:
-            return await self.session.request(
-                "PATCH", path, params=PARAMS, body=patch, content_type=MERGE_PATCH, timeout=self.timeout
-            )
+            return await self._request("PATCH", path, params=PARAMS, body=patch, content_type=MERGE_PATCH)
         except ApiUnreachable as error:
             return error
         except ApiError as error:
@@ -215,9 +214,7 @@ class Delivery:
                 return ApiError(409, "Conflict", "it has changed", verb="get", resource="resourceclaims")
             body = patched(current, step.patch()["metadata"])
             await self.permit()
-            return await self.session.request(
-                "PUT", path, params=PARAMS, body=body, content_type=PROTOBUF, timeout=self.timeout
-            )
+            return await self._request("PUT", path, params=PARAMS, body=body, content_type=PROTOBUF)
         except MalformedError as error:
             return ApiError(200, "Malformed", str(error), verb="get", resource="resourceclaims")
         except (ApiError, ApiUnreachable) as error:
@@ -235,7 +232,7 @@ class Delivery:
         while True:
             attempt += 1
             try:
-                return await self.session.request("GET", path, timeout=self.timeout)
+                return await self._request("GET", path)
             except ApiError as error:
                 if error.status == 404 and error.is_status:
                     return Gone(write)
@@ -248,6 +245,14 @@ class Delivery:
                 trouble = error
             away = away or _may_be_away(trouble)
             await self.pause(self._delay(attempt, trouble), _reason_to_read_later(trouble))
+
+    async def _request(self, method: str, path: str, **options: Any) -> Body:
+        """Send a request and return the claim that is the answer. Raises ApiError; ApiUnreachable for anything else."""
+        answer = await self.session.request(method, path, timeout=self.timeout, **options)
+        if "metadata" not in answer:
+            # From something between: whether it was stored is as unknown as without an answer.
+            raise ApiUnreachable(f"{method} {path}: the answer is no claim, but {shown(answer)}")
+        return answer
 
     def _delay(self, attempt: int, error: ApiError | ApiUnreachable) -> float:
         asked = error.retry_after if isinstance(error, ApiError) else None
