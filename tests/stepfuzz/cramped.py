@@ -7,9 +7,9 @@ from dra_operator.allocator import (
     allocator,
     plan,
 )
-from dra_operator.allocator.matching import amounts, candidates, derived, reads, selectors
+from dra_operator.allocator.matching import amounts, candidates, derived, groups, reads, selectors
 from dra_operator.allocator.nodes import ceilings, openings
-from dra_operator.allocator.search import eligible, groups
+from dra_operator.allocator.search import eligible
 from dra_operator.inventory import nodes, views
 from dra_operator.ledger import availability
 
@@ -25,8 +25,8 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (derived, "_MAX_EXPRESSIONS", 2),
     (derived, "_MAX_SIZE", 30),
     (eligible, "_MAX_ROOMY", 1),
-    (groups, "_MAX_KNOWN", 3),
     (groups, "_MAX_OF_VIEW", 1),
+    (groups, "_MOST_KEPT", 30_000),
     (nodes, "_MOST_TRAITS", 2),
     (openings, "_MAX_KINDS", 2),
     (plan, "_MAX_ASKED", 3),

@@ -10,7 +10,7 @@ Source: docs/dra-semantics 2.2 to 2.4; docs/engine sections 2 to 4.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate, count
@@ -107,7 +107,7 @@ class NodeView:
 
     `countable` says that fast searches may be asked about its nodes: no error, and no slice skips node operations.
     Side by side the pools make one row of positions: `starts` holds the first of each, `row` both together. `groups`
-    keeps what searches have found out about some attributes; it goes with the view.
+    refers to what searches have found out about some attributes, for as long as that is kept.
     """
 
     key: object
@@ -119,7 +119,7 @@ class NodeView:
     has_large_pool: bool
     nodes: int = 0
     users: int = 0
-    groups: dict[tuple[str, ...], object] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], Callable[[], object]] = field(default_factory=dict)
     countable: bool = field(init=False)
 
     def __post_init__(self) -> None:

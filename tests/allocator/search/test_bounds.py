@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from dra_operator.allocator.matching.groups import Groups
 from dra_operator.allocator.search import bounds
 from dra_operator.allocator.search.bounds import Choice, GroupRule
-from dra_operator.allocator.search.groups import Groups
 
 PAIRS = Groups(groups=(0b0011, 0b1100), members=0b1111, odd=0, size=4)
 

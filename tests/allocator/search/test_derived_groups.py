@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocator, Failed, Reason, Searching
-from dra_operator.allocator.search import groups
+from dra_operator.allocator.matching import groups
 from dra_operator.allocator.search.plain import PlainSearch
 
 DRIVER = "gpu.example.com"

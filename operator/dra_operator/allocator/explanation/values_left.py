@@ -8,10 +8,10 @@ Source: docs/dra-semantics 3.7.
 from collections.abc import Collection, Sequence
 
 from dra_operator.allocator.comparison import listed_values
+from dra_operator.allocator.matching.groups import Groups
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.allocator.search.board import Board
 from dra_operator.allocator.search.bounds import Demand, is_bound, least_of
-from dra_operator.allocator.search.groups import Groups
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.shortened import listed, shortened
 

@@ -6,5 +6,6 @@
 - `capacity`: what a share consumes, by the request policy of the device; `rules`: the same of ordinary amounts, made
   ready once; `amounts`: the same of a slice, kept
 - `derived`: attributes that a request computes
+- `groups`: the devices of a node that agree in attributes
 - `room`: the one limit on all answers that are kept
 """

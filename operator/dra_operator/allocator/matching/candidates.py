@@ -20,6 +20,7 @@ from dra_operator.allocator.matching.amounts import AmountsCache, KnownAmounts, 
 from dra_operator.allocator.matching.capacity import NOTHING, CapacityError, Consumed
 from dra_operator.allocator.matching.derived import DerivedAttributes
 from dra_operator.allocator.matching.failures import in_class, in_request, selector_failure
+from dra_operator.allocator.matching.groups import Grouping
 from dra_operator.allocator.matching.room import Room, drop_older_half
 from dra_operator.allocator.matching.selectors import Selection, SelectorCache
 from dra_operator.api.quantity import Quantity
@@ -88,12 +89,16 @@ class CandidateKey:
 
 @dataclass(slots=True)
 class Candidates:
-    """All candidate keys in use, and what they share: selectors, derived attributes, amounts, and room for answers."""
+    """All candidate keys in use, and what they share: selectors, derived attributes, amounts, and room for answers.
+
+    `groups` tells which devices agree in attributes, whoever asks for them.
+    """
 
     features: Features
     selectors: SelectorCache
     maximum: int = 2048
     derived: DerivedAttributes = field(init=False)
+    groups: Grouping = field(init=False)
     _serials: Iterator[int] = field(default_factory=count)
     _keys: dict[KeyContent, CandidateKey] = field(default_factory=dict)
     _amounts: AmountsCache = field(init=False)
@@ -101,6 +106,7 @@ class Candidates:
 
     def __post_init__(self) -> None:
         self.derived = DerivedAttributes(self.selectors)
+        self.groups = Grouping(lists=self.features.list_type_attributes)
         self._amounts = AmountsCache(self.features.fractional_capacity_range)
 
     def key(self, content: KeyContent, requests: Mapping[str, Quantity]) -> CandidateKey:

@@ -14,12 +14,12 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.constraints import MATCH
 from dra_operator.allocator.matching.candidates import CandidateKey
 from dra_operator.allocator.matching.capacity import Consumed
+from dra_operator.allocator.matching.groups import Groups
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.search.bounds import Choice, Demand, GroupRule
 from dra_operator.allocator.search.derived_groups import derived_groups
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.search.found import UNSURE, Unsure
-from dra_operator.allocator.search.groups import Groups
 from dra_operator.api.sealed import sealed
 from dra_operator.inventory import NodeView, Verdict
 
@@ -253,7 +253,7 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
                 expression = item.derived.get(attribute)
                 mask = masks[item.key.serial, item.admin_access]
                 takers[expression] = takers.get(expression, 0) | mask
-    published = eligibility.groups.of(view, (attribute,)) if None in takers or not takers else None
+    published = eligibility.candidates.groups.of(view, (attribute,)) if None in takers or not takers else None
     if published is not None and takers.keys() <= {None}:
         return published
     candidates = eligibility.candidates

@@ -9,7 +9,7 @@ Source: docs/engine sections 7 and 8.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from dra_operator.allocator.search.groups import Groups
+from dra_operator.allocator.matching.groups import Groups
 from dra_operator.api.sealed import sealed
 
 _MOST_GROUPS = 256

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.derived import DerivedAttributes
+from dra_operator.allocator.matching.groups import Combination, Groups, are_too_many, combinations, groups_of
 from dra_operator.allocator.search.found import UNSURE, Unsure
-from dra_operator.allocator.search.groups import Combination, Groups, are_too_many, combinations, groups_of
 from dra_operator.inventory import NodeView
 
 

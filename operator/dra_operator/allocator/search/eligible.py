@@ -10,14 +10,13 @@ Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.
 
 from bisect import bisect_right
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
 from dra_operator.allocator.matching.capacity import Consumed, has_room
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.search.found import UNSURE, Unsure
-from dra_operator.allocator.search.groups import Grouping
 from dra_operator.inventory import NodeView, PoolView, bits
 from dra_operator.ledger import Availability
 from dra_operator.ledger.spare import FEW_DEVICES, spare_of
@@ -30,15 +29,10 @@ _TIMES_MORE = 4
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """Judges devices by what is committed; `groups` tells which of them agree in attributes."""
+    """Judges devices by what is committed."""
 
     availability: Availability
     candidates: Candidates
-    groups: Grouping = field(init=False)
-
-    def __post_init__(self) -> None:
-        grouping = Grouping(lists=self.candidates.features.list_type_attributes)
-        object.__setattr__(self, "groups", grouping)
 
     def candidates_of(
         self, asked: Alternative, pool: PoolView, budget: Budget, within: int = -1

@@ -22,7 +22,6 @@ from dra_operator.allocator.matching.candidates import Answers
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative
 from dra_operator.allocator.search import bounds
 from dra_operator.allocator.search.bounds import Choice, Demand, GroupRule
-from dra_operator.allocator.search.groups import Grouping
 from dra_operator.allocator.search.state import NodeState
 from dra_operator.inventory import PoolView, bits
 
@@ -155,10 +154,8 @@ class _Maker:
     rules: list[GroupRule] = field(default_factory=list)
     allowed: tuple[int, ...] = ()
     _later: _Rest | None = field(default_factory=lambda: _Rest(-1))
-    _grouping: Grouping = field(init=False)
 
     def __post_init__(self) -> None:
-        self._grouping = Grouping(lists=self.state.features.list_type_attributes)
         for start, pool in self.state.view.row:
             self.free |= pool.free << start
             if self.state.features.consumable_capacity:
@@ -169,7 +166,7 @@ class _Maker:
         plan = self.state.plans[number]
         first = len(self.rules)
         for item in plan.constraints:
-            groups = self._grouping.of(self.state.view, (item.attribute,))
+            groups = self.state.candidates.groups.of(self.state.view, (item.attribute,))
             self.rules.append(GroupRule(item.kind == MATCH, groups))
             self.allowed += (groups.members,)
         most = sum(max(map(self._count, request.alternatives)) for request in plan.requests)

@@ -27,10 +27,10 @@ from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.constraints import MATCH
+from dra_operator.allocator.matching.groups import Groups
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.search.found import UNSURE, Answer, Unsure
-from dra_operator.allocator.search.groups import Groups
 from dra_operator.inventory import NodeView, PoolView, Verdict, bits
 
 
@@ -77,7 +77,7 @@ class QuickSearch:
                 continue
             if constrained:
                 attributes, _ = _rules(plan, alternative)
-                groups = eligibility.groups.of(view, attributes)
+                groups = eligibility.candidates.groups.of(view, attributes)
                 if groups.odd >> start & wanted:
                     return UNSURE
                 wanted &= groups.members >> start
@@ -136,7 +136,7 @@ class QuickSearch:
         attributes, matching = _rules(plan, alternative)
         if not matching and len(attributes) > 1:
             return UNSURE
-        groups = self.eligibility.groups.of(view, attributes)
+        groups = self.eligibility.candidates.groups.of(view, attributes)
         if groups.odd & wanted:
             return UNSURE
         if matching:
@@ -173,7 +173,7 @@ class QuickSearch:
             return None
         if constrained:
             attributes, matching = _rules(plan, alternative)
-            groups = self.eligibility.groups.of(view, attributes)
+            groups = self.eligibility.candidates.groups.of(view, attributes)
             if groups.odd & wanted or (len(attributes) > 1 and not matching):
                 return None
             wanted &= groups.members

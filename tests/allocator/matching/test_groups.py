@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator.search import groups as groups_module
-from dra_operator.allocator.search.groups import Grouping, groups_of
+from dra_operator.allocator.matching import groups as groups_module
+from dra_operator.allocator.matching.groups import Grouping, _size, groups_of
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.inventory import bits
 
@@ -79,7 +79,7 @@ def test_more_groups_than_there_is_room_for_are_left_to_the_plain_search(
     assert scene.picks(scene.claim(ask("r", 2), constraints=MATCH)) == ["r=d0001", "r=d0002"]
     view = scene.allocator.availability.views.of_node("n")
     both, *each = (
-        found for _, found in sorted(view.groups.items(), key=lambda item: len(item[0]), reverse=True)
+        found() for _, found in sorted(view.groups.items(), key=lambda item: len(item[0]), reverse=True)
     )
     assert not both.groups
     assert both.odd.bit_count() == 1024
@@ -115,7 +115,8 @@ def test_lists_are_too_many_but_not_one_value_of_each(
     with patch.object(groups_module, limit, most):
         for constraint, picks in zip(MATCH, (["r=0", "r=1"], None), strict=True):
             assert scene.picks(scene.claim(ask("r", 2), constraints=[constraint])) == picks
-    found = scene.allocator.availability.views.of_node("n").groups
+    known = scene.allocator.availability.views.of_node("n").groups
+    found = {attributes: groups() for attributes, groups in known.items()}
 
     assert len(found[f"{DRIVER}/rails",].groups) == 5
     assert bool(found[f"{DRIVER}/links",].members) == told
@@ -123,7 +124,7 @@ def test_lists_are_too_many_but_not_one_value_of_each(
 
 
 def test_nodes_with_equal_devices_share_what_is_found_out(scene: Any) -> None:
-    """It is kept with each of them, and for others, until there is too much of it."""
+    """It is the same for each of them, however often they ask."""
     for name in ("n0", "n1"):
         scene.nodes(name)
         scene.slice(name, {"name": name, "attributes": {"rail": {"int": 1}}}, nodeName=name)
@@ -131,16 +132,33 @@ def test_nodes_with_equal_devices_share_what_is_found_out(scene: Any) -> None:
     grouping, views = Grouping(lists=True), scene.allocator.availability.views
     first = grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",))
 
-    assert grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",)) is first
     assert grouping.of(views.of_node("n1"), (f"{DRIVER}/rail",)) is first
+    with patch.object(Grouping, "_find", side_effect=AssertionError):
+        assert grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",)) is first
     assert first.beside is first.beside
-    sizes: list[int] = []
-    with patch.object(groups_module, "_MAX_KNOWN", 3):
-        for number in range(4):
-            # None of the devices has these; they differ in how many there are.
-            grouping.of(views.of_node("n0"), (f"{DRIVER}/none",) * (number + 2))
-            sizes.append(len(grouping._known))
-    assert sizes == [2, 3, 1, 2]
+
+
+def test_the_oldest_groups_are_forgotten_by_all_who_know_them(scene: Any) -> None:
+    """A pool that all nodes see has a value for each of many devices, and each node has a device of its own."""
+    names = [f"n{number}" for number in range(8)]
+    scene.nodes(*names)
+    scene.slice("all", *[{"name": f"d{n}", "attributes": {"rail": {"int": n}}} for n in range(100)])
+    for name in names:
+        scene.slice(name, {"name": name, "attributes": {"rail": {"string": name}}}, nodeName=name)
+    scene.allocator.refresh()
+    grouping, views = Grouping(lists=True), scene.allocator.availability.views
+    with patch.object(groups_module, "_MOST_KEPT", 500_000):
+        for name in names:
+            groups = grouping.of(views.of_node(name), (f"{DRIVER}/rail",))
+            sizes = [_size(key, item) for key, item in grouping._known.items()]
+
+            assert len(groups.groups) == 101
+            assert sum(sizes) == grouping._size <= 500_000
+    del groups
+    known = [groups() is not None for name in names for groups in views.of_node(name).groups.values()]
+
+    assert known == [False] * 6 + [True] * 2
+    assert grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",)).members == bits.first(101)
 
 
 NUMBERS = st.integers(0, 3)

@@ -1,8 +1,9 @@
 """Groups: the devices of a node by the values of some attributes.
 
 A matchAttribute constraint lets devices of one group stand together, a distinctAttribute constraint one device of each.
-Which device is in which group depends on what is published and on nothing else, so it is found once for a node view and
-kept with it.
+Which device is in which group depends on what is published and on nothing else, so it is found once for a node view.
+It is kept for as long as there is room for the groups of all views: of a pool that all nodes see, with a value for each
+of thousands of devices, those of one node take megabytes.
 
 A list is in the groups of all its values: devices whose lists have a value in common are those of its group, and
 devices whose lists have none are in no group together. A group within another one says nothing that the other does not,
@@ -20,13 +21,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
+from weakref import ref
 
 from dra_operator.allocator.constraints import SCALARS, elements
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.inventory import NodeView, bits
 from dra_operator.inventory.columns import AttributeColumn
 
-_MAX_KNOWN = 4096
 _MAX_OF_VIEW = 32
 """There are thousands of views, and claims can name as many attributes that no device has."""
 _MAX_OF_DEVICE = 256
@@ -34,13 +35,16 @@ _MAX_OF_DEVICE = 256
 _MOST_PLACES = 1 << 17
 _MOST_BITS = 1 << 28
 """What lists may come to in a node: places of devices in groups, each some microseconds, and bits of all groups."""
+_MOST_KEPT = 1 << 30
+_BITS_BESIDES, _BITS_OF_VALUE, _BITS_OF_COLUMN = 1 << 12, 1 << 10, 1 << 8
+"""What is kept of all views, in bits: sets of devices, and what groups, their values and their key take besides."""
 _Pair = tuple[AttributeColumn | None, AttributeColumn | None]
 """The columns of an attribute: by its literal key, and by its bare id."""
 Combination = tuple[AttributeValue, ...]
 """Values that devices may have in common, one for each attribute."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Groups:
     """Sets of positions of a node view, each of devices with a value in common, by their lowest device.
 
@@ -68,12 +72,14 @@ class Groups:
         """The groups of each position, all together; 0 for none."""
         if self._beside is None:
             beside = self._beside = [0] * self.size
+            overlapping = self.overlapping
             row = bits.first(self.size)
             for group in self.groups:
                 # A group is mostly of neighbours, so its bits are few if it is moved to the beginning of the row.
                 start = bits.lowest(group)
                 for position in bits.each((group & row) >> start):
-                    beside[start + position] |= group
+                    # Where it is the only one, all of its devices share it.
+                    beside[start + position] = beside[start + position] | group if overlapping else group
         return self._beside
 
     def common(self, admitted: int) -> int:
@@ -88,19 +94,22 @@ class Groups:
 class Grouping:
     """The groups of node views. Nodes of one kind publish equal columns, and share what is found out about them.
 
-    `lists` is the feature ListTypeAttributes.
+    `lists` is the feature ListTypeAttributes. If there are too many groups, the oldest are forgotten, also by views.
     """
 
     lists: bool
-    _known: dict[object, Groups] = field(default_factory=dict)
+    _known: dict[tuple[int | None, ...], Groups] = field(default_factory=dict)
+    _size: int = 0
 
     def of(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
         """Return the groups of a node view by some attributes `domain/id`."""
-        found = view.groups.get(attributes)
+        known = view.groups.get(attributes)
+        found = None if known is None else known()
         if found is None:
             if len(view.groups) >= _MAX_OF_VIEW:
                 view.groups.clear()
-            found = view.groups[attributes] = self._find(view, attributes)
+            found = self._find(view, attributes)
+            view.groups[attributes] = ref(found)
         assert isinstance(found, Groups)
         return found
 
@@ -118,10 +127,18 @@ class Grouping:
         key = tuple(serials)
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            found = self._known[key] = self._group(table)
+            found = self._group(table)
+            self._size += _size(key, found)
+            if self._size > _MOST_KEPT:
+                self._forget_oldest()
+            self._known[key] = found
         return found
+
+    def _forget_oldest(self) -> None:
+        for key in tuple(self._known):
+            if self._size <= _MOST_KEPT // 2:
+                break
+            self._size -= _size(key, self._known.pop(key))
 
     def _group(self, table: Sequence[tuple[int, Sequence[_Pair]]]) -> Groups:
         """Return the groups of some slices, of each its number of devices, and the columns of each attribute."""
@@ -142,6 +159,12 @@ class Grouping:
                 return untold(every)
             start += size
         return groups_of(holders, odd, start)
+
+
+def _size(key: Sequence[object], groups: Groups) -> int:
+    values = len(groups.values)
+    each = groups.size + values + _BITS_OF_VALUE
+    return _BITS_BESIDES + len(key) * _BITS_OF_COLUMN + values * each
 
 
 def combinations(kind: Sequence[AttributeValue | None], *, lists: bool) -> Iterable[Combination] | None:
