@@ -93,6 +93,16 @@ def test_a_right_that_is_there_is_told_no_more(bench, clock):
     assert notices(bench.run()) == ["DeviceInUse"]
 
 
+def test_why_a_claim_waits_is_told_again_when_its_annotation_could_be_written(bench, clock):
+    """Else its last Event would be of a right that is there."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    assert notices(bench.run(Forbidden(annotate, denied("resourceclaims")))) == ["Forbidden"]
+    clock.now += 10
+    (annotate,) = writes(bench.run(), AnnotateWrite)
+
+    assert notices(bench.run(Written(annotate, {}))) == ["DeviceInUse"]
+
+
 def test_a_fence_says_nothing_of_the_right_to_allocate(bench, write):
     """It needs less: that it succeeded does not make the missing right one that is there."""
     bench.run(

@@ -88,8 +88,11 @@ class Landing:
 
     def _written(self, key: Key, write: Write, changes: Changes) -> None:
         desk = self._desk
-        desk.reports.clear((messages.EVENT_FORBIDDEN, key))
+        permitted = desk.reports.clear((messages.EVENT_FORBIDDEN, key))
         if isinstance(write, AnnotateWrite):
+            if permitted:
+                # The last Event is not what the claim waits for.
+                desk.say(desk.telling.once_more(key))
             desk.telling.accepted(key)
             desk.lingering.forget(key)
         else:

@@ -60,9 +60,9 @@ class Reports:
         """State a fact that people were told of before, by an operator that ran before this one."""
         self._facts.setdefault(key, _Fact(notice, sameness, now))
 
-    def clear(self, key: Hashable) -> None:
-        """State that nothing holds for `key` any more."""
-        self._facts.pop(key, None)
+    def clear(self, key: Hashable) -> bool:
+        """State that nothing holds for `key` any more; return whether something did."""
+        return self._facts.pop(key, None) is not None
 
     def due(self, now: float) -> list[Notice]:
         """Return the notices that must be told again, and count them as told."""

@@ -120,6 +120,11 @@ class Telling:
         due = [key for key in self._late if self._told[key].turn <= now]
         return [notice for key in due if (notice := self._say(key, self._told[key])) is not None]
 
+    def once_more(self, key: Key) -> Notice | None:
+        """Return the Event of a claim that waits, to be told after another one that is over; None if it does not."""
+        told = self._told.get(key)
+        return None if told is None else _notice(key, told)
+
     def waits_no_more(self, key: Key) -> None:
         """State that the claim has what it wants, is gone, or is no longer ours."""
         if self._told.pop(key, None) is not None:
