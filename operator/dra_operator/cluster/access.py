@@ -16,15 +16,12 @@ import asyncio
 import concurrent.futures
 import contextlib
 import datetime as dt
-import ipaddress
 import json
 import logging
 import os
 import ssl
 import threading
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +30,7 @@ from typing import Any, TypeVar
 import kopf
 import structlog
 from kubernetes.client import Configuration
+from kubernetes.client.rest import should_bypass_proxies
 from kubernetes.config import ConfigException
 from kubernetes.config.incluster_config import InClusterConfigLoader
 from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
@@ -61,6 +59,8 @@ _CREDENTIALS = frozenset({"token", "tokenFile", "username", "password", "exec", 
 """What of a user in a kubeconfig leads to an authorization."""
 _BEFORE_EXEC = ("token", "tokenFile", "auth-provider")
 """What the loader looks for before it starts a plugin."""
+_LOOPBACK = "localhost,127.0.0.0/8,::1"
+"""What no proxy of the environment is for. Source: golang.org/x/net/http/httpproxy, `useProxy`."""
 
 
 _T = TypeVar("_T")
@@ -423,7 +423,8 @@ def _credentials(
     withheld: bool = False,
 ) -> Credentials:
     proxy = configuration.proxy
-    if proxy and not explicit_proxy and _bypasses_proxy(configuration.host):
+    exceptions = f"{_LOOPBACK},{configuration.no_proxy or ''}"
+    if proxy and not explicit_proxy and should_bypass_proxies(configuration.host, exceptions):
         proxy = None
     return Credentials(
         server=configuration.host,
@@ -457,16 +458,6 @@ def _authorization(header: str | None) -> str | None:
     if not token.strip().isprintable():
         raise AccessError("the token has a line break in it, or another character that HTTP forbids")
     return f"{scheme.capitalize()} {token.strip()}" if token else None
-
-
-def _bypasses_proxy(server: str) -> bool:
-    """Return whether the environment's proxy does not apply: $NO_PROXY, and loopback as in Go's net/http."""
-    host = urllib.parse.urlsplit(server).hostname or ""
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = host == "localhost"
-    return loopback or bool(urllib.request.proxy_bypass(host))
 
 
 def _context(credentials: Credentials) -> ssl.SSLContext:
