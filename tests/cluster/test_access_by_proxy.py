@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cluster.access import load_access
+from dra_operator.cluster.access import AccessError, load_access
 
 
 class TestProxy:
@@ -41,3 +41,18 @@ class TestProxy:
         cluster = {"server": "http://inside.example:8080", "proxy-url": "http://other.example:3128"}
 
         assert load_access(kubeconfig(cluster=cluster)).proxy == "http://other.example:3128"
+
+    def test_scheme_may_be_left_out(self, kubeconfig):
+        """As for all clients in Go."""
+        cluster = {"proxy-url": "other.example:3128"}
+
+        assert load_access(kubeconfig(cluster=cluster)).proxy == "http://other.example:3128"
+
+    def test_other_protocols_are_refused(self, kubeconfig):
+        """Such a proxy would be spoken to in HTTP, and answer nothing; what is told has no password in it."""
+        cluster = {"proxy-url": "socks5://user:secret@other.example:1080"}
+
+        with pytest.raises(AccessError, match="begins with socks5:// is not supported") as refused:
+            load_access(kubeconfig(cluster=cluster))
+
+        assert "secret" not in str(refused.value)

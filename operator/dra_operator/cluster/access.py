@@ -422,10 +422,6 @@ def _credentials(
     explicit_proxy: bool,
     withheld: bool = False,
 ) -> Credentials:
-    proxy = configuration.proxy
-    exceptions = f"{_LOOPBACK},{configuration.no_proxy or ''}"
-    if proxy and not explicit_proxy and should_bypass_proxies(configuration.host, exceptions):
-        proxy = None
     return Credentials(
         server=configuration.host,
         namespace=namespace,
@@ -435,11 +431,24 @@ def _credentials(
         key=configuration.key_file or None,
         verify=configuration.verify_ssl,
         server_name=configuration.tls_server_name or None,
-        proxy=proxy or None,
+        proxy=_proxy(configuration, explicit=explicit_proxy),
         expires=expires,
         files=files,
         withheld=withheld,
     )
+
+
+def _proxy(configuration: Configuration, *, explicit: bool) -> str | None:
+    """Return the proxy that the server is asked by, if it is. Raises AccessError for one that nobody here speaks to."""
+    proxy: str = configuration.proxy or ""
+    exceptions = f"{_LOOPBACK},{configuration.no_proxy or ''}"
+    if not proxy or (not explicit and should_bypass_proxies(configuration.host, exceptions)):
+        return None
+    scheme, mark, _ = proxy.partition("://")
+    if mark and scheme.lower() not in ("http", "https"):
+        # What follows may be a password.
+        raise AccessError(f"a proxy that begins with {scheme}:// is not supported; use one that speaks HTTP")
+    return proxy if mark else f"http://{proxy}"
 
 
 def _identifies(credentials: Credentials) -> bool:
