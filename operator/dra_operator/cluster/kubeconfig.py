@@ -1,4 +1,4 @@
-"""The kubeconfig: whether what is used of it is of the right type, before it is loaded.
+"""The kubeconfig: whether what is used of it is of the right type, and known, before it is loaded.
 
 The loader of the `kubernetes` package takes that for granted, and what is not ends in Python's words. YAML has numbers
 and switches where somebody forgot the quotes, and text where somebody forgot to indent.
@@ -30,7 +30,7 @@ _WORDS: Final = {str: "text", bool: "true or false", dict: "an object", list: "a
 
 
 class KubeconfigError(ValueError):
-    """Something in a kubeconfig is not of its type; the text names object, field and value, and what to do."""
+    """Something in a kubeconfig cannot be used; the text names object, field and value, and what to do."""
 
 
 def check(merged: Any, context: str) -> None:
@@ -42,6 +42,10 @@ def check(merged: Any, context: str) -> None:
     chosen = _entry(config, "context", context)
     _entry(config, "cluster", chosen.get("cluster"))
     user = _entry(config, "user", chosen.get("user"))
+    if others := [field for field in user if field == "as" or field.startswith("as-")]:
+        # The package passes them over: we would come as somebody who may do more than was meant.
+        text = f"user {shown(chosen.get('user'))}: {', '.join(others)}: impersonation is not supported"
+        raise KubeconfigError(f"{text}: name a user who has the rights")
     _check(f"user {shown(chosen.get('user'))}: exec", "exec", user.get("exec") or {})
 
 
