@@ -42,7 +42,11 @@ def write(path: Path, *place: str, value: object) -> str:
         ("user", ["u"], 'user "u": user: ["u"] is not an object'),
         ("user.token", 12345, f'user "u": token: is not text: {QUOTES}'),
         ("user.as", "ann", 'user "u": as: impersonation is not supported: name a user who has the rights'),
-        ("user.as-groups", ["a"], "as-groups: impersonation is not supported: name a user who has the rights"),
+        (
+            "user.as-groups",
+            ["a"],
+            "as-groups: impersonation is not supported: name a user who has the rights",
+        ),
         ("user.exec", "plugin", 'user "u": exec: "plugin" is not an object'),
         ("user.exec", {"args": "a b"}, 'user "u": exec: args: "a b" is not a list'),
     ],
