@@ -72,7 +72,7 @@ def allocation(device="gpu-0", pool="pool-1"):
     }
 
 
-def pod(name="pod", *, uses="claim", phase="Running", namespace="default"):
+def pod(name="pod", *, uses="claim", phase="Running", namespace="default", **spec):
     """A pod that names a claim."""
     return {
         "apiVersion": "v1",
@@ -81,6 +81,7 @@ def pod(name="pod", *, uses="claim", phase="Running", namespace="default"):
         "spec": {
             "containers": [{"name": "main", "image": "none"}],
             "resourceClaims": [{"name": "gpu", "resourceClaimName": uses}],
+            **spec,
         },
         "status": {"phase": phase},
     }

@@ -85,6 +85,7 @@ def test_a_claim_is_free_that_nobody_uses(book, subject, free):
     [
         pod(),
         pod(phase="Pending"),
+        *({**pod(phase), "spec": {**pod()["spec"], "nodeName": "n"}} for phase in ("Succeeded", "Failed")),
         {
             **pod(),
             "spec": {},
@@ -92,10 +93,10 @@ def test_a_claim_is_free_that_nobody_uses(book, subject, free):
         },
         {**pod(), "spec": {}, "status": {"extendedResourceClaimStatus": {"resourceClaimName": "gpu"}}},
     ],
-    ids=["by name", "not running yet", "made from a template", "for extended resources"],
+    ids=["by name", "not running yet", "succeeded on a node", "failed on a node", "made from a template", "for extended resources"],
 )
-def test_a_live_pod_that_names_a_claim_takes_it(book, body):
-    """A claim that a pod names in any of the three ways is the scheduler's."""
+def test_a_pod_that_names_a_claim_takes_it(book, body):
+    """A claim that a pod names in any of the three ways is the scheduler's, also when the pod has run."""
     use = pod_use(body)
     changed = book.put_pod(use)
 
@@ -111,7 +112,7 @@ def test_a_live_pod_that_names_a_claim_takes_it(book, body):
     ids=["succeeded", "failed", "being deleted"],
 )
 def test_a_pod_at_its_end_gives_the_claim_back(book, body):
-    """A claim is ours again when the last pod that names it is finished or being deleted."""
+    """A claim is ours again when the last pod that names it is being deleted, or finished without a node."""
     book.put_pod(pod_use(pod()))
 
     assert book.put_pod(pod_use(body)) == {KEY}

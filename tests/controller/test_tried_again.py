@@ -222,6 +222,17 @@ async def test_a_pod_that_ends_gives_its_claim_back(cluster, operator, gpu, end)
     await cluster.allocated()
 
 
+async def test_a_pod_that_ran_gives_its_claim_back_when_it_goes(cluster, operator, gpu):
+    """Before, kube-controller-manager would take every allocation of the claim back, as often as it was made."""
+    cluster.put(pod(phase="Succeeded", nodeName="node-1"))
+    await operator.settled()
+    cluster.put(claim())
+    await cluster.stays(lambda: not cluster.devices())
+    cluster.server.remove("Pod", "pod", "default")
+
+    await cluster.allocated()
+
+
 async def test_a_claim_released_by_its_last_pod_is_allocated_again(cluster, operator, gpu):
     """kube-controller-manager clears allocation, reservation and finalizer; then the claim is pending again."""
     cluster.put(claim())

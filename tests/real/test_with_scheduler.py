@@ -1,5 +1,7 @@
 """Beside kube-scheduler and kube-controller-manager: who allocates what, and what becomes of it."""
 
+import time
+
 import pytest
 import yaml
 
@@ -53,8 +55,9 @@ def claims_of_pods(scene):
     return [claim for claim in scene.all_claims() if "ownerReferences" in claim["metadata"]]
 
 
-def test_pod_follows_the_claim(cluster):
-    """A pod that names a claim of ours is bound to the node of the claim, and the claim is reserved for it."""
+@pytest.fixture
+def pod(cluster):
+    """Return the path of a pod that names a claim of ours and is bound to its node."""
     cluster.apply("walkthrough/3-claim.yaml")
     cluster.wait_allocated("example-resource-claim")
     cluster.client.create(
@@ -67,16 +70,34 @@ def test_pod_follows_the_claim(cluster):
             },
         },
     )
+    path = f"/api/v1/namespaces/{cluster.namespace}/pods/user"
+    cluster.client.wait_for(path, lambda pod: pod["spec"].get("nodeName"), seconds=30)
+    return path
 
-    bound = cluster.client.wait_for(
-        f"/api/v1/namespaces/{cluster.namespace}/pods/user",
-        lambda pod: pod["spec"].get("nodeName"),
-        seconds=30,
-    )
 
+def test_pod_follows_the_claim(cluster, pod):
+    """A pod that names a claim of ours is bound to the node of the claim, and the claim is reserved for it."""
     claim = cluster.claim("example-resource-claim")
-    assert bound["spec"]["nodeName"] == node(claim) == "node-1"
+    assert cluster.client.get(pod)["spec"]["nodeName"] == node(claim) == "node-1"
     assert [user["name"] for user in claim["status"]["reservedFor"]] == ["user"]
+
+
+def test_claim_of_a_finished_pod_is_left_alone(cluster, pod):
+    """The controller manager clears it, and would again and again; when the pod is gone it is allocated again."""
+    cluster.client.patch(f"{pod}/status", {"status": {"phase": "Succeeded"}})
+    path = f"{cluster.claims}/example-resource-claim"
+    cleared = cluster.client.wait_for(
+        path,
+        lambda claim: not allocation(claim) and not claim["metadata"].get("finalizers"),
+        seconds=30,
+        what="the end of the allocation",
+    )
+    time.sleep(1)
+    assert cluster.client.get(path)["metadata"]["resourceVersion"] == cleared["metadata"]["resourceVersion"]
+
+    cluster.client.delete(f"{pod}?gracePeriodSeconds=0")
+
+    cluster.wait_allocated("example-resource-claim")
 
 
 def test_job_gets_both_claims(job):

@@ -2,8 +2,12 @@
 
 kube-scheduler allocates the claims of pods, and takes an allocation back if it wants the pod elsewhere. Two allocators
 would fight over a claim, so the operator takes only claims that no pod uses. A pod that names a claim makes it the
-scheduler's; when the last such pod ends, the claim is ours again. The book keeps both sides of this relation, the
+scheduler's; when the last such pod is gone, the claim is ours again. The book keeps both sides of this relation, the
 claims and the pods that name them, and nothing else.
+
+A pod that has finished needs no devices. But as long as it is there, kube-controller-manager reserves whatever is
+allocated to its claim for it, notices that it has finished, and clears the allocation, all at once. Whoever allocates
+the claim again does so some twenty times a second. (Source: `podNeedsWork` and `syncClaim` of its claim controller.)
 """
 
 from collections import Counter
@@ -42,7 +46,7 @@ class PodUse:
 def pod_use(body: Mapping[str, Any]) -> PodUse:
     """Return the claims that the pod `body` (a Pod as on the wire, whole or trimmed) uses.
 
-    A pod that is Succeeded, Failed or being deleted uses none. The body is not read into a dataclass, as there
+    A pod that is being deleted uses none, nor does one that is Succeeded or Failed and never had a node. The body is not read into a dataclass, as there
     are many pods, and most use no claims. Source: core/v1 Pod, `spec.resourceClaims`,
     `status.resourceClaimStatuses`, `status.extendedResourceClaimStatus`.
     """
@@ -50,7 +54,7 @@ def pod_use(body: Mapping[str, Any]) -> PodUse:
     spec = body.get("spec") or {}
     status = body.get("status") or {}
     namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
-    if metadata.get("deletionTimestamp") or status.get("phase") in OVER:
+    if metadata.get("deletionTimestamp") or (status.get("phase") in OVER and not spec.get("nodeName")):
         return PodUse(namespace, name, frozenset())
     entries = [*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ())]
     entries.append(status.get("extendedResourceClaimStatus") or {})
@@ -90,7 +94,7 @@ class ClaimBook:
     def put_pod(self, use: PodUse) -> frozenset[Key]:
         """Keep what a pod uses, and return the claims whose standing may have changed by it.
 
-        A pod that is finished or gone uses nothing.
+        A pod that is gone uses nothing.
         """
         pod = (use.namespace, use.name)
         before = self._pods.pop(pod, frozenset())
