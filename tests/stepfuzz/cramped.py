@@ -26,7 +26,7 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (derived, "_MAX_SIZE", 30),
     (eligible, "_MAX_ROOMY", 1),
     (groups, "_MAX_OF_VIEW", 1),
-    (groups, "_MOST_KEPT", 30_000),
+    (groups, "_MOST_KEPT", 10_000),
     (nodes, "_MOST_TRAITS", 2),
     (openings, "_MAX_KINDS", 2),
     (plan, "_MAX_ASKED", 3),

@@ -150,7 +150,7 @@ def test_the_oldest_groups_are_forgotten_by_all_who_know_them(scene: Any) -> Non
     with patch.object(groups_module, "_MOST_KEPT", 500_000):
         for name in names:
             groups = grouping.of(views.of_node(name), (f"{DRIVER}/rail",))
-            sizes = [_size(key, item) for key, item in grouping._known.items()]
+            sizes = [_size(kept) for kept in grouping._known.values()]
 
             assert len(groups.groups) == 101
             assert sum(sizes) == grouping._size <= 500_000

@@ -36,8 +36,8 @@ _MOST_PLACES = 1 << 17
 _MOST_BITS = 1 << 28
 """What lists may come to in a node: places of devices in groups, each some microseconds, and bits of all groups."""
 _MOST_KEPT = 1 << 30
-_BITS_BESIDES, _BITS_OF_VALUE, _BITS_OF_COLUMN = 1 << 12, 1 << 10, 1 << 8
-"""What is kept of all views, in bits: sets of devices, and what groups, their values and their key take besides."""
+_BITS_BESIDES = 1 << 10
+"""What is kept of all views, in bits: sets of devices, and what each set and its value take besides."""
 _Pair = tuple[AttributeColumn | None, AttributeColumn | None]
 """The columns of an attribute: by its literal key, and by its bare id."""
 Combination = tuple[AttributeValue, ...]
@@ -98,7 +98,7 @@ class Grouping:
     """
 
     lists: bool
-    _known: dict[tuple[int | None, ...], Groups] = field(default_factory=dict)
+    _known: dict[object, Groups] = field(default_factory=dict)
     _size: int = 0
 
     def of(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
@@ -128,7 +128,7 @@ class Grouping:
         found = self._known.get(key)
         if found is None:
             found = self._group(table)
-            self._size += _size(key, found)
+            self._size += _size(found)
             if self._size > _MOST_KEPT:
                 self._forget_oldest()
             self._known[key] = found
@@ -138,7 +138,7 @@ class Grouping:
         for key in tuple(self._known):
             if self._size <= _MOST_KEPT // 2:
                 break
-            self._size -= _size(key, self._known.pop(key))
+            self._size -= _size(self._known.pop(key))
 
     def _group(self, table: Sequence[tuple[int, Sequence[_Pair]]]) -> Groups:
         """Return the groups of some slices, of each its number of devices, and the columns of each attribute."""
@@ -161,10 +161,9 @@ class Grouping:
         return groups_of(holders, odd, start)
 
 
-def _size(key: Sequence[object], groups: Groups) -> int:
-    values = len(groups.values)
-    each = groups.size + values + _BITS_OF_VALUE
-    return _BITS_BESIDES + len(key) * _BITS_OF_COLUMN + values * each
+def _size(groups: Groups) -> int:
+    sets = 1 + len(groups.values)
+    return sets * (groups.size + sets + _BITS_BESIDES)
 
 
 def combinations(kind: Sequence[AttributeValue | None], *, lists: bool) -> Iterable[Combination] | None:
