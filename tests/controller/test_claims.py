@@ -93,7 +93,14 @@ def test_a_claim_is_free_that_nobody_uses(book, subject, free):
         },
         {**pod(), "spec": {}, "status": {"extendedResourceClaimStatus": {"resourceClaimName": "gpu"}}},
     ],
-    ids=["by name", "not running yet", "succeeded on a node", "failed on a node", "made from a template", "for extended resources"],
+    ids=[
+        "by name",
+        "not running yet",
+        "succeeded on a node",
+        "failed on a node",
+        "made from a template",
+        "for extended resources",
+    ],
 )
 def test_a_pod_that_names_a_claim_takes_it(book, body):
     """A claim that a pod names in any of the three ways is the scheduler's, also when the pod has run."""
