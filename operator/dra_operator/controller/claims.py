@@ -46,9 +46,9 @@ class PodUse:
 def pod_use(body: Mapping[str, Any]) -> PodUse:
     """Return the claims that the pod `body` (a Pod as on the wire, whole or trimmed) uses.
 
-    A pod that is being deleted uses none, nor does one that is Succeeded or Failed and never had a node. The body is not
-    read into a dataclass, as there are many pods, and most use no claims. Source: core/v1 Pod, `spec.resourceClaims`,
-    `status.resourceClaimStatuses`, `status.extendedResourceClaimStatus`.
+    A pod that is being deleted uses none, nor does one that is Succeeded or Failed and never had a node. The body is
+    not read into a dataclass, as there are many pods, and most use no claims. Source: core/v1 Pod,
+    `spec.resourceClaims`, `status.resourceClaimStatuses`, `status.extendedResourceClaimStatus`.
     """
     metadata = body.get("metadata") or {}
     spec = body.get("spec") or {}
