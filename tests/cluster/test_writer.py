@@ -1,6 +1,7 @@
 """The writer: many at once, decisions first, and an end in time."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -82,6 +83,39 @@ class TestOrder:
         gate.release("decision")
         await gate.until("late")
         gate.release("late")
+
+    async def test_requests_that_hang_hold_up_no_other_namespace(self, gate, desk):
+        """A webhook of one namespace hangs, and its writes have all slots and wait for more: the next is another's."""
+        writing = desk(concurrency=2)
+        for number in range(4):
+            writing.writer.submit(replace(allocate(name=f"slow-{number}"), namespace="slow"))
+        writing.writer.submit(replace(allocate(name="good"), namespace="good"))
+        writing.writer.submit(replace(allocate(name="fair"), namespace="fair"))
+        await gate.until("slow-0", "slow-1")
+
+        gate.release("slow-0")
+        await gate.until("slow-1", "good")
+        gate.release("good")
+        await gate.until("slow-1", "fair")
+        gate.release("fair")
+        await gate.until("slow-1", "slow-2")
+
+    async def test_a_namespace_in_trouble_does_not_return_before_others(self, script, desk):
+        """What comes back from a pause waits for its turn like what has not been sent yet."""
+
+        def answer(request):
+            sent.append(request.path.split("/")[5])
+            return (status(500, "failed calling webhook") if "/bad/" in request.path else DONE)(request)
+
+        sent = []
+        script.default = answer
+        writing = desk(concurrency=1)
+        for number in range(3):
+            writing.writer.submit(replace(allocate(name=f"bad-{number}"), namespace="bad"))
+        writing.writer.submit(replace(allocate(name="good"), namespace="good"))
+        await writing.results(1)
+
+        assert "good" in sent[:3]
 
     async def test_claim_in_trouble_gives_its_slot_back(self, script, session):
         """While one claim waits out an error of its own, others are written."""

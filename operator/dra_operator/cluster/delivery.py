@@ -100,8 +100,8 @@ class Wait(Enum):
         return self in (Wait.AWAY, Wait.UNREAD)
 
 
-Pause = Callable[[float, Wait], Awaitable[None]]
-"""Waits for so many seconds; raises CancelledError when the writer stops."""
+Pause = Callable[[Write, float, Wait], Awaitable[None]]
+"""Has a write wait for so many seconds; raises CancelledError when the writer stops."""
 Permit = Callable[[], Awaitable[None]]
 """Waits until something may be written: two operators at once must not."""
 
@@ -154,7 +154,7 @@ class Delivery:
                 if isinstance(verdict, Gone) or (verdict and self.clock() >= doubtful_until):
                     return verdict
                 if answer.status == 429 and attempt < ATTEMPTS:
-                    await self.pause(self._delay(attempt, answer), Wait.SERVER)
+                    await self.pause(write, self._delay(attempt, answer), Wait.SERVER)
                     continue
                 invalid = answer.status == 422
             else:
@@ -164,7 +164,7 @@ class Delivery:
             if doubtful := _may_be_stored(answer):
                 doubtful_until = self.clock() + DOUBT_SECONDS
             if attempt > 1 or not isinstance(answer, ApiError) or answer.status not in (409, 422):
-                await self.pause(self._delay(attempt, answer), _reason_to_wait(answer, attempt))
+                await self.pause(write, self._delay(attempt, answer), _reason_to_wait(answer, attempt))
             current = await self._look(write, doubtful_until)
             if outcome := _settled(write, step, version, current, answer):
                 return outcome
@@ -183,7 +183,7 @@ class Delivery:
     ) -> WriteOutcome:
         """Send the patch no more, and read the claim until none that was sent may be stored any more."""
         while True:
-            await self.pause(self._delay(ATTEMPTS, answer), Wait.CLAIM)
+            await self.pause(write, self._delay(ATTEMPTS, answer), Wait.CLAIM)
             over = self.clock() >= until
             current = await self._look(write, until)
             if outcome := _settled(write, step, version, current, answer):
@@ -244,7 +244,7 @@ class Delivery:
             except ApiUnreachable as error:
                 trouble = error
             away = away or _may_be_away(trouble)
-            await self.pause(self._delay(attempt, trouble), _reason_to_read_later(trouble))
+            await self.pause(write, self._delay(attempt, trouble), _reason_to_read_later(trouble))
 
     async def _request(self, method: str, path: str, **options: Any) -> Body:
         """Send a request and return the claim that is the answer. Raises ApiError; ApiUnreachable for anything else."""

@@ -11,10 +11,10 @@ the same claim, which depends on it (`controller.flights`); here all writes are 
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from random import random as system_random
-from typing import Final
+from typing import Final, TypeAlias
 
 import structlog
 
@@ -35,6 +35,36 @@ BACKOFF = Backoff(base=0.2, cap=10.0)
 
 async def at_once() -> None:
     """Permit everything: this operator is the only one."""
+
+
+_Returning: TypeAlias = asyncio.Future[None]
+"""A write that wants its slot again, after a pause."""
+
+
+class _Queue:
+    """What waits for a slot, by namespace."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[Write | _Returning]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def put(self, namespace: str, item: Write | _Returning) -> None:
+        self._waiting.setdefault(namespace, deque()).append(item)
+
+    def take(self, held: Counter[str]) -> tuple[str, Write | _Returning]:
+        """Return the next one, and its namespace: of those that hold the fewest slots the one that had none longest."""
+        without = (namespace for namespace in self._waiting if namespace not in held)
+        namespace = next(without, None) or min(self._waiting, key=held.__getitem__)
+        waiting = self._waiting.pop(namespace)
+        item = waiting.popleft()
+        if waiting:
+            self._waiting[namespace] = waiting
+        return namespace, item
 
 
 class Writer:
@@ -66,10 +96,9 @@ class Writer:
         self._outage = session.outage
         self._defect_logger = defect_logger
         self._delivery = Delivery(session, served, permit, self._pause, clock, random, backoff, timeout)
-        self._free = concurrency
-        self._returning: deque[asyncio.Future[None]] = deque()
-        self._decisions: deque[Write] = deque()
-        self._annotations: deque[Write] = deque()
+        self._held = Counter[str]()
+        """How many slots each namespace has."""
+        self._decisions, self._annotations = _Queue(), _Queue()
         self._running: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -80,7 +109,7 @@ class Writer:
 
     @property
     def queued(self) -> int:
-        """How many writes were not begun yet."""
+        """How many writes wait for a slot."""
         return len(self._decisions) + len(self._annotations)
 
     @property
@@ -96,7 +125,9 @@ class Writer:
         if self._stopping or not steps(write):
             self._unsent(write)
             return
-        (self._annotations if isinstance(write, AnnotateWrite) else self._decisions).append(write)
+        (self._annotations if isinstance(write, AnnotateWrite) else self._decisions).put(
+            write.namespace, write
+        )
         self._fill()
 
     async def drain(self, seconds: float) -> int:
@@ -105,10 +136,6 @@ class Writer:
         Return how many were left unfinished; their outcome is Unknown.
         """
         self._stopping = True
-        for queue in (self._decisions, self._annotations):
-            for write in queue:
-                self._unsent(write)
-            queue.clear()
         tasks = set(self._running)
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=seconds)
@@ -119,19 +146,27 @@ class Writer:
             return len(late)
         return 0
 
+    @property
+    def _free(self) -> int:
+        return self._concurrency - self._held.total()
+
     def _fill(self) -> None:
-        """Give free slots away: first to writes that come back from a pause, then to decisions."""
-        while self._free:
-            if self._returning:
-                back = self._returning.popleft()
-                if back.done():
+        """Give free slots away, annotations last. Writers that stop begin nothing more."""
+        while self._free and (queue := self._decisions or self._annotations):
+            namespace, item = queue.take(self._held)
+            if isinstance(item, asyncio.Future):
+                if item.done():
                     continue
-                back.set_result(None)
-            elif queue := self._decisions or self._annotations:
-                self._running.add(asyncio.create_task(self._run(queue.popleft())))
+                item.set_result(None)
+            elif self._stopping:
+                self._unsent(item)
+                continue
             else:
-                return
-            self._free -= 1
+                self._running.add(asyncio.create_task(self._run(item)))
+            self._held[namespace] += 1
+
+    def _give_back(self, namespace: str) -> None:
+        self._held -= Counter((namespace,))
 
     async def _run(self, write: Write) -> None:
         outcome: WriteOutcome = Unknown(write)
@@ -145,30 +180,30 @@ class Writer:
             task = asyncio.current_task()
             assert task is not None
             self._running.discard(task)
-            self._free += 1
+            self._give_back(write.namespace)
             self._report(outcome)
             self._fill()
 
-    async def _pause(self, seconds: float, wait: Wait) -> None:
+    async def _pause(self, write: Write, seconds: float, wait: Wait) -> None:
         if wait.is_of_all:
             await self._rest(seconds, wait)
             return
-        self._free += 1
+        self._give_back(write.namespace)
         self._fill()
         try:
             await self._rest(seconds, wait)
         except BaseException:
-            self._free -= 1
+            self._held[write.namespace] += 1
             raise
         back = asyncio.get_running_loop().create_future()
-        self._returning.append(back)
+        self._decisions.put(write.namespace, back)
         self._fill()
         try:
             await back
         except BaseException:
             # Cancelled while waiting for a slot: _run gives one back that was never taken again.
             if not back.done() or back.cancelled():
-                self._free -= 1
+                self._held[write.namespace] += 1
             raise
 
     async def _rest(self, seconds: float, wait: Wait) -> None:
