@@ -149,7 +149,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The API server says, also when asked twice, that this may not be written; `message` is its reason."""
+    """The API server says that this may not be written, or does not write it as sent; `message` is its reason."""
 
     result: ClassVar[str] = "refused"
     write: Write
@@ -180,7 +180,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """No request was made: nothing to change, a newer write took its place, or the writer is stopping."""
+    """No request was made: there is nothing to change, or the writer is stopping."""
 
     result: ClassVar[str] = "unsent"
     write: Write

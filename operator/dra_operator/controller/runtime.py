@@ -2,8 +2,9 @@
 
 It must outlive the API server. At the start the API server may not be there; later the control plane may be away for
 minutes, or a permission may be missing for an hour. None of that ends the process, since a restart would not help and
-would lose what is known: the runtime says in `/readyz` what is missing, goes on trying, and resumes. Only a defect of
-our own ends it.
+would lose what is known: the runtime says in `/readyz` what is missing, goes on trying, and resumes. What ends it is a
+defect of our own, or that what is known is worth nothing: another operator decides, etcd was restored, or a kind is
+served in another version.
 
 Nothing is allocated before this operator is the only one that decides (`controller.leading`), and before every kind
 that is served has been listed once. With half of the objects, devices in use would look free, and taints would be
@@ -77,7 +78,7 @@ log = get_logger()
 class Runtime:
     """The operator without its shell.
 
-    `on_crash` is called on the event loop when a part of it ends by a defect; `settle` is called once, in another
+    `on_crash` is called on the event loop when the process has to begin anew; `settle` is called once, in another
     thread, when everything has been listed and taken in.
     """
 

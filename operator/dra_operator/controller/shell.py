@@ -215,7 +215,7 @@ async def serve(
     started: Callable[[Runtime], None] = lambda _: None,
     settle: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run the operator until a signal, `stop` or a defect; return the exit code: 0, or 1 after a defect.
+    """Run the operator until a signal or `stop`, or until it has to begin anew; return the exit code: 0, or else 1.
 
     `started` is called with the runtime once it runs; tests use it. `settle` is called once, in another thread,
     when everything has been listed and taken in.
