@@ -1,22 +1,29 @@
 """The answers for the kubelet and Prometheus."""
 
+import socket
+
 import aiohttp
 import pytest
 
 from dra_operator.controller.health import HealthServer
 
 
-@pytest.fixture
-async def served():
-    """A health server on a free port, its reasons, and a way to ask it."""
-    stuck, unready = [], []
-    server = HealthServer(
-        "127.0.0.1:0",
+def server_at(listen, stuck=(), unready=()):
+    """A health server for an address."""
+    return HealthServer(
+        listen,
         stuck=lambda: stuck,
         unready=lambda: unready,
         following=lambda: ["standing by"],
         metrics=lambda: b"metric 1\n",
     )
+
+
+@pytest.fixture
+async def served():
+    """A health server on a free port, its reasons, and a way to ask it."""
+    stuck, unready = [], []
+    server = server_at("127.0.0.1:0", stuck, unready)
     address = await server.start()
     async with aiohttp.ClientSession() as session:
 
@@ -69,3 +76,16 @@ async def test_the_port_that_was_taken_is_told():
         assert int(address.partition(":")[2]) > 0
     finally:
         await server.stop()
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6 here")
+@pytest.mark.parametrize("every", ["0.0.0.0", "[::]"])  # noqa: S104 - a port that nobody knows
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+async def test_every_address_is_of_both_families(every, host):
+    """A pod of a cluster without IPv4 is asked by IPv6 whether it is alive."""
+    server = server_at(f"{every}:0")
+    address = await server.start()
+    port = address.removeprefix(f"{every}:")
+    async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/healthz") as response:
+        assert response.status == 200
+    await server.stop()

@@ -7,6 +7,7 @@ should be. All speak plain text, for people who ask with curl; of a failed probe
 code alone.
 """
 
+import socket
 from collections.abc import Callable, Sequence
 
 from aiohttp import web
@@ -47,7 +48,14 @@ class HealthServer:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
         host, _, port = self._listen.rpartition(":")
-        await web.TCPSite(self._runner, host.strip("[]"), int(port)).start()
+        site: web.BaseSite
+        if host in ("0.0.0.0", "[::]") and socket.has_dualstack_ipv6():  # noqa: S104 - whoever set it wants it
+            # Every address is meant, of both families, as in Go: the kubelet asks a pod by the one that it has.
+            every = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
+            site = web.SockSite(self._runner, every)
+        else:
+            site = web.TCPSite(self._runner, host.strip("[]"), int(port))
+        await site.start()
         bound = self._runner.addresses[0]
         return f"{host}:{bound[1]}"
 

@@ -74,8 +74,8 @@ class Settings(BaseModel):
     )
     listen: HostAndPort = Field(
         "0.0.0.0:8080",
-        description="Where `/healthz`, `/readyz`, `/leaderz` and `/metrics` are served. Port 0 takes a free port, "
-        "which the log names.",
+        description="Where `/healthz`, `/readyz`, `/leaderz` and `/metrics` are served. `0.0.0.0` and `[::]` are every "
+        "address, of IPv4 and of IPv6. Port 0 takes a free port, which the log names.",
         json_schema_extra={"allowed": "HOST:PORT, for example 0.0.0.0:8080 or [::]:8080"},
     )
     liveness_endpoint: str = Field(
