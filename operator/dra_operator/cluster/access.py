@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.request import getproxies
 
 import kopf
 import structlog
@@ -440,7 +441,9 @@ def _credentials(
 
 def _proxy(configuration: Configuration, *, explicit: bool) -> str | None:
     """Return the proxy that the server is asked by, if it is. Raises AccessError for one that nobody here speaks to."""
-    proxy: str = configuration.proxy or ""
+    # The package takes $ALL_PROXY as well, which no client in Go knows.
+    by_environment = getproxies().get(configuration.host.partition(":")[0].lower())
+    proxy: str = (configuration.proxy if explicit else by_environment) or ""
     exceptions = f"{_LOOPBACK},{configuration.no_proxy or ''}"
     if not proxy or (not explicit and should_bypass_proxies(configuration.host, exceptions)):
         return None
