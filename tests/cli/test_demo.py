@@ -115,6 +115,18 @@ def test_a_disk_that_takes_nothing_is_named_with_what_to_do(monkeypatch, trouble
     assert result.exit_code == 2
 
 
+def test_an_operator_that_ends_is_told_and_not_waited_for(monkeypatch):
+    """Nobody would settle the claims any more."""
+
+    async def ends(*_, **__):
+        return 1
+
+    monkeypatch.setattr("dra_operator.controller.shell.serve", ends)
+    ended = CliRunner().invoke(app, ["demo"])
+
+    assert (ended.exit_code, ended.stderr) == (1, "error: the operator has ended\n")
+
+
 def test_the_demo_can_stay_up_until_ctrl_c():
     """`--serve` prints the KUBECONFIG line, and Ctrl-C ends it with 0."""
     with subprocess.Popen(

@@ -123,7 +123,8 @@ async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:
             {operator, settled}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
         )
         if settled not in done:
-            typer.echo(f"error: the claims are not settled after {PATIENCE:.0f} s", err=True)
+            late = f"the claims are not settled after {PATIENCE:.0f} s"
+            typer.echo(f"error: {'the operator has ended' if operator in done else late}", err=True)
             settled.cancel()
             stop.set()
             return max(1, await operator)
