@@ -310,22 +310,37 @@ def test_renewals_are_as_frequent_as_they_must_and_no_rarer_than_each_two_second
     assert (len(first.asked) - 2, first.asked[0][1]) == (pytest.approx(10, abs=2), patience)
 
 
-def test_slow_answers_do_not_make_renewals_rarer(contender, store, clock):
-    """They are paced from beginning to beginning."""
-    first = contender("first", quick=False)
-    for _ in range(200):
+def answered_slowly(contender, store, clock, seconds, *, steps):
+    """Go on for so many tenths of a second, each request stored at once and answered so much later."""
+    for _ in range(steps):
         for message in tuple(store.under_way):
             if message.result is None:
                 store.arrive(message)
-                message.due = clock.now + 1
+                message.due = clock.now + seconds
             elif clock.now >= message.due:
                 message.answer = message.result
                 store.under_way.remove(message)
-        first.step()
+        contender.step()
         clock.now += 0.1
+        yield contender.lease.valid
 
-    assert first.lease.valid
+
+def test_slow_answers_do_not_make_renewals_rarer(contender, store, clock):
+    """They are paced from beginning to beginning."""
+    first = contender("first", quick=False)
+
+    assert [*answered_slowly(first, store, clock, 1, steps=200)][-1]
     assert len(first.asked) - 2 >= 8
+
+
+def test_a_server_that_is_slower_than_two_requests_in_time_still_has_a_holder(contender, store, clock):
+    """It writes less, but it writes: nobody else could do more. Once the answers are quick, so is it again."""
+    first = contender("first", quick=False)
+    valid = [*answered_slowly(first, store, clock, 6, steps=1200)]
+    assert sum(valid[600:]) > 200
+
+    assert all([*answered_slowly(first, store, clock, 0.5, steps=400)][200:])
+    assert first.asked[-1][1] == 5
 
 
 def test_time_counts_from_when_a_request_was_sent(contender, store, clock):

@@ -101,6 +101,8 @@ class Lease:
         """When whoever holds it may be taken for dead, by the clock."""
         self._permitted_until = 0.0
         self._acquired = ""
+        self._is_slow = False
+        """Whether the last answer took longer than there is time for two, or did not come."""
         self._renewed = asyncio.Event()
 
     @property
@@ -221,7 +223,7 @@ class Lease:
                 raise
             # Written by somebody else, or by a renewal of ours that got no answer; or deleted by somebody.
             found = await self._read()
-            known = self._body
+            known, sent = self._body, self._clock()
             if found is None and self.valid:
                 await self._write(None, {**known["spec"], **terms})
             elif found is None or not self._is_ours(found):
@@ -275,9 +277,15 @@ class Lease:
         self.holder = _holder(self._body)
 
     async def _request(self, method: str, name: str, body: Body | None = None) -> Body:
-        # There is time for another one while the Lease is valid.
-        patience, path = min(_REQUEST, self._seconds / 3), _LEASES.path(self.namespace, name)
-        answer = await self._session.request(method, path, body=body, timeout=patience)
+        path, sent = _LEASES.path(self.namespace, name), self._clock()
+        # There is time for another one while the Lease is valid. But a server that always takes longer would never have
+        # renewed it: from the first request that was too short on they get the time for which it is valid.
+        short = min(_REQUEST, self._seconds / 3)
+        patience = self._seconds * 2 / 3 if self._is_slow else short
+        try:
+            answer = await self._session.request(method, path, body=body, timeout=patience)
+        finally:
+            self._is_slow = self._clock() - sent >= short
         if answer.get("kind") != "Lease":
             raise ApiUnreachable(f"{method} {path}: the answer is no Lease")
         return answer
