@@ -343,6 +343,14 @@ def test_a_server_that_is_slower_than_two_requests_in_time_still_has_a_holder(co
     assert first.asked[-1][1] == 5
 
 
+def test_a_long_lease_has_nobody_wait_long_for_an_answer(contender, store, clock):
+    """A connection that hangs is given up, and the next one may not."""
+    first = contender("first", quick=False, seconds=600)
+    assert not any(answered_slowly(first, store, clock, 999, steps=600))
+
+    assert {seconds for _, seconds in first.asked} == {5, 10}
+
+
 def test_time_counts_from_when_a_request_was_sent(contender, store, clock):
     """Not from its answer: others may have seen what it stored all that time ago."""
     first = contender("first", quick=False)

@@ -279,13 +279,13 @@ class Lease:
     async def _request(self, method: str, name: str, body: Body | None = None) -> Body:
         path, sent = _LEASES.path(self.namespace, name), self._clock()
         # There is time for another one while the Lease is valid. But a server that always takes longer would never have
-        # renewed it: from the first request that was too short on they get the time for which it is valid.
-        short = min(_REQUEST, self._seconds / 3)
-        patience = self._seconds * 2 / 3 if self._is_slow else short
+        # renewed it: from the first request that got no answer in time on they get the time of two.
+        patience = min(_REQUEST, self._seconds / 3)
         try:
-            answer = await self._session.request(method, path, body=body, timeout=patience)
+            timeout = patience * 2 if self._is_slow else patience
+            answer = await self._session.request(method, path, body=body, timeout=timeout)
         finally:
-            self._is_slow = self._clock() - sent >= short
+            self._is_slow = self._clock() - sent >= patience
         if answer.get("kind") != "Lease":
             raise ApiUnreachable(f"{method} {path}: the answer is no Lease")
         return answer
