@@ -13,12 +13,12 @@ from controlplane.operator_process import OperatorProcess, start_operator
 from controlplane.plane import (
     ControlPlane,
     KubectlError,
-    only,
     running_control_plane,
     running_full_control_plane,
 )
 from controlplane.processes import Process
 from controlplane.scene import Scene
+from controlplane.serving import as_of, only
 
 __all__ = [
     "Client",
@@ -29,6 +29,7 @@ __all__ = [
     "Programs",
     "Scene",
     "UnavailableError",
+    "as_of",
     "clear_cluster",
     "find_or_build",
     "fresh_namespace",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from controlplane.golang import Say, UnavailableError, cache_home, find_go, only_one, run_with_progress
 
-VERSION = "v1.36.3"
+VERSION = "v1.37.2"
 
 MODULE = Path(__file__).parent
 PACKAGES = {

@@ -17,7 +17,6 @@ import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,36 +26,8 @@ from controlplane.binaries import Programs
 from controlplane.certificates import Certificates, write_certificates, write_secret
 from controlplane.client import Client
 from controlplane.processes import Process, ReservedPort
+from controlplane.serving import EVERYTHING, FEATURE_GATES, Serving
 
-FEATURE_GATES = ",".join(
-    f"{gate}=true"
-    for gate in (
-        "DRAConsumableCapacity",
-        "DRADeviceBindingConditions",
-        "DRADeviceTaintRules",
-        "DRADeviceTaints",
-        "DRAExtendedResource",
-        "DRAListTypeAttributes",
-        "DRANodeAllocatableResources",
-        "DRAPartitionableDevices",
-        "DRAResourceClaimDeviceStatus",
-        "DRAResourceClaimGranularStatusAuthorization",
-        "DRAResourcePoolStatus",
-        "DRASchedulerFilterTimeout",
-        "DRAWorkloadResourceClaims",
-        "GenericWorkload",
-    )
-)
-RUNTIME_CONFIG = ",".join(
-    f"{version}=true"
-    for version in (
-        "resource.k8s.io/v1",
-        "resource.k8s.io/v1beta1",
-        "resource.k8s.io/v1beta2",
-        "resource.k8s.io/v1alpha3",
-        "scheduling.k8s.io/v1alpha2",
-    )
-)
 # Requests of service accounts are written down as they are answered: what the operator asked for is then a
 # fact.
 AUDIT_POLICY = """\
@@ -74,32 +45,6 @@ _USERS = {
     "controller-manager": ("system:kube-controller-manager", ""),
 }
 _SERVERS = ("etcd", "kube-apiserver")
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """What an API server serves, and who decides about access, in the words of its flags."""
-
-    feature_gates: str
-    runtime_config: str
-    authorization: str
-
-
-EVERYTHING = Serving(FEATURE_GATES, RUNTIME_CONFIG, "Node,RBAC")
-
-
-def only(version: str) -> Serving:
-    """Return what serves `resource.k8s.io` in one version alone, as an older API server does.
-
-    This one itself needs v1 for what is new, and for its authorizer of nodes: both are off.
-    """
-    newer = ("DRADeviceTaintRules", "DRAExtendedResource", "DRAResourcePoolStatus", "GenericWorkload")
-    versions = ("v1", "v1beta1", "v1beta2", "v1alpha3")
-    return Serving(
-        ",".join(f"{gate}=false" for gate in newer),
-        ",".join(f"resource.k8s.io/{each}={str(each == version).lower()}" for each in versions),
-        "RBAC",
-    )
 
 
 class KubectlError(RuntimeError):
@@ -152,14 +97,12 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={files.service_account_public_key}",
             f"--service-account-signing-key-file={files.service_account_key}",
-            f"--authorization-mode={self.serving.authorization}",
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             f"--audit-policy-file={self.directory / 'audit-policy.yaml'}",
             f"--audit-log-path={self.audit_log}",
             "--allow-privileged=true",
             "--profiling=false",
-            f"--feature-gates={self.serving.feature_gates}",
-            f"--runtime-config={self.serving.runtime_config}",
+            *self.serving.flags(),
         )
         self._apiserver.wait_until(self.ready, seconds=90)
 
@@ -227,7 +170,7 @@ class ControlPlane:
             "--use-service-account-credentials=true",
             f"--service-account-private-key-file={files.service_account_key}",
             f"--root-ca-file={files.authority}",
-            "--controllers=*,-node-lifecycle-controller,-node-ipam-controller,-cloud-node-lifecycle-controller",
+            "--controllers=*,-node-lifecycle-controller,-node-ipam-controller",
             f"--cert-dir={self.directory / 'manager'}",
         )
         self.start_scheduler()

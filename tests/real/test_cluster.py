@@ -115,12 +115,10 @@ async def until(condition):
 
 
 async def test_newest_versions_are_discovered(session):
-    """Kubernetes 1.36 serves all kinds in v1, and DeviceTaintRules in v1beta2."""
+    """Kubernetes 1.37 serves all kinds in v1."""
     found = await served(session, KINDS)
 
-    assert {name: kind.version for name, kind in found.items()} == {
-        name: "v1beta2" if name == "DeviceTaintRule" else "v1" for name in KINDS
-    }
+    assert {name: kind.version for name, kind in found.items()} == dict.fromkeys(KINDS, "v1")
 
 
 class TestWriter:

@@ -28,7 +28,7 @@ def test_version_is_stamped(control_plane):
     """Kubectl and the API server know their version, without which clients refuse to work."""
     versions = json.loads(control_plane.kubectl("version", "-o", "json"))
 
-    assert {versions[side]["gitVersion"] for side in ("clientVersion", "serverVersion")} == {"v1.36.3"}
+    assert {versions[side]["gitVersion"] for side in ("clientVersion", "serverVersion")} == {"v1.37.2"}
 
 
 @pytest.mark.parametrize("gate", ["DRAConsumableCapacity", "DRADeviceTaintRules", "DRAListTypeAttributes"])

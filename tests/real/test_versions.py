@@ -1,11 +1,12 @@
-"""API servers that serve one version of `resource.k8s.io` alone, as older ones do."""
+"""Older API servers: some serve one version of `resource.k8s.io` alone, others what comes with their Kubernetes."""
 
 import pytest
 
-from controlplane import install_access, only, running_control_plane, start_operator
+from controlplane import as_of, install_access, only, running_control_plane, start_operator
 from controlplane.fleet import DRIVER, create_node
 
-VERSIONS = ("v1beta2", "v1beta1")
+ALONE = {version: only(version) for version in ("v1beta2", "v1beta1")}
+INSTALLED = {minor: as_of(minor) for minor in ("1.34", "1.35", "1.36")}
 
 
 class Older:
@@ -59,15 +60,17 @@ class Older:
         return found["metadata"]["annotations"][key]
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=[*ALONE, *INSTALLED])
 def older(programs, tmp_path, request):
-    """Run a control plane that serves one version alone, and the operator."""
-    with running_control_plane(programs, tmp_path, only(request.param)) as plane:
+    """Run a control plane of an older Kubernetes, and the operator."""
+    version = request.param
+    serving = ALONE.get(version) or INSTALLED[version]
+    with running_control_plane(programs, tmp_path, serving) as plane:
         install_access(plane)
         operator = start_operator(plane, tmp_path / "operator.log")
         try:
             operator.wait_ready()
-            yield Older(plane.client, request.param)
+            yield Older(plane.client, version if version in ALONE else "v1")
         finally:
             operator.stop(grace=10)
 
