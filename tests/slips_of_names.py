@@ -130,6 +130,11 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "spec.devices.constraints[0].matchAttribute",
         '"a_b/c" is not fully qualified: ',
     ),
+    "an attribute of a domain in capitals": (
+        matching("A.io/B"),
+        "spec.devices.constraints[0].matchAttribute",
+        '"A.io/B" is not fully qualified: ',
+    ),
     "an attribute with a hyphen": (
         matching("a.io/b-c"),
         "spec.devices.constraints[0].matchAttribute",
@@ -147,7 +152,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "configuration for a driver in capitals": claim(config=[configured("A.io")]),
     "an extended resource": serving("a.io/B_c.d"),
     "an extended resource of the longest domain": serving(f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}/e"),
-    "an attribute of a domain in capitals": matching("A.io/B"),
+    "an attribute in capitals": matching("a.io/B"),
     "an attribute of which the API server looks at no part": matching("a/b/c"),
     "requests of the longest name": claim(requests=[request("a" * 63)]),
 }

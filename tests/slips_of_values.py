@@ -17,9 +17,9 @@ def attribute(**union: Any) -> dict[str, Any]:
     return slice_of({"name": "d", "attributes": {"a": union}})
 
 
-def policy(*, shared: bool | None = True, **fields: Any) -> dict[str, Any]:
-    """A slice with a capacity of 10 that is requested by a policy."""
-    capacity = {"c": {"value": "10", "requestPolicy": fields}}
+def policy(*, shared: bool | None = True, value: str = "10", **fields: Any) -> dict[str, Any]:
+    """A slice with a capacity, of 10 unless said otherwise, that is requested by a policy."""
+    capacity = {"c": {"value": value, "requestPolicy": fields}}
     return slice_of({"name": "d", "allowMultipleAllocations": shared, "capacity": capacity})
 
 
@@ -114,9 +114,9 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         '"1" is not more than 2, the one before it: ',
     ),
     "a value that is there twice": (
-        policy(default="1", validValues=["1", "1000m"]),
+        policy(default="1", validValues=["1", "1"]),
         f"{POLICY}.validValues[1]",
-        '"1000m" is not more than 1, ',
+        '"1" is not more than 1, ',
     ),
     "a value above the capacity": (
         policy(default="1", validValues=["1", "11"]),
@@ -138,13 +138,33 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "a default below min": (
         ranging("1", min="2"),
-        f"{RANGE}.min",
-        '"2" is more than the default, which is 1: ',
+        f"{POLICY}.default",
+        '"1" is less than min, which is 2: ',
     ),
     "a default above max": (
         ranging("3", min="1", max="2"),
-        f"{RANGE}.max",
-        '"2" is less than the default, which is 3: ',
+        f"{POLICY}.default",
+        '"3" is more than max, which is 2: ',
+    ),
+    "a step below zero": (
+        ranging(min="1", step="-1"),
+        f"{RANGE}.step",
+        '"-1" is not greater than zero: ',
+    ),
+    "a step of nothing": (
+        ranging(min="1", step="0"),
+        f"{RANGE}.step",
+        '"0" is not greater than zero: ',
+    ),
+    "steps from below zero": (
+        ranging(min="-1", step="1"),
+        f"{RANGE}.min",
+        '"-1" cannot be reached by steps, which start from zero at least: ',
+    ),
+    "steps that the API server counts with 64 bits": (
+        policy(value="30E", default="20E", validRange={"min": "0", "step": "3"}),
+        f"{POLICY}.default",
+        '"20E" cannot be reached by steps, which end at 9223372036854775807: ',
     ),
     "a step that leaves the capacity": (
         ranging(min="1", step="10"),
@@ -196,19 +216,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "a range below zero": ranging("-1", min="-2", max="-1"),
     "steps to default and max": ranging("3", min="1", max="9", step="2"),
     "a step that just fits": ranging(min="1", step="9"),
-    "a step below zero": ranging(min="1", step="-1"),
-    "a step of fractions": ranging("500m", min="0", step="300m"),
-    "a step that the API server counts with 64 bits": slice_of(
-        {
-            "name": "d",
-            "allowMultipleAllocations": True,
-            "capacity": {
-                "c": {
-                    "value": "30E",
-                    "requestPolicy": {"default": "20E", "validRange": {"min": "0", "step": "3"}},
-                }
-            },
-        }
-    ),
+    "steps of fractions": ranging("500m", min="0", step="250m"),
+    "fractions from below zero": ranging("500m", min="-1", step="250m"),
 }
 """Slices that are right, each close to one that is not."""

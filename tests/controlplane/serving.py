@@ -31,6 +31,7 @@ RUNTIME_CONFIG = ",".join(
     )
 )
 
+
 @dataclass(frozen=True, slots=True)
 class Serving:
     """What an API server serves, and who decides about access, in the words of its flags.

@@ -15,7 +15,8 @@ _NAME = r"(?=.{1,63}$)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 KEY = re.compile(rf"((?=.{{1,253}}/){DOMAIN}/)?{_NAME}")
 VALUE = re.compile(_NAME)
 
-PREFIX = rf"(?=.{{1,63}}/)(?i:{DOMAIN})/"
+DOMAIN_PREFIX = rf"(?=.{{1,63}}/){DOMAIN}/"
+PREFIX = rf"(?i:{DOMAIN_PREFIX})"
 IDENTIFIER = r"(?=.{1,32}$)[A-Za-z_][A-Za-z0-9_]*"
 NOT_LOOKED_AT = ".*/.*/.*"
 """Names of attributes and capacities of more than one slash, of which the API server looks at no part."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from dra_operator.api.lengths import find_too_long
 from dra_operator.api.patterns import (
+    DOMAIN_PREFIX,
     DRIVER,
     IDENTIFIER,
     KEY,
@@ -21,7 +22,6 @@ from dra_operator.api.patterns import (
     NO_NODE,
     NO_VALUE,
     NOT_LOOKED_AT,
-    PREFIX,
     SUBDOMAIN,
     VALUE,
 )
@@ -45,7 +45,8 @@ from dra_operator.api.types import (
     ResourceSlice,
 )
 
-_QUALIFIED = re.compile(rf"{PREFIX}{IDENTIFIER}|{NOT_LOOKED_AT}", re.ASCII | re.DOTALL)
+# As of 1.37; before, the domain might have capitals.
+_QUALIFIED = re.compile(rf"{DOMAIN_PREFIX}{IDENTIFIER}|{NOT_LOOKED_AT}", re.ASCII | re.DOTALL)
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("", "None", "NoSchedule", "NoExecute")
 
@@ -55,7 +56,9 @@ _NOT_A_LABEL = "is no name of a request: use lower case letters, digits and -, a
 _TWICE = "is the name of two requests: give each a name of its own"
 _NAMED_TWICE = "is named twice: once is enough"
 _NO_REQUEST = "names no request: the claim has {names}"
-_NOT_QUALIFIED = "is not fully qualified: write domain/name, such as gpu.example.com/model"
+_NOT_QUALIFIED = (
+    "is not fully qualified: write domain/name, the domain in lower case, such as gpu.example.com/model"
+)
 _NO_COUNT = "is not greater than zero: ask for at least one device, or leave the request out"
 _COUNT_OF_ALL = "cannot be given with allocationMode All: leave it out"
 _NO_OPERATOR = "is no operator: write Equal or Exists"

@@ -4,7 +4,7 @@ Of an attribute with two values only one is read, one without a value makes sele
 contradicts itself gives shares another size than was meant, or none. In a file each is a slip that shows only when the
 file is applied.
 Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceAttribute` and `validateRequestPolicy`, and the
-answers of an API server of 1.36.
+answers of an API server of 1.37. Where a feature gate makes the difference, nothing is said.
 """
 
 import json
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dra_operator.api.patterns import IDENTIFIER, NOT_LOOKED_AT, PREFIX
-from dra_operator.api.quantity import NANO, Quantity, is_ordinary
+from dra_operator.api.quantity import NANO, Quantity
 from dra_operator.api.refused import Refusal
 from dra_operator.api.types import CapacityRequestPolicyRange, Device, ResourceSliceSpec
 
@@ -24,6 +24,7 @@ _BUILD = r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
 # Not `api.semver`: it reads no number beyond 64 bits, and the API server takes those.
 _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PART}(\.{_PART})*)?{_BUILD}")
 _LONGEST = 64
+_MOST_COUNTED = 2**63 - 1
 
 _NO_NAME = "is no name: write name or domain/name, the name of letters, digits and _, at most 32 of them"
 _NO_VERSION = "is no version: write three numbers, such as 1.2.0, and nothing in front of them"
@@ -39,8 +40,11 @@ _MORE_THAN_ALL = "is more than the capacity, which is {most}: write less, or giv
 _NOT_MORE = "is not more than {before}, the one before it: write each once, the least first"
 _NO_MIN = "is missing: say what a share consumes at least"
 _MAX_BELOW_MIN = "is less than min, which is {least}: write more, or lower min"
-_ABOVE_DEFAULT = "is more than the default, which is {default}: write less, or raise the default"
-_BELOW_DEFAULT = "is less than the default, which is {default}: write more, or lower the default"
+_DEFAULT_BELOW_MIN = "is less than min, which is {least}: write more, or lower min"
+_DEFAULT_ABOVE_MAX = "is more than max, which is {greatest}: write less, or raise max"
+_NO_STEP = "is not greater than zero: write more, or leave it out"
+_NOT_COUNTED = "cannot be reached by steps, which end at {most}: write less, or leave step out"
+_BELOW_ZERO = "cannot be reached by steps, which start from zero at least: write more, or leave step out"
 _LONG_STEP = "is more than lies between min, {least}, and the capacity, {most}: write less, or leave it out"
 _MISSED = "leads from min, {least}, past the {name}, {amount}: choose another step, or another {name}"
 
@@ -105,7 +109,7 @@ def _capacities(device: Device, path: str) -> Iterator[Refusal]:
             if policy.valid_values or policy.valid_range is not None:
                 yield Refusal(f"{at}.default", None, _NO_DEFAULT)
         elif policy.valid_range is not None:
-            yield from _range(policy.valid_range, policy.default, capacity.value, f"{at}.validRange")
+            yield from _range(policy.valid_range, policy.default, capacity.value, at)
         elif policy.valid_values:
             yield from _values(policy.valid_values, policy.default, capacity.value, f"{at}.validValues")
 
@@ -124,37 +128,54 @@ def _range(
     span: CapacityRequestPolicyRange, default: Quantity, most: Quantity, path: str
 ) -> Iterator[Refusal]:
     if span.min is None:
-        yield Refusal(f"{path}.min", None, _NO_MIN)
+        yield Refusal(f"{path}.validRange.min", None, _NO_MIN)
         return
     for field, bound in (("min", span.min), ("max", span.max)):
         if bound is not None and bound > most:
-            yield Refusal(f"{path}.{field}", str(bound), _MORE_THAN_ALL.format(most=most))
+            yield Refusal(f"{path}.validRange.{field}", str(bound), _MORE_THAN_ALL.format(most=most))
     if span.max is not None and span.max < span.min:
-        yield Refusal(f"{path}.max", str(span.max), _MAX_BELOW_MIN.format(least=span.min))
+        yield Refusal(f"{path}.validRange.max", str(span.max), _MAX_BELOW_MIN.format(least=span.min))
     elif default < span.min:
-        yield Refusal(f"{path}.min", str(span.min), _ABOVE_DEFAULT.format(default=default))
+        yield Refusal(f"{path}.default", str(default), _DEFAULT_BELOW_MIN.format(least=span.min))
     elif span.max is not None and default > span.max:
-        yield Refusal(f"{path}.max", str(span.max), _BELOW_DEFAULT.format(default=default))
+        yield Refusal(f"{path}.default", str(default), _DEFAULT_ABOVE_MAX.format(greatest=span.max))
     elif span.step is not None:
-        yield from _step(span.step, span.min, {"default": default, "max": span.max}, most, f"{path}.step")
+        bounds = {"default": default, "validRange.min": span.min, "validRange.max": span.max}
+        yield from _steps(span.step, span.min, bounds, most, path)
 
 
-def _step(
-    step: Quantity, least: Quantity, reached: Mapping[str, Quantity | None], most: Quantity, path: str
+def _steps(
+    step: Quantity, least: Quantity, bounds: Mapping[str, Quantity | None], most: Quantity, path: str
 ) -> Iterator[Refusal]:
-    if least.nano + step.nano > most.nano:
-        yield Refusal(path, str(step), _LONG_STEP.format(least=least, most=most))
+    at = f"{path}.validRange.step"
+    if step.nano <= 0:
+        yield Refusal(at, str(step), _NO_STEP)
         return
-    for name, amount in reached.items():
-        # API servers differ in what they make of fractions.
-        if amount is None or not all(map(_is_whole, (step, least, amount))) or not step.nano:
-            continue
+    if least.nano + step.nano > most.nano:
+        yield Refusal(at, str(step), _LONG_STEP.format(least=least, most=most))
+        return
+    given = {field: bound for field, bound in bounds.items() if bound is not None}
+    # Which fractions are counted depends on a feature gate.
+    are_whole = all(amount.nano % NANO == 0 for amount in (*given.values(), step))
+    uncounted = [
+        Refusal(f"{path}.{field}", str(amount), text)
+        for field, amount in (*given.items(), ("validRange.step", step))
+        if (text := _uncounted(amount, are_whole=are_whole))
+    ]
+    yield from uncounted
+    if uncounted or not are_whole:
+        return
+    for field, amount in given.items():
         if (amount.nano - least.nano) % step.nano:
-            yield Refusal(path, str(step), _MISSED.format(least=least, name=name, amount=amount))
+            name = field.rpartition(".")[2]
+            yield Refusal(at, str(step), _MISSED.format(least=least, name=name, amount=amount))
 
 
-def _is_whole(amount: Quantity) -> bool:
-    return is_ordinary(amount) and amount.nano % NANO == 0
+def _uncounted(bound: Quantity, *, are_whole: bool) -> str | None:
+    """Return why the API server does not count from this amount or to it, or None if it does."""
+    if bound.nano > _MOST_COUNTED * NANO:
+        return _NOT_COUNTED.format(most=_MOST_COUNTED)
+    return _BELOW_ZERO if are_whole and bound.nano < 0 else None
 
 
 def _entry(path: str, name: str) -> str:
