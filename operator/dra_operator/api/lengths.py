@@ -2,7 +2,7 @@
 
 In a cluster nothing like it can be there. In a file it is a mistake that shows only when the file is applied, so it is
 told before. Tolerations (16 are documented) and amounts are not counted, as the API server does not count them either.
-Source: the constants of k8s.io/api/resource/v1 of Kubernetes 1.37, and the answers of an API server of 1.36.
+Source: the constants of k8s.io/api/resource/v1 of Kubernetes 1.37, and the answers of its API server.
 """
 
 import json

@@ -5,7 +5,7 @@ away: in a file each is a slip that shows only when the file is applied, and wha
 slice than was meant. Lengths are apart, in `lengths`. Not all is looked at, but where a hand slips: names, how often
 they are there, where devices can be used, and taints, also those of a DeviceTaintRule.
 Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateResourceSliceSpec` and `validateDeviceTaint`, and the
-answers of an API server of 1.36.
+answers of an API server of 1.37.
 """
 
 import re
