@@ -128,7 +128,7 @@ def test_other_version_is_refused(machine):
     for name in PACKAGES:
         machine.program(machine.assets, name, "#!/bin/sh\necho Kubernetes v1.30.2\n")
 
-    with pytest.raises(UnavailableError, match=r"written for Kubernetes v1\.36; .* is Kubernetes v1\.30\.2"):
+    with pytest.raises(UnavailableError, match=r"written for Kubernetes v1\.37; .* is Kubernetes v1\.30\.2"):
         find_or_build(machine.said.append)
 
 
