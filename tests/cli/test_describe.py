@@ -1,4 +1,4 @@
-"""`kubectl describe` without kubectl. The expected text is what kubectl 1.36.3 prints for the same objects."""
+"""`kubectl describe` without kubectl. The expected text is what kubectl 1.37.2 prints for the same objects."""
 
 from datetime import UTC, datetime
 
