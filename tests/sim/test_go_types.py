@@ -7,7 +7,7 @@ import pytest
 
 from dra_operator.sim import go_types
 
-VERSION = "v0.36.3"
+VERSION = "v0.37.2"
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ type Inner struct {
 }
 
 type Outer struct {
-	Inner `json:",inline"`
+	Inner `json:""`
 	// Times of things.
 	When *metav1.Time `json:"when,omitempty"`
 	Many []Inner `json:"many,omitempty" patchStrategy:"merge" patchMergeKey:"paint"`

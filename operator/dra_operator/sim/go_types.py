@@ -5,7 +5,7 @@ unknown fields are dropped (or refused, if strict), null means absent, `omitempt
 types. OpenAPI documents do not carry all of that (pointers above all), so the structs are read from the published
 sources of `k8s.io/api` and `k8s.io/apimachinery`. Run once for a Kubernetes version, not at run time:
 
-    python -m dra_operator.sim.go_types ~/go/pkg/mod/k8s.io v0.36.3 > operator/dra_operator/sim/types.json
+    python -m dra_operator.sim.go_types ~/go/pkg/mod/k8s.io v0.37.2 > operator/dra_operator/sim/types.json
 
 One line a struct: `"resource/v1.Device": {"taints": ["[]resource/v1.DeviceTaint", "omitempty"], ...}`; the third and
 fourth element of a field, if present, are the patch strategy and merge key of strategic merge patches.
@@ -36,8 +36,7 @@ ROOTS = (
         for version in ("v1", "v1beta2", "v1beta1")
         for name in ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
     ),
-    "resource/v1beta2.DeviceTaintRule",
-    "resource/v1alpha3.DeviceTaintRule",
+    *(f"resource/{version}.DeviceTaintRule" for version in ("v1", "v1beta2", "v1alpha3")),
     "events/v1.Event",
     "coordination/v1.Lease",
     "meta/v1.DeleteOptions",
@@ -118,7 +117,7 @@ class Sources:
             if name == "-":
                 continue
             target = self.resolve(package, expression)
-            if "inline" in options:
+            if not name:
                 found |= self.fields(target)
                 continue
             empty = "omitzero" if "omitzero" in options else "omitempty" if "omitempty" in options else ""
