@@ -81,7 +81,7 @@ def test_a_node_that_was_never_cordoned_is_not_unschedulable() -> None:
 @pytest.mark.parametrize(
     ("selector", "message"),
     [
-        ("spec.colour=red", '"spec.colour" is not a known field selector: only'),
+        ("spec.colour=red", "field label not supported: spec.colour"),
         ("spec.nodeName", "can't understand 'spec.nodeName'"),
     ],
 )

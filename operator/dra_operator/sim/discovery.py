@@ -10,7 +10,7 @@ from dra_operator.sim.resources import Resource
 
 Json = dict[str, Any]
 
-GIT_VERSION = "v1.36.3"
+GIT_VERSION = "v1.37.2"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _STATUS_VERBS = ["get", "patch", "update"]
 

@@ -37,7 +37,7 @@ def _flag(query: Query, name: str) -> bool | None:
 
 def _test(query: Query, target: Target) -> selectors.Test:
     by_label = selectors.parse_labels(query.get("labelSelector", ""))
-    by_field = selectors.parse_fields(query.get("fieldSelector", ""), target.resource)
+    by_field = selectors.parse_fields(query.get("fieldSelector", ""), target.resource, target.version)
     test = selectors.both(by_label, by_field)
     if target.name:
         # A watch of one object by its path.

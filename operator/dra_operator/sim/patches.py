@@ -10,7 +10,6 @@ import jsonpatch
 import jsonpointer
 import orjson
 
-from dra_operator.sim.bodies import go_json_error
 from dra_operator.sim.errors import bad_request, rejected_patch, unsupported_patch_type
 from dra_operator.sim.schema import go_kind
 from dra_operator.sim.strategic import strategic_merge
@@ -59,8 +58,8 @@ def read(content_type: str, body: bytes, struct: str) -> Callable[[dict[str, Any
         raise unsupported_patch_type()
     try:
         patch = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise bad_request(f"error decoding patch: {go_json_error(body, error)}") from None
+    except orjson.JSONDecodeError:
+        raise bad_request("invalid JSON patch") from None
     if content_type == JSON_PATCH:
         return lambda document: _as_object(apply_json_patch(document, patch))
     if not isinstance(patch, dict):

@@ -1,6 +1,6 @@
 """The kinds that the API server serves, and how it treats each: names, versions, status, selectable fields.
 
-Order and content follow kube-apiserver 1.36: `kubectl api-resources` prints the same of both.
+Order and content follow kube-apiserver 1.37: `kubectl api-resources` prints the same of both.
 """
 
 from collections.abc import Mapping
@@ -132,7 +132,7 @@ RESOURCES: tuple[Resource, ...] = (
         "devicetaintrules",
         DRA,
         False,
-        ("v1beta2", "v1alpha3"),
+        ("v1", "v1beta2", "v1alpha3"),
         has_status=True,
         has_generation=True,
     ),
@@ -144,16 +144,16 @@ RESOURCES: tuple[Resource, ...] = (
         DRA,
         False,
         ("v1", "v1beta2", "v1beta1"),
-        fields=_same("spec.nodeName", "spec.driver"),
+        fields=_same("spec.nodeName", "spec.driver", "spec.pool.name"),
         has_generation=True,
     ),
 )
-"""What Kubernetes 1.36 serves with every DRA gate on."""
+"""What Kubernetes 1.37 serves with every DRA gate on."""
 NAMESPACES = next(resource for resource in RESOURCES if resource.kind == "Namespace")
 
 
 def serving_only(version: str) -> tuple[Resource, ...]:
-    """Return the resources with one version of resource.k8s.io: v1, v1beta2 or v1beta1 (no DeviceTaintRule then)."""
+    """Return the resources with one version of resource.k8s.io: v1, v1beta2 or v1beta1 (no DeviceTaintRule in that)."""
     return tuple(
         replace(item, versions=(version,)) if item.group == DRA else item
         for item in RESOURCES

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.sim.errors import StatusError, bad_request
 from dra_operator.sim.resources import Resource
 
@@ -86,28 +87,40 @@ def _comparison(key: str, operator: str, value: str, text: str) -> Callable[[Map
     return compare
 
 
-def parse_fields(text: str, resource: Resource) -> Test:
+def parse_fields(text: str, resource: Resource, version: str = "v1") -> Test:
     """Return the test for a field selector such as `spec.nodeName=node-1,status.phase!=Failed`.
 
     Raises StatusError (400) if the text is no selector or names a field that the kind does not offer.
     """
-    terms = [_field_term(term, resource) for term in text.split(",") if term]
+    terms = [_field_term(term, resource, version) for term in text.split(",") if term]
     if not terms:
         return everything
     return lambda body: all((_text_at(body, path) == value) == equal for path, equal, value in terms)
 
 
-def _field_term(term: str, resource: Resource) -> tuple[tuple[str, ...], bool, str]:
+def _field_term(term: str, resource: Resource, version: str) -> tuple[tuple[str, ...], bool, str]:
     fields = _fields(resource)
     for operator, equal in (("!=", False), ("==", True), ("=", True)):
         name, found, value = term.partition(operator)
         if not found:
             continue
         if name not in fields:
-            known = ", ".join(f'"{field}"' for field in sorted(fields))
-            raise bad_request(f'"{name}" is not a known field selector: only {known}')
+            raise bad_request(_not_selectable(name, resource, version))
         return fields[name], equal, value
     raise bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
+
+
+def _not_selectable(name: str, resource: Resource, version: str) -> str:
+    """Return the refusal of a field; kinds with fields of their own have words of their own."""
+    if not resource.fields:
+        known = ", ".join(f'"{field}"' for field in sorted(_fields(resource)))
+        return f'"{name}" is not a known field selector: only {known}'
+    of = (
+        f" for {resource.api_version(version)}, Kind={resource.kind}"
+        if resource.group == RESOURCE_GROUP
+        else ""
+    )
+    return f"field label not supported{of}: {name}"
 
 
 def _fields(resource: Resource) -> Mapping[str, tuple[str, ...]]:
