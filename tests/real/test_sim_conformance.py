@@ -86,6 +86,13 @@ spec:
   devices:
   - {name: gpu-0, basic: {attributes: {model: {string: h100}}, capacity: {memory: {value: 80Gi}}}}
 ---
+apiVersion: resource.k8s.io/v1
+kind: DeviceTaintRule
+metadata: {name: broken}
+spec:
+  deviceSelector: {driver: gpu.example.com, pool: node-1, device: gpu-0}
+  taint: {key: example.com/broken, effect: NoSchedule}
+---
 apiVersion: v1
 kind: Pod
 metadata: {name: user}
@@ -96,13 +103,15 @@ spec:
 KUBECTL = (
     ("apply", "-f", "-"),
     ("apply", "-f", "-"),
-    ("get", "resourceclaims,resourceslices,pods"),
+    ("get", "resourceclaims,resourceslices,devicetaintrules,pods"),
+    ("get", "resourceslices", "--field-selector=spec.pool.name=node-1", "-o", "name"),
     ("get", "pods", "-o", "wide"),
     ("get", "resourceclaim", "train", "-o", "jsonpath={.spec}{.status}"),
     ("label", "resourceclaim", "train", "team=b", "--overwrite"),
     ("annotate", "resourceclaim", "train", "note=1"),
     ("describe", "resourceclaim", "train"),
     ("describe", "resourceslice", "conformance"),
+    ("describe", "devicetaintrule", "broken"),
     ("describe", "pod", "user"),
     ("patch", "resourceclaim", "train", "--type=merge", "-p", '{"metadata":{"labels":{"team":null}}}'),
     ("delete", "-f", "-"),
@@ -131,7 +140,9 @@ async def test_kubectl_says_the_same(control_plane: ControlPlane, namespace: str
     [
         "/apis/resource.k8s.io",
         "/apis/resource.k8s.io/v1",
+        "/apis/resource.k8s.io/v1beta2",
         "/apis/resource.k8s.io/v1beta1",
+        "/apis/resource.k8s.io/v1alpha3",
         "/apis/coordination.k8s.io/v1",
     ],
 )

@@ -235,6 +235,7 @@ KIND_SCENARIOS: dict[str, tuple[Step, ...]] = {
         delete(f"{PODS}/p"),
         create(pod("q", nodeName="n1"), PODS),
         get(f"{PODS}?fieldSelector=spec.nodeName%3Dn1"),
+        get(f"{PODS}?fieldSelector=spec.colour%3Dred"),
         delete(f"{PODS}/q"),
         get(PODS, accept=TABLE),
         delete(f"{PODS}/q?gracePeriodSeconds=0"),

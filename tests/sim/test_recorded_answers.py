@@ -1,4 +1,4 @@
-"""The in-memory API server answers as kube-apiserver 1.36.3 was recorded to answer (see tests/real)."""
+"""The in-memory API server answers as kube-apiserver 1.37.2 was recorded to answer (see tests/real)."""
 
 import aiohttp
 import pytest

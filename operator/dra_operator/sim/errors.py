@@ -193,7 +193,14 @@ def too_large_resource_version(resource_version: int, current: int) -> StatusErr
 
 
 def _shown(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) and '"' not in value else orjson.dumps(value).decode()
+    if isinstance(value, str) and '"' not in value:
+        return f'"{value}"'
+    shown = orjson.dumps(value).decode()
+    return shown if isinstance(value, str) else shown.translate(_ESCAPED)
+
+
+# As Go writes JSON, which may become part of HTML.
+_ESCAPED = str.maketrans({"<": r"\u003c", ">": r"\u003e", "&": r"\u0026"})
 
 
 def invalid_value(field: str, value: Any, why: str) -> FieldError:
@@ -226,6 +233,11 @@ def forbidden_field(field: str, why: str) -> FieldError:
 def too_many(field: str, actual: int, limit: int) -> FieldError:
     """The list is too long."""
     return FieldError(field, "FieldValueTooMany", f"Too many: {actual}: must have at most {limit} items")
+
+
+def too_long(field: str, limit: int, unit: str) -> FieldError:
+    """The text is too long, in bytes or in characters."""
+    return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {limit} {unit}")
 
 
 def invalid_options(kind: str, error: FieldError) -> StatusError:

@@ -2,7 +2,7 @@
 
 Made from the same Go structs that bodies are decoded by, so they cannot promise a field that is then dropped. Without
 the descriptions of the real ones, which would be most of the bytes.
-Source: /openapi/v3 of kube-apiserver 1.36.
+Source: /openapi/v3 of kube-apiserver 1.37.
 """
 
 import hashlib

@@ -15,6 +15,7 @@ from typing import Any
 from dra_operator.api.names import OVER
 from dra_operator.sim import errors, schema, strategy, validation, views
 from dra_operator.sim.admission import AdminAccess, admit_create, admit_status
+from dra_operator.sim.declared import declared_errors
 from dra_operator.sim.objects import Stored
 from dra_operator.sim.resources import NAMESPACES, RESOURCES, Resource
 from dra_operator.sim.selectors import Test
@@ -25,6 +26,8 @@ Body = dict[str, Any]
 _CREATED_BY_UPDATE = frozenset({"Event", "Lease"})
 _UPDATED_WITH_VERSION_ONLY = frozenset({"Lease"})
 _ANSWERED_WITH_STATUS_WHEN_DELETED = frozenset({"Node", "ConfigMap", "Event", "Lease"})
+_LIKE_OTHERS_SINCE_V1 = frozenset({"DeviceTaintRule"})
+"""Kinds that are updated with a resourceVersion only, and not shown when they are deleted; older versions differ."""
 _KEPT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 _GENERATED = 5
 
@@ -141,6 +144,7 @@ class Registry:
         strategy.apply_defaults(resource, body, self._now())
         problems = validation.metadata_errors(resource, metadata) + validation.create_errors(resource, body)
         problems += admit_create(self._admin_access, self.store, resource, body)
+        problems = [*dict.fromkeys(problems), *declared_errors(resource, target.version, body)]
         if problems:
             raise errors.invalid(resource, metadata.get("name", ""), problems)
         if self.store.get(resource, target.namespace, metadata["name"]) is not None:
@@ -221,7 +225,7 @@ class Registry:
                 target.name,
                 f"Precondition failed: UID in precondition: {given}, UID in object meta: {own}",
             )
-        if not metadata.get("resourceVersion") and target.resource.kind in _UPDATED_WITH_VERSION_ONLY:
+        if not metadata.get("resourceVersion") and _is_updated_with_version_only(target):
             problem = errors.FieldError(
                 "metadata.resourceVersion",
                 "FieldValueInvalid",
@@ -252,21 +256,20 @@ class Registry:
         given = metadata.get("resourceVersion", "")
         if given and given != before["resourceVersion"]:
             raise errors.conflict(resource, target.name)
-        metadata_problems = validation.metadata_update_errors(metadata, before)
+        update_problems = validation.metadata_update_errors(metadata, before)
         self._keep_system_fields(metadata, before)
         if target.subresource == "status":
             strategy.prepare_status_update(resource, body, old.body)
         else:
             strategy.prepare_update(resource, body, old.body, self._now())
         strategy.apply_defaults(resource, body, self._now())
-        metadata_problems += validation.metadata_errors(resource, body["metadata"])
-        # Upstream checks metadata twice, in general and for the kind, and within each labels once more.
-        problems = 2 * (metadata_problems + validation.label_errors(body["metadata"]))
+        problems = validation.metadata_errors(resource, body["metadata"]) + update_problems
         if target.subresource == "status":
             problems += admit_status(self._admin_access, self.store, resource, body, old.body)
             problems += validation.status_errors(resource, body, old.body)
         else:
             problems += validation.update_errors(resource, body, old.body)
+        problems = [*dict.fromkeys(problems), *declared_errors(resource, target.version, body, old.body)]
         if problems:
             raise errors.invalid(resource, target.name, problems)
         body["metadata"]["resourceVersion"] = before["resourceVersion"]
@@ -329,7 +332,7 @@ class Registry:
         if not options.dry_run:
             stored = self.store.remove(resource, stored)
             self.release_namespace(target.namespace)
-        if resource.kind not in _ANSWERED_WITH_STATUS_WHEN_DELETED:
+        if not _is_answered_with_status_when_deleted(target):
             return Written(stored)
         details: Body = {"name": target.name, "kind": resource.plural, "uid": stored.body["metadata"]["uid"]}
         if resource.group:
@@ -434,6 +437,18 @@ class Registry:
         body["metadata"].pop("managedFields", None)
         strategy.apply_defaults(resource, body, self._now())
         return body, complaints if field_validation is FieldValidation.WARN else ()
+
+
+def _is_like_others(target: Target) -> bool:
+    return target.version == "v1" and target.resource.kind in _LIKE_OTHERS_SINCE_V1
+
+
+def _is_updated_with_version_only(target: Target) -> bool:
+    return target.resource.kind in _UPDATED_WITH_VERSION_ONLY or _is_like_others(target)
+
+
+def _is_answered_with_status_when_deleted(target: Target) -> bool:
+    return target.resource.kind in _ANSWERED_WITH_STATUS_WHEN_DELETED or _is_like_others(target)
 
 
 def check_type(target: Target, wire: Mapping[str, Any]) -> None:

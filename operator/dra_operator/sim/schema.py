@@ -96,6 +96,18 @@ def zero(struct: str) -> dict[str, Any]:
     return found
 
 
+def in_go_order(value: Any, type_: str) -> Any:
+    """Return a value with the fields of structs in the order of Go, and those of maps by name, for messages."""
+    if isinstance(value, list):
+        return [in_go_order(item, type_[2:]) for item in value]
+    if not isinstance(value, dict):
+        return value
+    fields = types().get(type_.removeprefix("*"))
+    if fields is None:
+        return {key: in_go_order(value[key], type_.removeprefix("{}")) for key in sorted(value)}
+    return {name: in_go_order(value[name], field[0]) for name, field in fields.items() if name in value}
+
+
 def merge_keys(struct: str, name: str) -> tuple[str, str, str]:
     """Return the type of a struct's field, the patch strategy of a list, and its merge key (empty where none)."""
     field = types().get(struct, {}).get(name)

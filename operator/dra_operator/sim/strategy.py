@@ -2,7 +2,7 @@
 
 Each rule here is one that a client can see: a status sent to the main endpoint is ignored, a spec sent to `/status` is
 ignored, generation counts changes of the spec. Bodies are in the stored shape and may be changed in place.
-Source: pkg/registry/*/strategy.go and pkg/apis/*/defaults.go of Kubernetes 1.36.
+Source: pkg/registry/*/strategy.go and pkg/apis/*/defaults.go of Kubernetes 1.37.
 """
 
 from collections.abc import Mapping

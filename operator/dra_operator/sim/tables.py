@@ -1,7 +1,7 @@
 """What `kubectl get` prints: the server makes the rows, the client only aligns them.
 
 Columns with a priority above 0 are shown by `-o wide`. Source: pkg/printers/internalversion/printers.go of Kubernetes
-1.36.
+1.37.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,8 @@
 """The rules that people meet: names, immutable fields, requests, allocations. Not all that the API server checks.
 
 Each returns the fields it refuses, in upstream's words; none of them changes anything. Bodies are in the stored shape.
-Source: pkg/apis/resource/validation and apimachinery's ValidateObjectMeta of Kubernetes 1.36.
+What is `declared` is not said here again: upstream leaves its own words out where a declared rule refuses the same.
+Source: pkg/apis/resource/validation and apimachinery's ValidateObjectMeta of Kubernetes 1.37.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 from dra_operator.api.name_rules import LABEL, SUBDOMAIN, VALUE, problems_of_qualified_name
 from dra_operator.sim import errors
 from dra_operator.sim.errors import FieldError
+from dra_operator.sim.formats import FORMATS
 from dra_operator.sim.resources import Resource
 from dra_operator.sim.strategy import allocated_devices
 
@@ -17,7 +19,9 @@ Body = Mapping[str, Any]
 
 _IMMUTABLE = "field is immutable"
 _MAX_REQUESTS = 32
-_MAX_RESERVED_FOR = 256
+_MAX_DRIVER = 63
+_MAX_CONDITIONS = 4
+_NAMES_DECLARED = frozenset({"DeviceClass"})
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
@@ -31,6 +35,15 @@ def _dns_subdomain(field: str, value: str) -> Iterator[FieldError]:
     return _invalid(field, value, SUBDOMAIN.problems(value))
 
 
+def _driver(field: str, value: str) -> Iterator[FieldError]:
+    if not value:
+        yield errors.required(field)
+        return
+    if len(value.encode()) > _MAX_DRIVER:
+        yield errors.too_long(field, _MAX_DRIVER, "bytes")
+    yield from _invalid(field, value, SUBDOMAIN.problems(value.lower()))
+
+
 def _qualified_name(field: str, value: str) -> Iterator[FieldError]:
     return _invalid(field, value, problems_of_qualified_name(value))
 
@@ -40,26 +53,20 @@ def _invalid(field: str, value: str, problems: Iterable[str]) -> Iterator[FieldE
 
 
 def metadata_errors(resource: Resource, metadata: Body) -> list[FieldError]:
-    """Return what is wrong with the name and the finalizers of an object."""
+    """Return what is wrong with the name, the labels and the finalizers of an object."""
     name = metadata.get("name", "")
     found: list[FieldError] = []
     if not name:
         found.append(errors.required("metadata.name", "name or generateName is required"))
     elif resource.kind == "Namespace":
         found.extend(_dns_label("metadata.name", name))
-    else:
+    elif resource.kind not in _NAMES_DECLARED:
         found.extend(_dns_subdomain("metadata.name", name))
-    for finalizer in metadata.get("finalizers") or ():
-        found.extend(_qualified_name("metadata.finalizers", finalizer))
-    return found + label_errors(metadata)
-
-
-def label_errors(metadata: Body) -> list[FieldError]:
-    """Return what is wrong with the labels of an object."""
-    found: list[FieldError] = []
     for key, value in (metadata.get("labels") or {}).items():
         found.extend(_qualified_name("metadata.labels", key))
         found.extend(_invalid("metadata.labels", value, VALUE.problems(value)))
+    for finalizer in metadata.get("finalizers") or ():
+        found.extend(_qualified_name("metadata.finalizers", finalizer))
     return found
 
 
@@ -108,12 +115,14 @@ def create_errors(resource: Resource, body: Body) -> list[FieldError]:
 def update_errors(resource: Resource, body: Body, old: Body) -> list[FieldError]:
     """Return what is wrong with a changed object."""
     match resource.kind:
-        case "ResourceClaim" | "ResourceClaimTemplate":
+        case "ResourceClaim":
+            return []
+        case "ResourceClaimTemplate":
             return _immutable("spec", body["spec"], old["spec"])
         case "ResourceSlice":
             spec, before = body["spec"], old["spec"]
-            changed = _immutable("spec.driver", spec["driver"], before["driver"])
-            changed += _immutable("spec.pool.name", spec["pool"]["name"], before["pool"]["name"])
+            changed = _immutable("spec.pool.name", spec["pool"]["name"], before["pool"]["name"])
+            changed += _immutable("spec.driver", spec["driver"], before["driver"])
             changed += _immutable("spec.nodeName", spec.get("nodeName"), before.get("nodeName"))
             return [*_slice(spec), *changed]
     return create_errors(resource, body)
@@ -125,22 +134,20 @@ def _immutable(field: str, value: Any, old: Any) -> list[FieldError]:
 
 def _claim_spec(spec: Body, path: str) -> Iterator[FieldError]:
     devices = spec["devices"]
-    requests = devices.get("requests") or ()
-    if len(requests) > _MAX_REQUESTS:
-        yield errors.too_many(f"{path}.devices.requests", len(requests), _MAX_REQUESTS)
-    seen = set()
-    for index, request in enumerate(requests):
-        at = f"{path}.devices.requests[{index}]"
-        yield from _request(request, at)
-        name = request.get("name", "")
-        if name in seen:
-            yield errors.duplicate(at, name)
-        seen.add(name)
+    requests, constraints = devices.get("requests") or (), devices.get("constraints") or ()
+    for index, request in enumerate(requests if len(requests) <= _MAX_REQUESTS else ()):
+        yield from _request(request, f"{path}.devices.requests[{index}]", constraints)
     known = set(_request_names(requests))
     for part in ("constraints", "config"):
         for index, item in enumerate(devices.get(part) or ()):
-            at = f"{path}.devices.{part}[{index}].requests"
-            yield from _unknown(item.get("requests") or (), known, at)
+            at = f"{path}.devices.{part}[{index}]"
+            yield from _unknown(item.get("requests") or (), known, f"{at}.requests")
+            if part == "constraints" and item.keys().isdisjoint(_ATTRIBUTES):
+                why = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+                yield errors.required(at, why)
+
+
+_ATTRIBUTES = ("matchAttribute", "distinctAttribute")
 
 
 def _unknown(names: Iterable[str], known: Collection[str], path: str) -> Iterator[FieldError]:
@@ -161,11 +168,9 @@ def _request_names(requests: Sequence[Body]) -> Iterator[str]:
             yield f"{request['name']}/{alternative['name']}"
 
 
-def _request(request: Body, at: str) -> Iterator[FieldError]:
-    if request.get("name"):
-        yield from _dns_label(f"{at}.name", request["name"])
-    else:
-        yield errors.required(f"{at}.name")
+def _request(request: Body, at: str, constraints: Sequence[Body]) -> Iterator[FieldError]:
+    name = request["name"]
+    yield from _dns_label(f"{at}.name", name)
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable")
     if exactly is not None and alternatives:
         why = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
@@ -173,30 +178,57 @@ def _request(request: Body, at: str) -> Iterator[FieldError]:
     elif exactly is None and not alternatives:
         yield errors.required(at, "exactly one of `exactly` or `firstAvailable` is required")
     elif exactly is not None:
-        yield from _wanted(exactly, f"{at}.exactly")
-    for index, alternative in enumerate(alternatives or ()):
-        below = f"{at}.firstAvailable[{index}]"
-        if alternative.get("name"):
-            yield from _dns_label(f"{below}.name", alternative["name"])
+        if exactly["deviceClassName"]:
+            yield from _dns_subdomain(f"{at}.exactly.deviceClassName", exactly["deviceClassName"])
         else:
-            yield errors.required(f"{below}.name")
-        yield from _wanted(alternative, below)
-
-
-def _wanted(wanted: Body, at: str) -> Iterator[FieldError]:
-    class_name = wanted.get("deviceClassName", "")
-    if class_name:
-        yield from _dns_subdomain(f"{at}.deviceClassName", class_name)
+            yield errors.required(f"{at}.exactly.deviceClassName")
+        yield from _wanted(exactly, f"{at}.exactly", _constrained(constraints, {name}))
     else:
-        yield errors.required(f"{at}.deviceClassName")
+        for index, alternative in enumerate(alternatives or ()):
+            below = f"{at}.firstAvailable[{index}]"
+            yield from _dns_label(f"{below}.name", alternative["name"])
+            full_name = f"{name}/{alternative['name']}"
+            yield from _wanted(alternative, below, _constrained(constraints, {name, full_name}))
+
+
+def _constrained(constraints: Sequence[Body], names: set[str]) -> set[str]:
+    """Return the attributes that constraints on a request of these names refer to."""
+    return {
+        attribute
+        for constraint in constraints
+        if not constraint.get("requests") or not names.isdisjoint(constraint["requests"])
+        for attribute in [next((constraint[name] for name in _ATTRIBUTES if name in constraint), "")]
+    }
+
+
+def _wanted(wanted: Body, at: str, constrained: set[str]) -> Iterator[FieldError]:
     yield from _selectors(wanted.get("selectors") or (), f"{at}.selectors")
+    yield from _derived(wanted.get("derivedAttributes") or (), f"{at}.derivedAttributes", constrained)
     mode, count = wanted.get("allocationMode", ""), wanted.get("count", 0)
     if mode == "All" and count:
         yield errors.invalid_value(f"{at}.count", count, "must not be specified when allocationMode is 'All'")
     elif mode == "ExactCount" and count <= 0:
         yield errors.invalid_value(f"{at}.count", count, "must be greater than zero")
-    elif mode not in ("All", "ExactCount"):
-        yield errors.unsupported(f"{at}.allocationMode", mode, ("All", "ExactCount"))
+
+
+_UNUSED = (
+    "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request"
+)
+
+
+def _derived(attributes: Sequence[Body], at: str, constrained: set[str]) -> Iterator[FieldError]:
+    for index, attribute in enumerate(attributes):
+        if attribute["name"] and attribute["name"] not in constrained:
+            yield errors.invalid_value(f"{at}[{index}].name", attribute["name"], _UNUSED)
+    yield from _duplicates([attribute["name"] for attribute in attributes], at)
+
+
+def _duplicates(names: Iterable[str], at: str) -> Iterator[FieldError]:
+    seen = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            yield errors.duplicate(f"{at}[{index}]", name)
+        seen.add(name)
 
 
 def _selectors(selectors: Sequence[Body], at: str) -> Iterator[FieldError]:
@@ -212,10 +244,7 @@ def _class(spec: Body) -> Iterator[FieldError]:
 
 
 def _slice(spec: Body) -> Iterator[FieldError]:
-    if spec["driver"]:
-        yield from _dns_subdomain("spec.driver", spec["driver"])
-    else:
-        yield errors.required("spec.driver")
+    yield from _driver("spec.driver", spec["driver"])
     pool = spec["pool"]
     if not pool["name"]:
         yield errors.required("spec.pool.name")
@@ -228,18 +257,71 @@ def _slice(spec: Body) -> Iterator[FieldError]:
             "spec.pool.generation", pool["generation"], "must be greater than or equal to zero"
         )
     yield from _one_node_field(spec)
-    seen = set()
-    for index, device in enumerate(spec.get("devices") or ()):
+    devices = spec.get("devices") or ()
+    for index, device in enumerate(devices):
         at = f"spec.devices[{index}]"
-        if device["name"]:
-            yield from _dns_label(f"{at}.name", device["name"])
-        else:
-            yield errors.required(f"{at}.name")
-        if device["name"] in seen:
-            yield errors.duplicate(at, device["name"])
-        seen.add(device["name"])
+        yield from _dns_label(f"{at}.name", device["name"])
         for number, taint in enumerate(device.get("taints") or ()):
             yield from _taint(taint, f"{at}.taints[{number}]")
+        yield from _binding(device, at)
+    yield from _duplicates([device["name"] for device in devices], "spec.devices")
+    yield from _partition_type(spec)
+    yield from _skipped(spec, "spec")
+
+
+def _partition_type(spec: Body) -> Iterator[FieldError]:
+    """The attribute that names the type of a partition must be one, on each device that consumes counters."""
+    name = spec.get("partitionTypeAttribute")
+    devices = spec.get("devices") or ()
+    consumers = [(index, device) for index, device in enumerate(devices) if device.get("consumesCounters")]
+    if name is None:
+        return
+    if not consumers:
+        why = "may only be set on a slice which declares devices that consume counters"
+        yield errors.invalid_value("spec.partitionTypeAttribute", name, why)
+        return
+    if next(FORMATS["k8s-resource-fully-qualified-name"]("", name), None):
+        return
+    for index, device in consumers:
+        attributes = device.get("attributes") or {}
+        attribute = attributes.get(name, attributes.get(name.removeprefix(f"{spec['driver']}/")))
+        at = f"spec.devices[{index}].attributes[{name}]"
+        if attribute is None:
+            why = "device consumes counters and `partitionTypeAttribute` names this attribute, so it must be set"
+            yield errors.required(at, why)
+        elif "string" not in attribute:
+            why = "must be a string value because `partitionTypeAttribute` names this attribute"
+            yield errors.invalid_value(at, attribute, why)
+
+
+def _binding(bound: Body, at: str) -> Iterator[FieldError]:
+    """Conditions of binding are label keys; those of success and of failure need each other, and differ."""
+    lists = {name: bound.get(name) or () for name in ("bindingConditions", "bindingFailureConditions")}
+    for name, conditions in lists.items():
+        for index, condition in enumerate(conditions if len(conditions) <= _MAX_CONDITIONS else ()):
+            yield from _qualified_name(f"{at}.{name}[{index}]", condition)
+    good, bad = lists.values()
+    yield from _duplicates(good, f"{at}.bindingConditions")
+    seen = set()
+    for index, condition in enumerate(bad):
+        below = f"{at}.bindingFailureConditions[{index}]"
+        if condition in seen:
+            yield errors.duplicate(below, condition)
+        seen.add(condition)
+        if condition in good:
+            why = "bindingFailureConditions must not overlap with bindingConditions"
+            yield errors.invalid_value(below, condition, why)
+    for name, needed in (tuple(lists), tuple(lists)[::-1]):
+        if lists[needed] and not lists[name]:
+            yield errors.invalid_value(f"{at}.{name}", None, f"{name} are required to use {needed}")
+
+
+def _skipped(skipping: Body, at: str) -> Iterator[FieldError]:
+    """What was prepared on a node must be undone there."""
+    skipped = skipping.get("skipNodeOperations") or ()
+    if "NodePrepareResources" in skipped and not {"NodeUnprepareResources", "*"} & set(skipped):
+        why = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped"
+        yield errors.invalid_value(f"{at}.skipNodeOperations", skipped, why)
 
 
 def _one_node_field(spec: Body) -> Iterator[FieldError]:
@@ -255,11 +337,6 @@ def _one_node_field(spec: Body) -> Iterator[FieldError]:
 
 def _taint(taint: Body, at: str) -> Iterator[FieldError]:
     yield from _qualified_name(f"{at}.key", taint.get("key", ""))
-    effects = ("NoExecute", "NoSchedule", "None")
-    if not taint.get("effect"):
-        yield errors.required(f"{at}.effect")
-    elif taint["effect"] not in effects:
-        yield errors.unsupported(f"{at}.effect", taint["effect"], effects)
 
 
 def _pod(spec: Body) -> Iterator[FieldError]:
@@ -295,13 +372,6 @@ def _claim_status(body: Body, old: Body) -> Iterator[FieldError]:
     status, before = body["status"], old["status"]
     allocation, allocated = status.get("allocation"), before.get("allocation")
     deleting = "deletionTimestamp" in old["metadata"]
-    known = set(_request_names(body["spec"]["devices"].get("requests") or ()))
-    if allocation is not None and allocated is None:
-        for index, result in enumerate(allocation["devices"].get("results") or ()):
-            yield from _result(result, known, f"status.allocation.devices.results[{index}]")
-    yield from _reserved_for(status, before, deleting=deleting)
-    if allocated is not None and allocation is not None and allocation != allocated:
-        yield errors.invalid_value("status.allocation", allocation, _IMMUTABLE)
     devices = allocated_devices(status)
     for index, device in enumerate(status.get("devices") or ()):
         if (device["driver"], device["pool"], device["device"], device.get("shareID", "")) not in devices:
@@ -309,31 +379,29 @@ def _claim_status(body: Body, old: Body) -> Iterator[FieldError]:
             yield errors.invalid_value(
                 f"status.devices[{index}]", shown, "must be an allocated device in the claim"
             )
+    yield from _reserved_for(status, before, deleting=deleting)
+    known = set(_request_names(body["spec"]["devices"].get("requests") or ()))
+    if allocation is not None and allocated is None:
+        for index, result in enumerate(allocation["devices"].get("results") or ()):
+            yield from _result(result, known, f"status.allocation.devices.results[{index}]")
 
 
 def _result(result: Body, known: set[str], at: str) -> Iterator[FieldError]:
     if result["request"] not in known:
         yield errors.invalid_value(f"{at}.request", result["request"], _UNKNOWN_REQUEST)
-    for name in ("driver", "pool", "device"):
-        if not result[name]:
-            yield errors.required(f"{at}.{name}")
+    yield from _dns_label(f"{at}.device", result["device"])
+    yield from _binding(result, at)
+    yield from _skipped(result, at)
 
 
 def _reserved_for(status: Body, before: Body, *, deleting: bool) -> Iterator[FieldError]:
     consumers = status.get("reservedFor") or ()
     if not consumers:
         return
-    if len(consumers) > _MAX_RESERVED_FOR:
-        yield errors.too_many("status.reservedFor", len(consumers), _MAX_RESERVED_FOR)
     if status.get("allocation") is None:
         yield errors.forbidden_field("status.reservedFor", "may not be specified when `allocated` is not set")
         return
-    seen = set()
-    for index, consumer in enumerate(consumers):
-        if consumer["uid"] in seen:
-            yield errors.duplicate(f"status.reservedFor[{index}]", consumer["uid"])
-        seen.add(consumer["uid"])
-    added = seen - {consumer["uid"] for consumer in before.get("reservedFor") or ()}
+    added = [consumer for consumer in consumers if consumer not in (before.get("reservedFor") or ())]
     if deleting and added:
         yield errors.forbidden_field(
             "status.reservedFor",
