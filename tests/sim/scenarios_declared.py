@@ -29,6 +29,9 @@ OLD_SLICES = "/apis/resource.k8s.io/v1beta1/resourceslices"
 ATTRIBUTE = "gpu.example.com/numa"
 
 
+PAUSE = get(f"{NODES}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dnone")
+"""Until plugins of admission have seen the nodes."""
+LABELLED = {"key": "a", "operator": "In", "values": ["b"]}
 CONDITION = {
     "type": "T",
     "status": "True",
@@ -71,6 +74,15 @@ def consuming(**fields: Any) -> dict[str, Any]:
 def attribute(**values: Any) -> dict[str, Any]:
     """Return a slice with a device of one attribute."""
     return resource_slice("a", devices=[{"name": "d", "attributes": {"a": values}}])
+
+
+def taking(name: str, **spec: Any) -> dict[str, Any]:
+    """Return a slice with a device that takes resources of its node."""
+    amounts = {"mapping": {"deviceMultiplier": "2000m"}, "overhead": {"perPod": "0.1"}}
+    place = {"nodeName": "node-1"} if "perDeviceNodeSelection" in spec else {}
+    return resource_slice(
+        name, devices=[{"name": "d", "nodeAllocatableResources": {"cpu": amounts}, **place}], **spec
+    )
 
 
 def result(**fields: Any) -> dict[str, Any]:
@@ -238,26 +250,34 @@ DECLARED_SCENARIOS: dict[str, tuple[Step, ...]] = {
             SLICES,
         ),
     ),
-    "resources of nodes, and fractions": (
+    "devices that take resources of their node": (
+        create(taking("a"), SLICES),
         create(
-            {"metadata": {"name": "node-1"}, "status": {"declaredFeatures": ["DRANodeAllocatableResources"]}},
+            {
+                "metadata": {"name": "node-1", "labels": {"a": "b"}},
+                "status": {"declaredFeatures": ["DRANodeAllocatableResources"]},
+            },
             NODES,
         ),
+        create({"metadata": {"name": "node-2"}}, NODES),
+        PAUSE,
+        create(taking("a", nodeName="node-2"), SLICES),
+        create(taking("a", nodeName=None, allNodes=True), SLICES),
         create(
-            resource_slice(
-                "a",
-                devices=[
-                    {
-                        "name": "d",
-                        "nodeAllocatableResources": {
-                            "cpu": {"mapping": {"deviceMultiplier": "2000m"}, "overhead": {"perPod": "0.1"}}
-                        },
-                    }
-                ],
+            taking(
+                "c", nodeName=None, nodeSelector={"nodeSelectorTerms": [{"matchExpressions": [LABELLED]}]}
             ),
             SLICES,
         ),
+        create(taking("d", nodeName=None, perDeviceNodeSelection=True), SLICES),
+        create(taking("a"), SLICES),
+        merge(f"{SLICES}/a", {"metadata": {"labels": {"a": "b"}}}),
+        merge(f"{NODES}/node-1/status", {"status": {"declaredFeatures": None}}),
+        PAUSE,
+        merge(f"{SLICES}/a", {"metadata": {"labels": {"a": "c"}}}),
         get(f"{OLD_SLICES}/a"),
+    ),
+    "resources of nodes, and fractions": (
         create(
             resource_slice(
                 "b", devices=[{"name": "d", "nodeAllocatableResources": {"cpu": {"mapping": {}}}}]
