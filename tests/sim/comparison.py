@@ -158,5 +158,7 @@ def differences(expected: Any, answered: Any, path: str) -> Iterator[str]:
 def without_identity(text: str) -> str:
     """Return what kubectl prints without ages, times, uids and resourceVersions, columns one space apart."""
     text = re.sub(r"\b\d+(s|m|m\d+s)\b", "<age>", text)
-    text = re.sub(r"(Resource Version:|UID:|Creation Timestamp:|Start Time:|Time Added:)\s+.*", r"\1 <own>", text)
+    text = re.sub(
+        r"(Resource Version:|UID:|Creation Timestamp:|Start Time:|Time Added:)\s+.*", r"\1 <own>", text
+    )
     return re.sub(r" +", " ", text)

@@ -156,6 +156,18 @@ DECLARED_SCENARIOS: dict[str, tuple[Step, ...]] = {
             )
         ),
         create(
+            constrained(
+                "c",
+                {
+                    "name": "any",
+                    "firstAvailable": [
+                        {"name": "x", "deviceClassName": "c", "derivedAttributes": [derived()]}
+                    ],
+                },
+                requests=["any"],
+            )
+        ),
+        create(
             {
                 "metadata": {"name": "old"},
                 "spec": {
@@ -238,6 +250,7 @@ DECLARED_SCENARIOS: dict[str, tuple[Step, ...]] = {
         ),
         create(resource_slice("b", partitionTypeAttribute="gpu.example.com/type"), SLICES),
         create(resource_slice("b", partitionTypeAttribute="type", devices=[device()]), SLICES),
+        create(resource_slice("b", partitionTypeAttribute="", devices=[device()]), SLICES),
         create(
             resource_slice("b", partitionTypeAttribute="gpu.example.com/type", devices=[device()]), SLICES
         ),
@@ -307,6 +320,12 @@ DECLARED_SCENARIOS: dict[str, tuple[Step, ...]] = {
         ),
         get(f"{OLD_SLICES}/b"),
     ),
+    "letters and labels": (
+        create(resource_slice("a", driver="GPU.example.com"), SLICES),
+        merge(f"{SLICES}/a", {"metadata": {"labels": {"a": "b"}}}),
+        create(resource_slice("b", driver="GPU_"), SLICES),
+        create(claim("a", labels={"a": "b c", "d": "b c"})),
+    ),
     "values of attributes": (
         create(attribute(int=1, bool=False), SLICES),
         create(attribute(), SLICES),
@@ -354,6 +373,8 @@ DECLARED_SCENARIOS: dict[str, tuple[Step, ...]] = {
         merge(f"{CLAIMS}/a/status", result(shareID="1")),
         merge(f"{CLAIMS}/a/status", result(driver="d" * 64)),
         merge(f"{CLAIMS}/a/status", result(bindingConditions=[f"c-{number}" for number in range(5)])),
+        merge(f"{CLAIMS}/a/status", result(bindingConditions=["a b"] * 5, bindingFailureConditions=["c d"])),
+        merge(f"{CLAIMS}/a/status", result(bindingConditions=["a"], bindingFailureConditions=["a"])),
         merge(f"{OLD_CLAIMS}/a/status", result(driver="", pool="p" * 254)),
         merge(f"{CLAIMS}/a/status", result()),
         merge(

@@ -87,18 +87,39 @@ def test_items_without_keys_are_all_asked_about_when_their_list_changes() -> Non
 
 
 def test_items_with_keys_are_compared_one_by_one() -> None:
-    """The consumption from a counter set is the one from before, though another joined it."""
-    before, after = device("d", "A_"), device("d", "A_", "b")
-    # The device itself is an item without a key, so this is asked below a struct that has one.
+    """A counter set is the one from before, though another joined it."""
     old = {"metadata": {"name": "s"}, "spec": {"sharedCounters": _sets("A_")}}
-    new = {"metadata": {"name": "s"}, "spec": {"sharedCounters": _sets("A_", "b")}}
+    new = {"metadata": {"name": "s"}, "spec": {"sharedCounters": _sets("b", "A_")}}
 
-    assert refused("ResourceSlice", resource_slice(after), resource_slice(before)) != []
     assert refused("ResourceSlice", new, old) == []
 
 
 def _sets(*names: str) -> list[dict[str, Any]]:
     return [{"name": name, "counters": {"m": {"value": "1"}}} for name in names]
+
+
+def test_keys_and_values_from_before_are_not_asked_about() -> None:
+    """A new key of a map and a new item of a set are looked at, and no other."""
+    old = {"metadata": {"name": "s"}, "spec": {"sharedCounters": _sets("a"), "skipNodeOperations": ["Sleep"]}}
+    counters = {"M_": {"value": "1"}}
+    old["spec"]["sharedCounters"][0]["counters"] = counters
+    new = {
+        "metadata": {"name": "s"},
+        "spec": {"sharedCounters": _sets("a"), "skipNodeOperations": ["Sleep", "*"]},
+    }
+    new["spec"]["sharedCounters"][0]["counters"] = {**counters, "n": {"value": "1"}}
+
+    assert refused("ResourceSlice", new, old) == []
+    assert refused("ResourceSlice", new) == ["spec.sharedCounters[0].counters", "spec.skipNodeOperations[0]"]
+
+
+def test_a_name_from_before_is_not_asked_about() -> None:
+    """Labels of a class can change, whatever its name."""
+    old: dict[str, Any] = {"metadata": {"name": "C_"}, "spec": {}}
+    new = {"metadata": {"name": "C_", "labels": {"a": "b"}}, "spec": {}}
+
+    assert refused("DeviceClass", new, old) == []
+    assert refused("DeviceClass", new) == ["metadata.name"]
 
 
 @pytest.mark.parametrize(

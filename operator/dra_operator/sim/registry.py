@@ -127,7 +127,8 @@ class Registry:
     ) -> Written:
         """Create an object from a body of the target's version."""
         body, warnings = self._decode(target, wire, options.field_validation)
-        return Written(self._create(target, body, options), created=True, warnings=warnings)
+        stored = self._create(target, body, options)
+        return Written(stored, created=True, warnings=warnings + strategy.warnings_of(target.resource, body))
 
     def _create(self, target: Target, body: Body, options: WriteOptions) -> Stored:
         resource, metadata = target.resource, body["metadata"]
@@ -279,6 +280,7 @@ class Registry:
         if problems:
             raise errors.invalid(resource, target.name, problems)
         self._admit(resource, body)
+        warnings += strategy.warnings_of(resource, body)
         body["metadata"]["resourceVersion"] = before["resourceVersion"]
         # A write that changes nothing is no write: same resourceVersion, no event.
         if body == old.body:

@@ -138,6 +138,14 @@ def _qos_class(spec: Mapping[str, Any]) -> str:
     return "Guaranteed" if guaranteed else "Burstable"
 
 
+def warnings_of(resource: Resource, body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what the server says of an object that it takes nevertheless."""
+    driver = body["spec"]["driver"] if resource.kind == "ResourceSlice" else ""
+    if driver == driver.lower():
+        return ()
+    return (f'spec.driver: driver names should be lowercase; "{driver}" contains uppercase characters',)
+
+
 # --- update ---------------------------------------------------------------------------------------------------------
 
 
