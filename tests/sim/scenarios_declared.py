@@ -402,6 +402,6 @@ DECLARED_SCENARIOS: dict[str, tuple[Step, ...]] = {
             CLASSES,
         ),
         merge(f"{CLASSES}/c", {"spec": {"extendedResourceName": "kubernetes.io/gpu"}}),
-        merge(f"{CLASSES}/c", {"metadata": {"labels": {"a b": "c"}, "uid": "another"}}),
+        merge(f"{CLASSES}/c", {"metadata": {"labels": {"d": "e f", "g": "e f"}, "uid": "another"}}),
     ),
 }
