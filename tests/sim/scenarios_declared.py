@@ -31,6 +31,7 @@ ATTRIBUTE = "gpu.example.com/numa"
 
 PAUSE = get(f"{NODES}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dnone")
 """Until plugins of admission have seen the nodes."""
+TOLERATIONS = [{"value": "a b"}, {"operator": "Exists", "value": "v"}, {"operator": "Exists"}]
 LABELLED = {"key": "a", "operator": "In", "values": ["b"]}
 CONDITION = {
     "type": "T",
@@ -356,6 +357,7 @@ DECLARED_SCENARIOS: dict[str, tuple[Step, ...]] = {
         ),
         create(claim("b", *(request(f"r-{number}") for number in range(33)))),
         create(claim("b", request(), request(selectors=[{"cel": {"expression": "1 < 2 && true"}}]))),
+        create(claim("b", request(tolerations=TOLERATIONS))),
         create(claim("b", request(tolerations=[{"key": "a b", "operator": "Sometimes", "effect": "Never"}]))),
         create(
             claim(
@@ -371,12 +373,13 @@ DECLARED_SCENARIOS: dict[str, tuple[Step, ...]] = {
         merge(f"{CLAIMS}/a/status", result(driver="", pool="", device="")),
         merge(f"{CLAIMS}/a/status", result(driver="A_", pool="a//B_", device="D_")),
         merge(f"{CLAIMS}/a/status", result(shareID="1")),
+        merge(f"{CLAIMS}/a/status", result(tolerations=[{"effect": "Never"}, *TOLERATIONS])),
         merge(f"{CLAIMS}/a/status", result(driver="d" * 64)),
         merge(f"{CLAIMS}/a/status", result(bindingConditions=[f"c-{number}" for number in range(5)])),
         merge(f"{CLAIMS}/a/status", result(bindingConditions=["a b"] * 5, bindingFailureConditions=["c d"])),
         merge(f"{CLAIMS}/a/status", result(bindingConditions=["a"], bindingFailureConditions=["a"])),
         merge(f"{OLD_CLAIMS}/a/status", result(driver="", pool="p" * 254)),
-        merge(f"{CLAIMS}/a/status", result()),
+        merge(f"{CLAIMS}/a/status", result(tolerations=[{"key": "k"}])),
         merge(
             f"{CLAIMS}/a/status",
             {

@@ -24,6 +24,7 @@ def apply_defaults(resource: Resource, body: Body, now: str) -> None:
     match resource.kind:
         case "ResourceClaim":
             _default_claim_spec(body.get("spec") or {})
+            _default_results(body.get("status") or {})
         case "ResourceClaimTemplate":
             _default_claim_spec((body.get("spec") or {}).get("spec") or {})
         case "ResourceSlice":
@@ -53,7 +54,17 @@ def _default_request(wanted: Body) -> None:
     wanted.setdefault("allocationMode", "ExactCount")
     if wanted["allocationMode"] == "ExactCount":
         wanted.setdefault("count", 1)
-    for toleration in wanted.get("tolerations") or ():
+    _default_tolerations(wanted)
+
+
+def _default_results(status: Body) -> None:
+    allocation = status.get("allocation") or {}
+    for result in (allocation.get("devices") or {}).get("results") or ():
+        _default_tolerations(result)
+
+
+def _default_tolerations(tolerating: Body) -> None:
+    for toleration in tolerating.get("tolerations") or ():
         toleration.setdefault("operator", "Equal")
 
 

@@ -209,6 +209,16 @@ def _wanted(wanted: Body, at: str, constrained: set[str]) -> Iterator[FieldError
         yield errors.invalid_value(f"{at}.count", count, "must not be specified when allocationMode is 'All'")
     elif mode == "ExactCount" and count <= 0:
         yield errors.invalid_value(f"{at}.count", count, "must be greater than zero")
+    yield from _tolerations(wanted, at)
+
+
+def _tolerations(tolerating: Body, at: str) -> Iterator[FieldError]:
+    for index, toleration in enumerate(tolerating.get("tolerations") or ()):
+        value, below = toleration.get("value", ""), f"{at}.tolerations[{index}].value"
+        if toleration.get("operator") == "Equal":
+            yield from _invalid(below, value, VALUE.problems(value))
+        elif toleration.get("operator") == "Exists" and value:
+            yield errors.invalid_value(below, value, "must be empty for operator `Exists`")
 
 
 _UNUSED = (
@@ -391,6 +401,7 @@ def _result(result: Body, known: set[str], at: str) -> Iterator[FieldError]:
         yield errors.invalid_value(f"{at}.request", result["request"], _UNKNOWN_REQUEST)
     yield from _dns_label(f"{at}.device", result["device"])
     yield from _binding(result, at)
+    yield from _tolerations(result, at)
     yield from _skipped(result, at)
 
 
