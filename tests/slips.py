@@ -36,6 +36,25 @@ def tainted(**taint: str) -> dict[str, Any]:
     return slice_of({**DEVICE, "taints": [{"key": "k", "effect": "NoSchedule", **taint}]})
 
 
+def grouped(*names: str) -> dict[str, Any]:
+    """A slice with a device of compatibility groups."""
+    draw = {"counterSet": "s", "counters": {"c": {"value": "1"}}, "compatibilityGroups": list(names)}
+    return slice_of({**DEVICE, "consumesCounters": [draw]})
+
+
+def skipping(*operations: str) -> dict[str, Any]:
+    """A slice with node operations to skip."""
+    return slice_of(DEVICE, skipNodeOperations=list(operations))
+
+
+def selecting(**selector: str) -> dict[str, Any]:
+    """A rule that selects devices."""
+    return {
+        "kind": "DeviceTaintRule",
+        "spec": {"deviceSelector": selector, "taint": {"key": "k", "effect": "None"}},
+    }
+
+
 def rule(**taint: str) -> dict[str, Any]:
     """A rule that puts a taint on devices."""
     taint = {"key": "k", "effect": "NoSchedule", **taint}
@@ -168,6 +187,51 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "spec.taint.effect",
         '"NoExec" is no effect: ',
     ),
+    "a group in capitals": (
+        grouped("Mig"),
+        "spec.devices[0].consumesCounters[0].compatibilityGroups[0]",
+        '"Mig" is no name of a group: ',
+    ),
+    "a group with a dot": (
+        grouped("a", "a.b"),
+        "spec.devices[0].consumesCounters[0].compatibilityGroups[1]",
+        '"a.b" is no name of a group: ',
+    ),
+    "two groups of one name": (
+        grouped("a", "a"),
+        "spec.devices[0].consumesCounters[0].compatibilityGroups[1]",
+        '"a" is named twice: ',
+    ),
+    "an operation that there is not": (
+        skipping("Prepare"),
+        "spec.skipNodeOperations[0]",
+        '"Prepare" is no operation: ',
+    ),
+    "an operation that is skipped twice": (
+        skipping("NodeUnprepareResources", "NodeUnprepareResources"),
+        "spec.skipNodeOperations[1]",
+        '"NodeUnprepareResources" is named twice: ',
+    ),
+    "devices that are not prepared, and then undone": (
+        skipping("NodePrepareResources"),
+        "spec.skipNodeOperations",
+        "has NodePrepareResources alone: ",
+    ),
+    "a rule for a driver with a blank": (
+        selecting(driver="a b"),
+        "spec.deviceSelector.driver",
+        '"a b" is no name of a driver: ',
+    ),
+    "a rule for a pool in capitals": (
+        selecting(pool="A"),
+        "spec.deviceSelector.pool",
+        '"A" is no name of a pool: ',
+    ),
+    "a rule for a device without a name": (
+        selecting(device=""),
+        "spec.deviceSelector.device",
+        '"" is no name of a device: ',
+    ),
     "a rule without key": (rule(key=""), "spec.taint.key", '"" is no key of a taint: '),
 }
 """A slice or a rule, the field that is wrong, and how the message about it begins."""
@@ -184,5 +248,12 @@ RIGHT: dict[str, dict[str, Any]] = {
     ),
     "a taint of no effect": tainted(key="a.io/k", value="v", effect="None"),
     "a rule": rule(value="v", effect="NoExecute"),
+    "a rule for a device of a pool": selecting(driver="A.io", pool="rack-1/node.a", device="gpu-0"),
+    "two groups": grouped("mig", "vgpu"),
+    "no group": grouped(),
+    "everything skipped": skipping("*"),
+    "everything skipped, told in full": skipping("NodePrepareResources", "NodeUnprepareResources"),
+    "what is done and not undone": skipping("NodeUnprepareResources"),
+    "everything skipped, and preparing": skipping("NodePrepareResources", "*"),
 }
 """Slices and rules that are right, each close to one that is not."""

@@ -103,6 +103,14 @@ CASES = {
         10240,
         "spec.devices.requests[0].exactly.selectors[0].cel.expression",
     ),
+    "a long expression of a derived attribute": (
+        lambda n: claim(
+            requests=[request(derivedAttributes=[{"name": "a.io/b", "expression": "true".ljust(n)}])],
+            constraints=[{"matchAttribute": "a.io/b"}],
+        ),
+        10240,
+        "spec.devices.requests[0].exactly.derivedAttributes[0].expression",
+    ),
     "selectors of a class": (
         lambda n: {"kind": "DeviceClass", "spec": {"selectors": [SELECTOR] * n}},
         32,

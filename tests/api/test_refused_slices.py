@@ -1,10 +1,11 @@
-"""What the API server refuses of slices, taint rules, classes and names is found, with what to do about it."""
+"""What the API server refuses of slices, rules, classes, names and derived attributes is found, with what to do."""
 
 from typing import Any
 
 import pytest
 
 import slips
+import slips_of_derived
 import slips_of_names
 import slips_of_values
 from dra_operator.api.defaults import apply_defaults
@@ -12,8 +13,8 @@ from dra_operator.api.read import read_object
 from dra_operator.api.refusals import find_refusals
 from slips_of_names import class_with
 
-CASES = slips.CASES | slips_of_values.CASES | slips_of_names.CASES
-RIGHT = slips.RIGHT | slips_of_values.RIGHT | slips_of_names.RIGHT
+CASES = slips.CASES | slips_of_values.CASES | slips_of_names.CASES | slips_of_derived.NAMES
+RIGHT = slips.RIGHT | slips_of_values.RIGHT | slips_of_names.RIGHT | slips_of_derived.RIGHT
 
 
 def refused(body: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:
@@ -43,3 +44,4 @@ def test_what_an_api_server_has_taken_is_not_refused() -> None:
     assert refused(CASES["devices beside counters"][0], uid="u") == []
     assert refused(CASES["a rule whose effect is misspelt"][0], uid="u") == []
     assert refused(class_with({}), uid="u") == []
+    assert refused(slips_of_derived.NAMES["an attribute that is derived twice"][0], uid="u") == []

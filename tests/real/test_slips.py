@@ -3,12 +3,26 @@
 import pytest
 
 import slips
+import slips_of_derived
 import slips_of_names
 import slips_of_values
 from dra_operator.api.kinds import KINDS
 
-CASES = slips.CASES | slips_of_values.CASES | slips_of_names.CASES | slips_of_names.PODS
-RIGHT = slips.RIGHT | slips_of_values.RIGHT | slips_of_names.RIGHT | slips_of_names.RIGHT_PODS
+CASES = (
+    slips.CASES
+    | slips_of_values.CASES
+    | slips_of_names.CASES
+    | slips_of_names.PODS
+    | slips_of_derived.NAMES
+    | slips_of_derived.EXPRESSIONS
+)
+RIGHT = (
+    slips.RIGHT
+    | slips_of_values.RIGHT
+    | slips_of_names.RIGHT
+    | slips_of_names.RIGHT_PODS
+    | slips_of_derived.RIGHT
+)
 
 
 @pytest.fixture

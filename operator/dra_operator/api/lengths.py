@@ -93,17 +93,24 @@ def _sent_length(parameters: object) -> int:
 def _request(item: ExactDeviceRequest | DeviceSubRequest, path: str) -> Iterator[Refusal]:
     yield from _selectors(item.selectors, f"{path}.selectors")
     yield from _most(item.derived_attributes, 32, f"{path}.derivedAttributes", _LEAVE_OUT)
+    for number, derived in enumerate(item.derived_attributes):
+        yield from _expression(
+            derived.expression, f"{path}.derivedAttributes[{number}].expression", _LEAVE_OUT
+        )
 
 
 def _selectors(selectors: Sequence[DeviceSelector], path: str) -> Iterator[Refusal]:
     yield from _most(selectors, 32, path, _JOIN)
     for number, item in enumerate(selectors):
-        length = len(item.cel.expression.encode()) if item.cel is not None else 0
-        if length > _LONGEST_EXPRESSION:
-            text = (
-                f"bytes are too many, {_LONGEST_EXPRESSION} at most: {_LEAVE_OUT}, or use several selectors"
-            )
-            yield Refusal(f"{path}[{number}].cel.expression", length, text)
+        if item.cel is not None:
+            remedy = f"{_LEAVE_OUT}, or use several selectors"
+            yield from _expression(item.cel.expression, f"{path}[{number}].cel.expression", remedy)
+
+
+def _expression(expression: str, path: str, remedy: str) -> Iterator[Refusal]:
+    length = len(expression.encode(errors="surrogatepass"))
+    if length > _LONGEST_EXPRESSION:
+        yield Refusal(path, length, f"bytes are too many, {_LONGEST_EXPRESSION} at most: {remedy}")
 
 
 def _slice(obj: ResourceSlice) -> Iterator[Refusal]:

@@ -20,6 +20,8 @@ PREFIX = rf"(?i:{DOMAIN_PREFIX})"
 IDENTIFIER = r"(?=.{1,32}$)[A-Za-z_][A-Za-z0-9_]*"
 NOT_LOOKED_AT = ".*/.*/.*"
 """Names of attributes and capacities of more than one slash, of which the API server looks at no part."""
+# As of 1.37; before, the domain might have capitals.
+QUALIFIED = re.compile(rf"{DOMAIN_PREFIX}{IDENTIFIER}|{NOT_LOOKED_AT}", re.ASCII | re.DOTALL)
 
 NO_DRIVER = "is no name of a driver: write a domain, such as gpu.example.com"
 NO_NODE = "is no name of a node: use lower case letters, digits, - and ., at most 253 of them"

@@ -6,26 +6,24 @@ allocation mode that is not known, a selector that does not compile) is not repe
 Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceClaim`.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dra_operator.api.lengths import find_too_long
 from dra_operator.api.patterns import (
-    DOMAIN_PREFIX,
     DRIVER,
-    IDENTIFIER,
     KEY,
     LABEL,
     NO_DRIVER,
     NO_KEY,
     NO_NODE,
     NO_VALUE,
-    NOT_LOOKED_AT,
+    QUALIFIED,
     SUBDOMAIN,
     VALUE,
 )
 from dra_operator.api.refused import Refusal
+from dra_operator.api.refused_derived import find_refused_derived
 from dra_operator.api.refused_slices import find_refused
 from dra_operator.api.refused_values import find_refused_values
 from dra_operator.api.types import (
@@ -45,8 +43,6 @@ from dra_operator.api.types import (
     ResourceSlice,
 )
 
-# As of 1.37; before, the domain might have capitals.
-_QUALIFIED = re.compile(rf"{DOMAIN_PREFIX}{IDENTIFIER}|{NOT_LOOKED_AT}", re.ASCII | re.DOTALL)
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("", "None", "NoSchedule", "NoExecute")
 
@@ -99,6 +95,7 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
     yield from _claim(devices, path)
     if not obj.metadata.uid:
         yield from _tolerations(devices, path)
+        yield from find_refused_derived(devices, path)
         yield from _configs(devices.config, f"{path}.config")
 
 
@@ -220,5 +217,5 @@ def _attributes(constraint: DeviceConstraint, path: str) -> Iterator[Refusal]:
         ("distinctAttribute", constraint.distinct_attribute),
     )
     for field, attribute in attributes:
-        if attribute is not None and not _QUALIFIED.fullmatch(attribute):
+        if attribute is not None and not QUALIFIED.fullmatch(attribute):
             yield Refusal(f"{path}.{field}", attribute, _NOT_QUALIFIED)

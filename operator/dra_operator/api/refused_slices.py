@@ -3,7 +3,7 @@
 Two devices of one name, counters beside devices, a slice for no node, a taint whose effect is misspelt and keeps nobody
 away: in a file each is a slip that shows only when the file is applied, and what is decided until then is about another
 slice than was meant. Lengths are apart, in `lengths`. Not all is looked at, but where a hand slips: names, how often
-they are there, where devices can be used, and taints, also those of a DeviceTaintRule.
+they are there, where devices can be used, operations to skip, and taints, also those of a DeviceTaintRule.
 Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateResourceSliceSpec` and `validateDeviceTaint`, and the
 answers of an API server of 1.37.
 """
@@ -29,6 +29,7 @@ from dra_operator.api.types import (
     Device,
     DeviceTaint,
     DeviceTaintRule,
+    DeviceTaintSelector,
     ResourceSlice,
     ResourceSliceSpec,
 )
@@ -48,6 +49,13 @@ _TWO_SETS = "is the name of two counter sets: give each a name of its own"
 _DRAWN_TWICE = "is named twice: name all counters of a set at once"
 _BOTH = "devices and sharedCounters are both set: publish the counters in another slice of the pool"
 _EMPTY_SET = "has no counters: name at least one, or leave the set out"
+_NO_GROUP = "is no name of a group: use lower case letters, digits and -, at most 63 of them"
+_TWO_GROUPS = "is named twice: once is enough"
+_PREPARE, _UNPREPARE, _ALL = "NodePrepareResources", "NodeUnprepareResources", "*"
+_OPERATIONS = (_PREPARE, _UNPREPARE, _ALL)
+_NO_OPERATION = f"is no operation: write {_PREPARE}, {_UNPREPARE}, or * for all"
+_SKIPPED_TWICE = "is named twice: once is enough"
+_NOT_UNPREPARED = f"has {_PREPARE} alone: skip {_UNPREPARE} as well"
 _NO_TERMS = "is empty: say which nodes, or set allNodes in its place"
 _NO_CONDITION = "is no name of a condition: write domain/name or name, of letters, digits, -, _ and ."
 _TWO_CONDITIONS = "is named twice: a condition is either met or failed, and once is enough"
@@ -65,6 +73,8 @@ def find_refused(obj: ResourceSlice | DeviceTaintRule) -> Iterator[Refusal]:
     """Yield what is refused of a slice or a rule."""
     if isinstance(obj, DeviceTaintRule):
         yield from _taint(obj.spec.taint, "spec.taint")
+        if obj.spec.device_selector is not None:
+            yield from _selected(obj.spec.device_selector, "spec.deviceSelector")
     else:
         yield from _slice(obj.spec)
 
@@ -86,8 +96,29 @@ def _slice(spec: ResourceSliceSpec) -> Iterator[Refusal]:
     yield from _just_one(given, "spec", _OF_SLICE)
     if spec.devices and spec.shared_counters:
         yield Refusal("spec", None, _BOTH)
+    yield from _skipped(spec.skip_node_operations, "spec.skipNodeOperations")
     yield from _devices(spec)
     yield from _counter_sets(spec.shared_counters)
+
+
+def _selected(selector: DeviceTaintSelector, path: str) -> Iterator[Refusal]:
+    """Yield what is wrong with the names in a rule; a name that is right may still be that of nothing."""
+    if selector.driver is not None and not DRIVER.fullmatch(selector.driver.lower()):
+        yield Refusal(f"{path}.driver", selector.driver, NO_DRIVER)
+    if selector.pool is not None and not _SEGMENTS.fullmatch(selector.pool):
+        yield Refusal(f"{path}.pool", selector.pool, _NO_POOL)
+    if selector.device is not None and not LABEL.fullmatch(selector.device):
+        yield Refusal(f"{path}.device", selector.device, _NO_DEVICE)
+
+
+def _skipped(operations: Sequence[str], path: str) -> Iterator[Refusal]:
+    for index, name in enumerate(operations):
+        if name not in _OPERATIONS:
+            yield Refusal(f"{path}[{index}]", name, _NO_OPERATION)
+        elif name in operations[:index]:
+            yield Refusal(f"{path}[{index}]", name, _SKIPPED_TWICE)
+    if _PREPARE in operations and not {_UNPREPARE, _ALL}.intersection(operations):
+        yield Refusal(path, None, _NOT_UNPREPARED)
 
 
 def _devices(spec: ResourceSliceSpec) -> Iterator[Refusal]:
@@ -104,6 +135,9 @@ def _devices(spec: ResourceSliceSpec) -> Iterator[Refusal]:
             yield from _name(item.counter_set, f"{at}.counterSet", drawn, _NO_SET, _DRAWN_TWICE)
             if not item.counters:
                 yield Refusal(f"{at}.counters", None, _EMPTY_SET)
+            groups: set[str] = set()
+            for place, name in enumerate(item.compatibility_groups):
+                yield from _name(name, f"{at}.compatibilityGroups[{place}]", groups, _NO_GROUP, _TWO_GROUPS)
         yield from _conditions(device, path)
 
 

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from dra_operator.api.convert import to_v1, version_of
@@ -21,6 +22,7 @@ from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.api.known_fields import UnknownField, find_unknown_fields
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
 from dra_operator.api.refusals import find_refusals
+from dra_operator.cli.expressions import find_refused_expressions
 from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable, template_hint
 from dra_operator.cli.workloads import pods_of
 
@@ -219,7 +221,7 @@ def _problem(body: Mapping[str, Any], path: str, message: str) -> ObjectError:
 
 def _refusals(thing: Thing, version: str) -> Iterator[ObjectError]:
     kind, metadata = type(thing.obj).__name__, thing.obj.metadata
-    for refusal in find_refusals(thing.obj, thing.body):
+    for refusal in chain(find_refusals(thing.obj, thing.body), find_refused_expressions(thing.obj)):
         path = path_in_version(refusal.path, kind, version)
         name = metadata.namespace, metadata.name
         yield ObjectError(kind, *name, path, value=refusal.value, message=refusal.message)
