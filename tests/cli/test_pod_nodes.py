@@ -83,6 +83,16 @@ def test_claims_where_the_pod_cannot_run_are_told(tmp_path, spec, why):
     assert notes(tmp_path, *slices, pod(**spec)) == [f"{EACH_BY_ITSELF}node n1; {why}"]
 
 
+def test_claims_that_skip_node_operations_where_the_pod_cannot_are_told(tmp_path):
+    """A device of every node is only used on those that declare the feature, which is not where the other device is."""
+    able = {**node("n1"), "status": {"declaredFeatures": ["DRAOptionalNodeOperations"]}}
+    slices = [device("gpu", allNodes=True, skipNodeOperations=["*"]), device("nic", nodeName="n2")]
+
+    assert notes(tmp_path, able, *slices, pod()) == [
+        f"{EACH_BY_ITSELF}nodes n1 and n2; kube-scheduler puts a pod's claims on one node"
+    ]
+
+
 @pytest.mark.parametrize(
     "spec", [{}, {"nodeName": "n1"}, {"nodeSelector": {"zone": "n1"}}, {"nodeSelector": None}]
 )

@@ -69,6 +69,19 @@ def test_an_event_names_device_request_and_node():
     assert said == "allocated on node node-1: gpu.example.com/node-1/gpu-0 for gpu"
 
 
+def test_an_event_names_the_nodes_that_can_skip_node_operations():
+    """kube-scheduler puts pods with such devices nowhere else, though the allocation has no node selector."""
+    result = DeviceRequestAllocationResult(
+        "seat", "seat.example.com", "all", "seat-0", skip_node_operations=("*",)
+    )
+
+    said = messages.allocated(AllocationResult(DeviceAllocationResult((result,)), None), "")
+
+    assert said == (
+        "allocated, usable on every node that can skip node operations: seat.example.com/all/seat-0 for seat"
+    )
+
+
 def test_an_event_of_many_devices_keeps_the_node():
     """What is cut is the end of a list, not the place, and a device that all nodes see is on no one of them."""
     results = tuple(

@@ -272,6 +272,11 @@ class AllocationResult(Wire):
     node_selector: NodeSelector | None = None
     allocation_timestamp: str | None = None
 
+    @property
+    def skips_node_operations(self) -> bool:
+        """True if pods can only use it on nodes whose kubelets can skip node operations."""
+        return any(result.skip_node_operations for result in self.devices.results)
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaimConsumerReference(Wire):

@@ -14,6 +14,7 @@ from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cli.describe import align
 from dra_operator.cli.manifests import to_yaml
 from dra_operator.cli.offline import Outcome, State, pinned_to
+from dra_operator.controller.messages import everywhere
 
 COLUMNS = ("CLAIM", "STATE", "NODE", "DEVICES, OR WHY NOT")
 _COLOURS = {
@@ -91,13 +92,14 @@ def _cells(outcome: Outcome) -> tuple[str, str, str, str]:
         message = " ".join(outcome.message.split())
         text = f"{outcome.reason}: {message}" if outcome.reason else message
         return name, outcome.state.value, "-", text
-    return name, outcome.state.value, _where(allocation.node_selector), _devices(allocation)
+    return name, outcome.state.value, _where(allocation), _devices(allocation)
 
 
-def _where(selector: NodeSelector | None) -> str:
+def _where(allocation: AllocationResult) -> str:
     """Return where an allocation can be used: on every node, on one, or on those with certain labels."""
+    selector = allocation.node_selector
     if selector is None:
-        return "every node"
+        return everywhere(allocation)
     return pinned_to(selector) or " or ".join(_terms(selector))
 
 

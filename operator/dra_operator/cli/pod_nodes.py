@@ -7,7 +7,7 @@ Source: docs/dra-semantics 8.1.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from dra_operator.api.types import Node, NodeSelector, Pod
+from dra_operator.api.types import AllocationResult, Node, NodeSelector, Pod
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Outcome, State, pinned_to
 from dra_operator.cli.pod_claims import is_over
@@ -34,11 +34,7 @@ def find_pods_apart(
         outcomes = () if is_over(pod) else claims.of_pod(pod)
         if not any(outcome.state is State.ALLOCATED for outcome in outcomes):
             continue
-        usable_on = [
-            places.of(outcome.allocation.node_selector)
-            for outcome in outcomes
-            if outcome.allocation is not None
-        ]
+        usable_on = [places.of(outcome.allocation) for outcome in outcomes if outcome.allocation is not None]
         if not all(usable_on):
             continue
         if problem := _problem(thing, nodes, frozenset.intersection(*usable_on)):
@@ -47,20 +43,21 @@ def find_pods_apart(
 
 
 class _Places:
-    """Where allocations can be used, found once for each node selector."""
+    """Where allocations can be used, found once for each node selector and what else it depends on."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
-        self._found: dict[NodeSelector | None, frozenset[str]] = {}
+        self._found: dict[tuple[NodeSelector | None, bool], frozenset[str]] = {}
 
-    def of(self, selector: NodeSelector | None) -> frozenset[str]:
-        """Return the nodes that a node selector selects; None selects all."""
-        if selector not in self._found:
-            pinned = pinned_to(selector)
+    def of(self, allocation: AllocationResult) -> frozenset[str]:
+        """Return the nodes on which pods can use an allocation."""
+        key = allocation.node_selector, allocation.skips_node_operations
+        if key not in self._found:
+            pinned = pinned_to(allocation.node_selector)
             # Most name one node, and there are as many of them as nodes.
             candidates = [name for name in (pinned,) if name in self._nodes] if pinned else [*self._nodes]
-            self._found[selector] = frozenset(usable(self._nodes, candidates, (selector,)))
-        return self._found[selector]
+            self._found[key] = frozenset(usable(self._nodes, candidates, (allocation,)))
+        return self._found[key]
 
 
 def _problem(thing: Thing, nodes: Mapping[str, Node], together: frozenset[str]) -> str | None:

@@ -23,10 +23,11 @@ from dra_operator.allocator.extended import (
 )
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.quantity import NANO, Quantity
-from dra_operator.api.types import DeviceClass, Node, NodeSelector, Pod, ResourceClaim
+from dra_operator.api.types import AllocationResult, DeviceClass, Node, Pod, ResourceClaim
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Cluster, Option, Outcome, State, by_age
 from dra_operator.cli.pod_claims import SPECIAL, claim_of, is_over, named_claims, special_prefix, subject
+from dra_operator.inventory.nodes import OPTIONAL_NODE_OPERATIONS
 
 _PodKey: TypeAlias = tuple[str, str, str]
 """Namespace, name and uid."""
@@ -82,10 +83,10 @@ def _decide(asks: "_Asks", cluster: Cluster, beside: Sequence[Outcome], found: S
         text = f"claim {metadata.namespace}/{metadata.name} of the same pod waits"
         outcome = Outcome(options[0].thing, State.PENDING, reason=waiting[0].reason, message=text)
     else:
-        selectors = [item.allocation.node_selector for item in beside if item.allocation is not None]
+        allocations = [item.allocation for item in beside if item.allocation is not None]
         outcome = cluster.decide_first(
             [
-                replace(option, nodes=tuple(usable(cluster.nodes, option.nodes, selectors)))
+                replace(option, nodes=tuple(usable(cluster.nodes, option.nodes, allocations)))
                 for option in options
             ]
         )
@@ -205,16 +206,20 @@ def _key(pod: Pod) -> _PodKey:
 
 
 def usable(
-    nodes: Mapping[str, Node], names: Iterable[str], selectors: Sequence[NodeSelector | None]
+    nodes: Mapping[str, Node], names: Iterable[str], allocations: Sequence[AllocationResult]
 ) -> Iterator[str]:
-    """Yield the nodes of `names` where allocations with these node selectors can be used."""
+    """Yield the nodes of `names` where pods can use all of some allocations."""
     for name in names:
-        if all(selector is None or _selects(selector, nodes[name]) for selector in selectors):
+        if all(_can_use(nodes[name], allocation) for allocation in allocations):
             yield name
 
 
-def _selects(selector: NodeSelector, node: Node) -> bool:
+def _can_use(node: Node, allocation: AllocationResult) -> bool:
+    if allocation.skips_node_operations and OPTIONAL_NODE_OPERATIONS not in node.status.declared_features:
+        return False
+    if allocation.node_selector is None:
+        return True
     try:
-        return matches(selector, node.metadata.name, node.metadata.labels)
+        return matches(allocation.node_selector, node.metadata.name, node.metadata.labels)
     except NodeSelectorError:
         return False

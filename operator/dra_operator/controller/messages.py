@@ -77,8 +77,13 @@ def allocated(allocation: AllocationResult, node: str) -> str:
     """Return the sentence of the Event of an allocated claim: where, and then what, of which many may be cut."""
     chosen = devices(allocation) or "no device"
     if allocation.node_selector is None:
-        return f"allocated, usable on every node: {chosen}"
+        return f"allocated, usable on {everywhere(allocation)}: {chosen}"
     return f"allocated on node {node}: {chosen}" if node else f"allocated {chosen}"
+
+
+def everywhere(allocation: AllocationResult) -> str:
+    """Return the nodes on which pods can use an allocation without a node selector."""
+    return "every node that can skip node operations" if allocation.skips_node_operations else "every node"
 
 
 def collision(
