@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dra_operator.api.quantity import NANO
 from dra_operator.api.types import (
     AllocationResult,
     DeviceAllocationResult,
@@ -14,6 +15,7 @@ from dra_operator.api.types import (
 )
 from dra_operator.cluster.events import shorten
 from dra_operator.controller import messages
+from dra_operator.ledger.overcommitment import Overcommitment, Resource
 
 _EVENT_REASONS = [value for name, value in vars(messages).items() if name.startswith("EVENT_")]
 
@@ -79,6 +81,26 @@ def test_an_event_names_the_nodes_that_can_skip_node_operations():
 
     assert said == (
         "allocated, usable on every node that can skip node operations: seat.example.com/all/seat-0 for seat"
+    )
+
+
+def test_a_counter_below_nothing_is_told_without_claims():
+    """The API server admits it, and nothing need be allocated for it to be too little."""
+    case = Overcommitment(
+        pool=("gpu.example.com", "node-1"),
+        resource=Resource.COUNTER,
+        owner="gpu-0",
+        name="memory",
+        total=-NANO,
+        used=0,
+        parts=(),
+        slice_name="slice",
+        node="node-1",
+    )
+
+    assert messages.overcommitted(case, ()) == (
+        "counter gpu-0/memory of pool gpu.example.com/node-1 on node node-1: -1 published, nothing allocated; "
+        "the driver must not publish less than nothing"
     )
 
 

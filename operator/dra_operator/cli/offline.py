@@ -107,7 +107,7 @@ class Cluster:
         self.notes += _idle_rules(gathered)
         self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
         self.notes += [
-            f'ResourceSlice "{case.slice_name}": {messages.too_much(case)}; {messages.MAKE_ROOM}'
+            f'ResourceSlice "{case.slice_name}": {messages.too_much(case)}; {messages.room_for(case)}'
             for case in Overcommitments(self._inventory, self._ledger).find()
         ]
 

@@ -106,6 +106,8 @@ def overcommitted(case: Overcommitment, yielding: Sequence[tuple[str, str]]) -> 
     """
     if case.by_claims:
         return _collided(too_much(case), yielding)
+    if not case.parts:
+        return f"{too_much(case)}; {room_for(case)}"
     return (
         f"{too_much(case)}; the driver publishes less than before, or another allocator allocated more before this "
         f"operator started; nothing is taken back; {MAKE_ROOM}"
@@ -121,10 +123,18 @@ def too_much(case: Overcommitment) -> str:
         what = f"capacity {case.name} of device {path}/{case.owner}"
     node = f" on node {case.node}" if case.node else ""
     total, used = format_beside(case.total, case.used)
+    if not case.parts:
+        # The API server admits amounts below zero.
+        return f"{what}{node}: {total} published, nothing allocated"
     owners = listed(
         [f"{_all(sorted(part.claims))} ({format_beside(part.amount, case.total)[0]})" for part in case.parts]
     )
     return f"{what}{node}: {total} published, {used} allocated, to {owners}"
+
+
+def room_for(case: Overcommitment) -> str:
+    """Return what to do about it."""
+    return MAKE_ROOM if case.parts else "the driver must not publish less than nothing"
 
 
 def _collided(fact: str, yielding: Sequence[tuple[str, str]]) -> str:
