@@ -5,7 +5,8 @@ asks for it on a device. Of a selector that does not compile the reason of the c
 Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateCELExpression` and `validateDeviceClaim`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from dra_operator.api.core import Metadata
 from dra_operator.api.refused import Refusal
@@ -20,7 +21,6 @@ from dra_operator.api.types import (
 from dra_operator.cel import (
     CelError,
     Environment,
-    Program,
     compile_derived_attribute,
     compile_program,
 )
@@ -29,6 +29,7 @@ from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 
 _NEW = Environment(expressions="new")
+_MOST_KEPT = 4096
 
 _TOO_COMPLEX = f"can cost more than the {COST_LIMIT:,} that are admitted: write it more simply"
 _TOO_COMPLEX_TOGETHER = (
@@ -61,13 +62,19 @@ def _claim(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
 
 def _selectors(selectors: Iterable[DeviceSelector], path: str) -> Iterator[Refusal]:
     for index, selector in enumerate(selectors):
-        if selector.cel is None or not _is_looked_at(selector.cel.expression):
-            continue
-        try:
-            program = compile_program(selector.cel.expression, _NEW)
-        except CelError:
-            continue
-        yield from _too_complex(program, f"{path}[{index}].cel.expression")
+        if selector.cel is not None and _is_too_complex(selector.cel.expression):
+            yield Refusal(f"{path}[{index}].cel.expression", None, _TOO_COMPLEX)
+
+
+# Of thousands of claims in a file, most ask for the same.
+@lru_cache(maxsize=_MOST_KEPT)
+def _is_too_complex(selector: str) -> bool:
+    if not _is_looked_at(selector):
+        return False
+    try:
+        return compile_program(selector, _NEW).estimate().high > COST_LIMIT
+    except CelError:
+        return False
 
 
 def _derived(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
@@ -83,15 +90,13 @@ def _derived(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
             except CelError as error:
                 found.append(Refusal(at, None, describe(item.expression, error, environment=_NEW)))
                 continue
-            total += program.estimate().high
-            found += _too_complex(program, at)
+            cost = program.estimate().high
+            total += cost
+            if cost > COST_LIMIT:
+                found.append(Refusal(at, None, _TOO_COMPLEX))
     if total > COST_LIMIT and not found:
         found.append(Refusal(path, None, _TOO_COMPLEX_TOGETHER))
     yield from found
-
-
-def _too_complex(program: Program, path: str) -> Sequence[Refusal]:
-    return () if program.estimate().high <= COST_LIMIT else (Refusal(path, None, _TOO_COMPLEX),)
 
 
 def _is_looked_at(expression: str) -> bool:
