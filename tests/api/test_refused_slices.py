@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import slips
+import slips_of_asides
 import slips_of_derived
 import slips_of_names
 import slips_of_values
@@ -13,8 +14,21 @@ from dra_operator.api.read import read_object
 from dra_operator.api.refusals import find_refusals
 from slips_of_names import class_with
 
-CASES = slips.CASES | slips_of_values.CASES | slips_of_names.CASES | slips_of_derived.NAMES
-RIGHT = slips.RIGHT | slips_of_values.RIGHT | slips_of_names.RIGHT | slips_of_derived.RIGHT
+CASES = (
+    slips.CASES
+    | slips_of_values.CASES
+    | slips_of_names.CASES
+    | slips_of_derived.NAMES
+    | slips_of_asides.CASES
+)
+RIGHT = (
+    slips.RIGHT
+    | slips_of_values.RIGHT
+    | slips_of_names.RIGHT
+    | slips_of_derived.RIGHT
+    | slips_of_asides.RIGHT
+    | slips_of_asides.OF_A_NODE
+)
 
 
 def refused(body: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 import pytest
 
 import slips
+import slips_of_asides
 import slips_of_derived
 import slips_of_names
 import slips_of_values
@@ -15,6 +16,7 @@ CASES = (
     | slips_of_names.PODS
     | slips_of_derived.NAMES
     | slips_of_derived.EXPRESSIONS
+    | slips_of_asides.CASES
 )
 RIGHT = (
     slips.RIGHT
@@ -22,6 +24,7 @@ RIGHT = (
     | slips_of_names.RIGHT
     | slips_of_names.RIGHT_PODS
     | slips_of_derived.RIGHT
+    | slips_of_asides.RIGHT
 )
 
 

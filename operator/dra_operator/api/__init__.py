@@ -5,6 +5,7 @@
 - In and out: `read`, `write`, with `convert` between versions and `defaults` for what passed no API server.
 - Values: `quantity` and `representation` (as Go holds it), `semver`, `attributes`, `node_selector`, `share_ids`.
 - What an API server would refuse: `patterns` of names, and `name_rules` in its words; for files `known_fields`, and
-  `refusals`, whose parts are `refused` (a field), `lengths`, `refused_derived`, `refused_slices` and `refused_values`.
+  `refusals`, whose parts are `refused` (a field), `lengths`, `refused_derived`, `refused_slices`,
+  `refused_values` and `refused_asides`.
 - Texts: `quoted` and `shortened`. `sealed` makes dataclasses that cost little.
 """

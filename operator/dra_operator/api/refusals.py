@@ -23,6 +23,7 @@ from dra_operator.api.patterns import (
     VALUE,
 )
 from dra_operator.api.refused import Refusal
+from dra_operator.api.refused_asides import find_refused_asides
 from dra_operator.api.refused_derived import find_refused_derived
 from dra_operator.api.refused_slices import find_refused
 from dra_operator.api.refused_values import find_refused_values
@@ -83,6 +84,7 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
             yield from find_refused(obj)
         if isinstance(obj, ResourceSlice):
             yield from find_refused_values(obj.spec, body)
+            yield from find_refused_asides(body)
         if isinstance(obj, DeviceClass):
             yield from _resource(obj.spec.extended_resource_name)
             yield from _configs(obj.spec.config, "spec.config")
