@@ -1,4 +1,4 @@
-"""Older API servers: some serve one version of `resource.k8s.io` alone, others what comes with their Kubernetes."""
+"""Other API servers: some serve one version of `resource.k8s.io` alone, others what comes with their Kubernetes."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from controlplane import as_of, install_access, only, running_control_plane, sta
 from controlplane.fleet import DRIVER, create_node
 
 ALONE = {version: only(version) for version in ("v1beta2", "v1beta1")}
-INSTALLED = {minor: as_of(minor) for minor in ("1.34", "1.35", "1.36")}
+INSTALLED = {minor: as_of(minor) for minor in ("1.34", "1.35", "1.36", "1.37")}
 
 
 class Older:
@@ -62,7 +62,7 @@ class Older:
 
 @pytest.fixture(params=[*ALONE, *INSTALLED])
 def older(programs, tmp_path, request):
-    """Run a control plane of an older Kubernetes, and the operator."""
+    """Run such a control plane, and the operator."""
     version = request.param
     serving = ALONE.get(version) or INSTALLED[version]
     with running_control_plane(programs, tmp_path, serving) as plane:

@@ -320,7 +320,8 @@ def _in_words(error: ApiError) -> str:
     """Return what a refusal says, or what it means where that is long and does not say it.
 
     No write of ours touches the spec. But a webhook that changes a claim makes JSON of an update, too, and then the API
-    server finds the spec changed, and shows it whole. Source: k8s.io/apiserver, admission/plugin/webhook/mutating.
+    server finds the spec changed; before 1.37 it shows all of it. Source: k8s.io/apiserver,
+    admission/plugin/webhook/mutating.
     """
     if "spec" in error.immutable:
         return UNPATCHABLE
