@@ -48,6 +48,41 @@ def test_a_device_of_an_unknown_outcome_is_nobodys_while_nothing_is_heard_of_cla
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
 
 
+def test_a_device_of_an_unknown_outcome_is_nobodys_when_claims_are_heard_of_again_during_a_pass(
+    bench, write, clock
+):
+    """What was missed is told after the items that this pass takes in."""
+    bench.heard -= {"ResourceClaim"}
+    bench.run(Unknown(write))
+    clock.now += 121
+
+    def items():
+        yield bench.delta(claim("other"))
+        bench.heard |= {"ResourceClaim"}
+
+    bench.allocator.answers = {"other": FITS}
+    bench.passes.run(items(), lambda _: None, lambda: False)
+
+    assert KEY in bench.ledger.holders(("d", "p"), ["gpu-0"])
+
+
+async def test_claims_are_not_heard_of_before_a_watch_that_is_open_again_has_caught_up(
+    cluster, operator, monkeypatch
+):
+    """It is accepted first, and tells what was missed after that."""
+    monkeypatch.setattr("dra_operator.controller.runtime.CATCHING_UP_SECONDS", 60)
+    hears, claims = operator.runtime._hears, operator.runtime._reflectors["ResourceClaim"]
+    claims.well_since -= 60
+    assert hears("ResourceClaim")
+    cluster.server.faults.answer(503, times=1, verb="watch", kind="ResourceClaim")
+    cluster.server.faults.cut_watches("ResourceClaim")
+    await cluster.until(lambda: claims.counters.failures and claims.trouble is None)
+    assert not hears("ResourceClaim")
+
+    monkeypatch.setattr("dra_operator.controller.runtime.CATCHING_UP_SECONDS", 0)
+    assert hears("ResourceClaim")
+
+
 def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_time_is_over(bench, write, clock):
     """Also where the claim itself, decided anew, does not take it again."""
     bench.run(Unknown(write), bench.delta(claim("other")))

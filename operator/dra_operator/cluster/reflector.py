@@ -129,6 +129,8 @@ class Reflector:
         self.forbidden: ApiError | None = None
         self.trouble: Trouble | None = None
         """What is wrong now; None while all is well."""
+        self.well_since = float("-inf")
+        """When it was listed last, or watched again after trouble, by `clock`; what was missed is told after that."""
         self.last_trouble = Trouble("", "")
         """What was wrong last, be it over or not."""
         self.last_contact: float | None = None
@@ -280,7 +282,7 @@ class Reflector:
         self._resume = version
         self._fruitless = 0
         self.forbidden = None
-        self.trouble = None
+        self.well_since, self.trouble = self._clock(), None
         self.synced.set()
 
     def _turn(self, *, halfway: bool) -> None:
@@ -424,8 +426,8 @@ class Reflector:
         """Say that the trouble is over, if one was told. Pauses stay long until something useful has come."""
         if self._interrupted:
             log.debug("watching again", kind=self.served.kind.kind, failures=self._failures)
-        self._interrupted = False
-        self._in_vain = 0
+            self.well_since = self._clock()
+        self._interrupted, self._in_vain = False, 0
         self.trouble = None
 
     def _well(self) -> None:

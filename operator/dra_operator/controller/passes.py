@@ -135,9 +135,11 @@ class Passes:
         """
         desk, started = self.desk, self.desk.clock()
         desk.number += 1
+        # What is heard of again only while items are taken in has not told all that was missed.
+        heard = self._hears_claims()
         wide = self._take_in(items)
         over = desk.putoffs.over()
-        wide |= self._end_unknown(over)
+        wide |= self._end_unknown(over, heard=heard)
         if wide:
             self._taken.asked_all()
             self._turns.want(desk.book.waiting())
@@ -199,12 +201,12 @@ class Passes:
         self._problems.note(changes)
         return wide or changes.wide
 
-    def _end_unknown(self, over: set[Key]) -> bool:
+    def _end_unknown(self, over: set[Key], *, heard: bool) -> bool:
         """Withdraw what is assumed for claims whose answer has not come in time; return whether that freed any.
 
         While nothing is heard of claims it stands, as it may be stored.
         """
-        desk, used, heard = self.desk, self.desk.ledger.version, self._hears_claims()
+        desk, used = self.desk, self.desk.ledger.version
         for key in over:
             if desk.flights.allocating(key):
                 continue

@@ -71,6 +71,8 @@ REDISCOVER_SECONDS = 60.0
 """How often the API server is asked again for kinds that it did not serve."""
 RETRY_EVENTS_SECONDS = 30.0
 """How often an Event is sent although Events were not permitted."""
+CATCHING_UP_SECONDS = 1.0
+"""How long a watch that is open again may take to tell what was missed."""
 
 log = get_logger()
 
@@ -426,8 +428,9 @@ class Runtime:
         log.info(messages.NOT_SERVED, kind=name)
 
     def _hears(self, kind: str) -> bool:
-        reflector = self._reflectors.get(kind)
-        return reflector is not None and reflector.trouble is None
+        if (reflector := self._reflectors.get(kind)) is None or reflector.trouble is not None:
+            return False
+        return self._clock() >= reflector.well_since + CATCHING_UP_SECONDS
 
     def _in_trouble(self) -> bool:
         return any(reflector.trouble is not None for reflector in self._reflectors.values())
