@@ -63,6 +63,32 @@ def test_changes_that_keep_coming_do_not_keep_the_youngest_waiting(bench, clock)
     assert "".join(bench.allocator.asked) == "abcabc"
 
 
+def test_who_comes_while_a_round_takes_longer_than_a_pass_goes_before_those_that_wait_already(bench, clock):
+    """Of three claims that are tried again one a pass, the last two are after the one that came meanwhile."""
+
+    def take_long():
+        clock.now += passes.BUDGET
+
+    bench.run(*(bench.delta(claim(name)) for name in "abc"))
+    bench.allocator.asked.clear()
+    bench.allocator.takes = take_long
+    bench.run(Tick())
+    bench.run(bench.delta(claim("z")))
+    for _ in range(2):
+        bench.run()
+
+    assert "".join(bench.allocator.asked) == "azbc"
+
+
+def test_who_comes_with_a_change_goes_behind_those_that_wait_already(bench):
+    """What has become free is for the oldest, where a pass has time for all."""
+    bench.run(bench.delta(claim("b")))
+    bench.allocator.asked.clear()
+    bench.run(bench.delta(claim("c")), Tick())
+
+    assert "".join(bench.allocator.asked) == "bc"
+
+
 def test_changes_that_take_all_the_time_of_a_pass_do_not_keep_claims_waiting(bench, clock):
     """A driver that publishes all its slices anew costs as much to take in, pass after pass."""
 

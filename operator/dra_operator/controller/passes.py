@@ -196,7 +196,7 @@ class Passes:
                 desk.since.setdefault(key, desk.clock())
                 if key in desk.putoffs:
                     changes.dirty.add(key)
-        self._turns.want(changes.dirty)
+        self._turns.arrive(changes.dirty)
         self._touched |= changes.seen
         self._problems.note(changes)
         return wide or changes.wide
@@ -267,9 +267,9 @@ class Passes:
 
     def _decide_all(self, emit: Emit, stopping: Callable[[], bool]) -> bool:
         """Decide the claims that are due, the oldest first, each alone; return whether all are done."""
-        desk = self.desk
+        desk, turns = self.desk, self._turns
         claims = []
-        for key in self._turns.due():
+        for key in turns.due():
             claim = desk.book.get(key)
             if (
                 claim is None
@@ -277,23 +277,23 @@ class Passes:
                 or desk.flights.allocating(key)
                 or desk.is_put_off(claim)
             ):
-                self._turns.skip(key)
+                turns.skip(key)
             else:
                 claims.append(claim)
         flushed = desk.clock()
         until = flushed + BUDGET
-        for claim in sorted(claims, key=order):
+        for claim in sorted(claims, key=lambda claim: (not turns.goes_first(claim_key(claim)), order(claim))):
             now = desk.clock()
             if stopping() or now >= until:
                 return False
-            self._turns.take(claim_key(claim))
+            turns.take(claim_key(claim))
             self._safely(self._decide, claim)
             self.progressed_at = desk.clock()
             desk.metrics.decision_seconds.observe(self.progressed_at - now)
             if self.progressed_at - flushed >= FLUSH:
                 self._flush(emit)
                 flushed = self.progressed_at
-        return self._turns.end()
+        return turns.end()
 
     def _explain_all(self, stopping: Callable[[], bool]) -> bool:
         """Say why claims wait, in the order in which they came to need it; return whether all are done.
