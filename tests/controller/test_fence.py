@@ -343,6 +343,16 @@ def test_attempts_are_made_less_and_less_often(bench, clock):
     assert clock.now == 1120
 
 
+def test_an_attempt_that_is_due_since_the_last_pass_is_made_in_the_next(bench, clock):
+    """A pass that takes long misses no pause that ends meanwhile, which would make everybody wait for the very end."""
+    (write,) = writes(bench.run(bench.delta(claim(finalizers=[FINALIZER]))), FenceWrite)
+    bench.run(Conflict(write, None, "not accepted"))
+    clock.now += 2
+
+    assert bench.passes.fence.next_due() < clock.now
+    assert writes(bench.run(), FenceWrite) == [write]
+
+
 def test_who_waits_for_the_fence_is_told_for_how_long(bench, clock):
     """At most so long as a write can be under way; readiness counts the seconds, and says nothing when it is over."""
     bench.passes.learn([bench.delta(claim(finalizers=[FINALIZER]))])

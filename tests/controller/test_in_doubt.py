@@ -66,6 +66,21 @@ def test_a_device_of_an_unknown_outcome_is_nobodys_when_claims_are_heard_of_agai
     assert KEY in bench.ledger.holders(("d", "p"), ["gpu-0"])
 
 
+def test_a_device_of_an_unknown_outcome_is_nobodys_when_its_time_is_over_during_a_pass(
+    bench, write, clock, monkeypatch
+):
+    """The claim is not decided, and gives nothing back, before somebody has asked whether claims are heard of."""
+    bench.heard -= {"ResourceClaim"}
+    bench.run(Unknown(write))
+    clock.now += 119.5
+    problems = bench.passes._problems
+    monkeypatch.setattr(problems, "report_inventory", lambda: setattr(clock, "now", clock.now + 1))
+    bench.allocator.answers = {}
+    bench.run(Tick())
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
+
+
 async def test_claims_are_not_heard_of_before_a_watch_that_is_open_again_has_caught_up(
     cluster, operator, monkeypatch
 ):

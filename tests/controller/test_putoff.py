@@ -36,6 +36,7 @@ def test_a_wait_for_time_outlasts_new_versions(putoffs, clock):
 
     assert putoffs.waits(KEY, "uid", "2")
     clock.now += 10
+    putoffs.over()
     assert not putoffs.waits(KEY, "uid", "2")
 
 
@@ -65,6 +66,29 @@ def test_the_end_of_a_wait_is_reported_once(putoffs, clock):
     assert putoffs.over() == {KEY}
     assert putoffs.over() == set()
     assert putoffs.next_end() is None
+
+
+def test_a_wait_whose_time_is_over_goes_on_until_somebody_looks(putoffs, clock):
+    """In the middle of a pass it does not end, and so it is not forgotten either."""
+    putoffs.for_time(KEY, "uid", 10, 10)
+    clock.now += 11
+
+    assert putoffs.waits(KEY, "uid", "1")
+    assert putoffs.next_end() == clock.now - 1
+
+
+def test_a_claim_whose_wait_ends_during_a_pass_is_tried_in_the_next(bench, write, clock):
+    """That pass comes at once, although nothing else needs it."""
+
+    def takes():
+        clock.now += 1
+
+    bench.allocator.takes = takes
+    bench.run(Unaccepted(write, None, "failed calling webhook"), bench.delta(claim("other")))
+    assert bench.wake_at < clock.now
+    bench.run()
+
+    assert bench.allocator.asked == ["claim", "other", "claim"]
 
 
 def test_the_first_wait_that_ends_is_the_next(putoffs, clock):

@@ -93,6 +93,7 @@ class Fence:
         if not self._suspects or self._clock() >= self._end:
             self._finish()
             return False
+        self._pauses.over()
         for key, suspect in self._suspects.items():
             if key not in desk.flights and not self._pauses.waits(key, suspect.uid, suspect.version):
                 desk.launch(FenceWrite(*key, suspect.uid, suspect.version, suspect.finalizers))

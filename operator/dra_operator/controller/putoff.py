@@ -4,6 +4,9 @@ A claim that used up its deadline, was refused by the API server or lost a race 
 the same again and slow the others. So it waits, longer each time. What lost a race waits for the newer
 version of the claim at most; the others wait for the time alone, since a new version says nothing about them
 (our own annotation makes one).
+
+A wait ends when a pass asks which are over, and not later in that pass: it would end unnoticed, and what is to be done
+first at its end would not be done.
 """
 
 from collections.abc import Callable
@@ -45,7 +48,7 @@ class PutOffs:
             return False
         if wait.version is not None and wait.version != version:
             return False
-        return self._clock() < wait.until
+        return not wait.over
 
     def refused(self, key: Key) -> int:
         """Count that the API server did not take a write; return how often that was so since it took one.
@@ -65,7 +68,7 @@ class PutOffs:
         return key in self._waits
 
     def over(self) -> set[Key]:
-        """Return, once, the claims whose time is over; they stay known, so that the next wait is longer."""
+        """End the waits whose time is over and return their claims; these stay known, so that the next is longer."""
         now = self._clock()
         ended = {key for key, wait in self._waits.items() if wait.until <= now and not wait.over}
         for key in ended:
@@ -73,9 +76,8 @@ class PutOffs:
         return ended
 
     def next_end(self) -> float | None:
-        """Return when the next wait ends, by the clock, or None if none is going on."""
-        now = self._clock()
-        return min((wait.until for wait in self._waits.values() if wait.until > now), default=None)
+        """Return when the next wait is over, by the clock, or None if none is going on."""
+        return min((wait.until for wait in self._waits.values() if not wait.over), default=None)
 
     def _put(self, key: Key, uid: str, first: float, longest: float, version: str | None) -> float:
         before = self._waits.get(key)
