@@ -5,20 +5,23 @@ in use, so a selector that failed on this one fails no more, and the claim may h
 is not so any more: how many devices are in use, and by whom.
 
 Where one claim after the other is allocated, each pass would decide all of them again. So they wait for what else is
-taken meanwhile, those that may be helped not for long.
+taken meanwhile, those that may be helped not for long, unless they are many.
 """
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from itertools import islice
 
 from dra_operator.allocator import Decision, Failed
 from dra_operator.controller.claims import ClaimBook, Key
 from dra_operator.ledger import Ledger
 
 FAILED_SECONDS = 1.0
-"""How long a claim whose attempt ended with an error waits after something was taken."""
+"""How long claims whose attempt ended with an error wait after something was taken."""
+FAILED_AT_ONCE = 100
+"""How many of them are decided then, so that thousands of claims of a missing class do not slow down the others."""
 ALL_SECONDS = 30.0
-"""How long the others do."""
+"""How long all others do."""
 
 
 class Taken:
@@ -28,17 +31,21 @@ class Taken:
         self._ledger = ledger
         self._book = book
         self._clock = clock
-        self._failed: set[Key] = set()
+        self._failed: dict[Key, None] = {}
+        """Those whose attempt ended with an error, the longest ago first. One that was aborted is put off anyway."""
         self._version = ledger.version
         self._failed_due: float | None = None
         self._all_due: float | None = None
 
     def decided(self, key: Key, decision: Decision) -> None:
         """Note what was decided about a claim."""
-        if isinstance(decision, Failed):
-            self._failed.add(key)
-        else:
-            self._failed.discard(key)
+        self.forget(key)
+        if isinstance(decision, Failed) and decision.kind == "fatal":
+            self._failed[key] = None
+
+    def forget(self, key: Key) -> None:
+        """Note that a claim does not wait any more."""
+        self._failed.pop(key, None)
 
     def asked_all(self) -> None:
         """Note that all claims that wait are decided again anyway, by what is in use now."""
@@ -47,7 +54,6 @@ class Taken:
 
     def look(self) -> None:
         """Note whether what is in use has changed. What came back has had all claims decided again."""
-        self._failed = {key for key in self._failed if self._book.is_waiting(key)}
         if self._ledger.version == self._version:
             return
         self._version, now = self._ledger.version, self._clock()
@@ -64,7 +70,7 @@ class Taken:
             return self._book.waiting()
         if self._failed_due is not None and now >= self._failed_due:
             self._failed_due = None
-            return frozenset(self._failed)
+            return frozenset(islice(self._failed, FAILED_AT_ONCE))
         return frozenset()
 
     def next_due(self) -> float | None:
