@@ -7,9 +7,9 @@ and some of the written rules about values (see `validation`).
 
 - A request: `server` listens, `handler` answers by `routes` and `parameters`; `bodies` are read, `errors` refuse in
   kube-apiserver's words; `faults` is what a test does to clients.
-- A write: `registry`, with `patches` and `strategic`, what Go's structs make of a body (`schema`, from `go_types`),
-  `strategy` (defaults, generation, deletion), `admission` and `node_features`, `validation`, and what the structs say
-  of values (`declared`, from `go_rules`; `formats`).
+- A write: `registry`, with `patches` and `strategic`, what Go's structs make of a body (`schema`), `strategy`
+  (defaults, generation, deletion), `admission` and `node_features`, `validation`, and what the structs say of values
+  (`declared`, with `formats`). The tables of these structs are made by tests/sim/go_types.py and go_rules.py.
 - What is stored: `store`, of `objects`, with the `history` that watches read; `views` of one object by version.
 - What clients read: `lists` and `watch`, by `selectors`; `presentation`, as `tables` (`durations`) where kubectl asks.
 - What there is: `resources`, told by `discovery` and `openapi`.

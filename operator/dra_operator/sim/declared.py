@@ -1,4 +1,6 @@
-"""Declarative validation: what `rules.json` (see `go_rules`) says of an object, in the version of the request.
+"""Declarative validation: what `rules.json` says of an object, in the version of the request.
+
+That file is made by tests/sim/go_rules.py.
 
 A value that an update leaves as it was is not asked about again. Items of a list are compared with those of the same
 keys; without keys, each item of a changed list counts as new.

@@ -2,7 +2,7 @@
 
 kube-apiserver decodes each body into a Go struct and answers with that struct encoded again. So unknown fields vanish,
 null is absent, quantities come back as Go writes them, empty fields hide where Go hides them, and a value of the wrong
-type is a 400. This module does the same with the fields of `types.json` (see `go_types`).
+type is a 400. This module does the same with the fields of `types.json` (made by tests/sim/go_types.py).
 """
 
 import re

@@ -5,7 +5,7 @@ of the API by itself. So the tags are read from the same published sources as th
 gate on. Rules that are in alpha are left out: the API server only counts how often they differ from the written code.
 Run once for a Kubernetes version, not at run time:
 
-    python -m dra_operator.sim.go_rules ~/go/pkg/mod/k8s.io v0.37.2 > operator/dra_operator/sim/rules.json
+    PYTHONPATH=tests python -m sim.go_rules ~/go/pkg/mod/k8s.io v0.37.2 > operator/dra_operator/sim/rules.json
 
 One line a struct: `"resource/v1.Device": {"bindingConditions": ["optional", "maxItems=4"], ...}`, in the order in which
 upstream's generated code asks; the field "" is the struct itself.
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dra_operator.sim.go_types import PACKAGES, ROOTS, Sources
+from .go_types import PACKAGES, ROOTS, Sources
 
 _ORDER = (
     "required",

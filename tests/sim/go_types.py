@@ -5,7 +5,7 @@ unknown fields are dropped (or refused, if strict), null means absent, `omitempt
 types. OpenAPI documents do not carry all of that (pointers above all), so the structs are read from the published
 sources of `k8s.io/api` and `k8s.io/apimachinery`. Run once for a Kubernetes version, not at run time:
 
-    python -m dra_operator.sim.go_types ~/go/pkg/mod/k8s.io v0.37.2 > operator/dra_operator/sim/types.json
+    PYTHONPATH=tests python -m sim.go_types ~/go/pkg/mod/k8s.io v0.37.2 > operator/dra_operator/sim/types.json
 
 One line a struct: `"resource/v1.Device": {"taints": ["[]resource/v1.DeviceTaint", "omitempty"], ...}`; the third and
 fourth element of a field, if present, are the patch strategy and merge key of strategic merge patches.
