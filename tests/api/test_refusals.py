@@ -161,11 +161,12 @@ def test_an_allocated_claim_is_not_looked_at():
 
 
 def test_what_a_server_has_taken_may_have_what_it_knows():
-    """A newer one may have more operators, and a snapshot may leave out the parameters of a driver."""
+    """A newer one may have more operators, 1.36 takes domains in capitals, a snapshot may leave out parameters."""
     devices = {
         "requests": [request(tolerations=[{"key": "wear", "operator": "Gt", "value": "50"}])],
+        "constraints": [{"matchAttribute": "GPU.example.com/model"}],
         "config": [config(None)],
     }
 
     assert refused(devices, metadata={"name": "x", "uid": "u"}) == []
-    assert len(refused(devices)) == 2
+    assert len(refused(devices)) == 3

@@ -71,7 +71,8 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
     """Yield what the API server refuses of an object that has the API's defaults; `body` is what was read, in v1.
 
     A claim that is allocated was taken by an API server, and holds its devices whatever it looks like. So was an object
-    with a uid: that server may be newer, and know more operators; and `snapshot --redact` leaves out parameters.
+    with a uid: that server may be newer, and know more operators, or older, and take domains in capitals; and `snapshot
+    --redact` leaves out parameters.
     Of classes only names, lengths and configuration are looked at, of the kinds of the core group names alone.
     """
     if isinstance(obj, ResourceClaim) and obj.status.allocation is not None:
@@ -97,6 +98,7 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
     yield from _claim(devices, path)
     if not obj.metadata.uid:
         yield from _tolerations(devices, path)
+        yield from _attributes(devices.constraints, f"{path}.constraints")
         yield from find_refused_derived(devices, path)
         yield from _configs(devices.config, f"{path}.config")
 
@@ -114,9 +116,7 @@ def _claim(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
     for index, request in enumerate(devices.requests):
         yield from _request(request, f"{path}.requests[{index}]")
     for index, constraint in enumerate(devices.constraints):
-        at = f"{path}.constraints[{index}]"
-        yield from _references(constraint.requests, devices, f"{at}.requests")
-        yield from _attributes(constraint, at)
+        yield from _references(constraint.requests, devices, f"{path}.constraints[{index}].requests")
     for index, config in enumerate(devices.config):
         yield from _references(config.requests, devices, f"{path}.config[{index}].requests")
 
@@ -213,11 +213,12 @@ def _references(names: Sequence[str], devices: DeviceClaim, path: str) -> Iterat
             yield Refusal(f"{path}[{index}]", name, _NAMED_TWICE)
 
 
-def _attributes(constraint: DeviceConstraint, path: str) -> Iterator[Refusal]:
-    attributes = (
-        ("matchAttribute", constraint.match_attribute),
-        ("distinctAttribute", constraint.distinct_attribute),
-    )
-    for field, attribute in attributes:
-        if attribute is not None and not QUALIFIED.fullmatch(attribute):
-            yield Refusal(f"{path}.{field}", attribute, _NOT_QUALIFIED)
+def _attributes(constraints: Sequence[DeviceConstraint], path: str) -> Iterator[Refusal]:
+    for index, constraint in enumerate(constraints):
+        attributes = (
+            ("matchAttribute", constraint.match_attribute),
+            ("distinctAttribute", constraint.distinct_attribute),
+        )
+        for field, attribute in attributes:
+            if attribute is not None and not QUALIFIED.fullmatch(attribute):
+                yield Refusal(f"{path}[{index}].{field}", attribute, _NOT_QUALIFIED)
