@@ -36,9 +36,11 @@ def resource_slice(device: dict[str, Any], **spec: Any) -> dict[str, Any]:
 TAKING = {"nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "1"}}}}
 
 
-def selected(age: str) -> dict[str, Any]:
+def selected(age: str, operator: str = "In") -> dict[str, Any]:
     """Return a selector of nodes of an age."""
-    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": "age", "operator": "In", "values": [age]}]}]}
+    return {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "age", "operator": operator, "values": [age]}]}]
+    }
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,10 @@ def selected(age: str) -> dict[str, Any]:
         pytest.param(
             TAKING, {"nodeSelector": selected("old")}, UNSUPPORTED, id="on selected nodes that do not"
         ),
+        pytest.param(
+            TAKING, {"nodeSelector": selected("old", "Near")}, "", id="on nodes that nobody can select"
+        ),
+        pytest.param(TAKING, {}, "", id="nowhere"),
         pytest.param(
             {**TAKING, "nodeName": "old"},
             {"perDeviceNodeSelection": True},

@@ -6,8 +6,9 @@ Source: plugin/pkg/admission/nodedeclaredfeatures.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dra_operator.api.node_selector import matches
+from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.read import read_object
+from dra_operator.sim.objects import Stored
 from dra_operator.sim.resources import RESOURCES, Resource
 from dra_operator.sim.store import Store
 
@@ -40,9 +41,18 @@ def _problems(store: Store, spec: Any) -> Iterator[str]:
             nodes = [
                 node
                 for node in store.table(_NODES).in_order("")
-                if place.all_nodes
-                or matches(place.node_selector, node.name, node.body["metadata"].get("labels") or {})
+                if place.all_nodes or _selects(place.node_selector, node)
             ]
         for node in nodes:
             if _FEATURE not in (node.body["status"].get("declaredFeatures") or ()):
                 yield f'node "{node.name}" does not support {_FEATURE} feature'
+
+
+def _selects(selector: Any, node: Stored) -> bool:
+    try:
+        return selector is not None and matches(
+            selector, node.name, node.body["metadata"].get("labels") or {}
+        )
+    except NodeSelectorError:
+        # Upstream has refused it before. Here nobody has looked at it.
+        return False
