@@ -1,8 +1,10 @@
 """Long lists in one line."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dra_operator.api.shortened import printable, shortened
+from dra_operator.api.shortened import cut, printable, shortened
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,14 @@ def test_three_are_told_and_how_many_more(texts: list[str], told: list[str]) -> 
 def test_what_does_not_print_is_written_as_in_a_literal(text: str, told: str) -> None:
     """A text stays one line, and shows what is in it."""
     assert printable(text) == told
+
+
+@given(st.text("a, ;\u00e9\u20ac\U0001f405", min_size=40))
+def test_a_text_that_is_too_long_keeps_how_it_begins_and_how_it_ends(text: str) -> None:
+    """There is something of each, and characters stay whole."""
+    told = cut(text, 40)
+
+    head, _, tail = told.partition(" ... ")
+    assert len(told.encode()) <= 40
+    assert told == text or (text.startswith(head) and text.endswith(tail))
+    assert told == text or min(len(head.encode()), len(tail.encode())) >= 6

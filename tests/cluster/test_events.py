@@ -438,14 +438,14 @@ async def test_name_is_short_enough(script, recording):
     [
         ("short", "short"),
         ("x" * 1024, "x" * 1024),
-        ("x" * 1025, "x" * 1020 + "..."),
-        ("\u20ac" * 400, "\u20ac" * 340 + "..."),
-        (f"{'x' * 1000} {'y' * 100}", f"{'x' * 1000} ..."),
-        (f"{'x' * 900}, {'y ' * 100}", f"{'x' * 900} ..."),
+        ("x" * 1025, f"{'x' * 509} ... {'x' * 509}"),
+        ("\u20ac" * 400, "\u20ac" * 169 + " ... " + "\u20ac" * 169),
+        (f"{'x' * 400} {'y' * 300} {'z' * 400}", f"{'x' * 400} ... {'z' * 400}"),
+        (f"{'x' * 400}, y{' y' * 300}; {'z' * 400}", f"{'x' * 400} ... {'z' * 400}"),
     ],
-    ids=["short", "just fits", "one too many", "between characters", "behind a word", "behind an item"],
+    ids=["short", "just fits", "one too many", "between characters", "between words", "between items"],
 )
 def test_messages_fit(message, expected):
-    """A message is cut to 1,024 bytes: behind an item, behind a word, never inside a character."""
+    """A message is cut to 1,024 bytes in its middle: between items, between words, never inside a character."""
     assert shorten(message) == expected
     assert len(shorten(message).encode()) <= 1024

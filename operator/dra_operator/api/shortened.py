@@ -1,4 +1,4 @@
-"""What is told, in one line: the first few of a list and how many there are besides, the beginning of a value.
+"""What is told, in one line: the first few of a list and how many there are besides, a text without its middle.
 
 What is told stands in an Event, which has an end, and nobody reads the fortieth value; and at a terminal, which
 obeys some characters.
@@ -11,7 +11,7 @@ from typing import Any
 
 _MOST = 3
 _LONGEST_VALUE = 80
-_CUT = " ..."
+_CUT = " ... "
 _ITEMS = re.compile(r"[,;] ")
 _WORDS = re.compile(r"\s")
 
@@ -28,19 +28,30 @@ def listed(texts: Sequence[str]) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text cut to so many bytes of UTF-8: behind an item of a list, or at least behind a word.
+    """Return a text cut to so many bytes of UTF-8, in the middle.
 
-    A word that alone is too long is cut between characters.
+    How it begins says what it is about, and how it ends what follows from it. It is cut between items of a list, or at
+    least between words; where a word is too long for that, between characters.
     """
     encoded = text.encode()
     if len(encoded) <= most:
         return text
-    kept = encoded[: most - len(_CUT)].decode(errors="ignore")
-    for separator, least in ((_ITEMS, len(kept) * 3 // 4), (_WORDS, 1)):
-        ends = [found.start() for found in separator.finditer(kept) if found.start() >= least]
-        if ends:
-            return f"{kept[: ends[-1]]}{_CUT}"
-    return f"{kept}{_CUT.strip()}"
+    half = (most - len(_CUT)) // 2
+    return f"{_head(encoded[:half].decode(errors='ignore'))}{_CUT}{_tail(encoded[-half:].decode(errors='ignore'))}"
+
+
+def _head(text: str) -> str:
+    for separator in (_ITEMS, _WORDS):
+        if ends := [found.start() for found in separator.finditer(text, len(text) * 3 // 4)]:
+            return text[: ends[-1]]
+    return text
+
+
+def _tail(text: str) -> str:
+    for separator in (_ITEMS, _WORDS):
+        if found := separator.search(text, 0, len(text) // 4):
+            return text[found.end() :]
+    return text
 
 
 def shown(value: Any) -> str:

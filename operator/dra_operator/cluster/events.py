@@ -431,7 +431,7 @@ class EventRecorder:
 
 
 def shorten(message: str) -> str:
-    """Return a message that the API server takes: at most MESSAGE_BYTES bytes of UTF-8, cut behind an item."""
+    """Return a message that the API server takes: at most MESSAGE_BYTES bytes of UTF-8, cut in the middle."""
     return cut(message, MESSAGE_BYTES)
 
 
