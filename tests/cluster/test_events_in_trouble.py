@@ -14,6 +14,7 @@ from .script import cut, lines, ok, status
 KEPT = ok({"kind": "Event", "count": 2})
 DENIED = status(403, 'events is forbidden: User "u" cannot create resource "events"')
 MAY_NOT_PATCH = status(403, 'events "c" is forbidden: User "u" cannot patch resource "events"')
+CONFLICT = status(409, "please apply your changes to the latest version", "Conflict")
 TOO_OFTEN = [status(500)] * ATTEMPTS
 NEARLY = TOO_OFTEN[1:]
 
@@ -42,17 +43,39 @@ async def test_attempts_count_until_one_is_good(script, recording):
     assert recorder.recorder.counts == {"created": 1, "refreshed": 1}
 
 
-async def test_each_trouble_is_told_once_and_begins_with_a_short_pause(script, recording):
-    """However often an Event is tried meanwhile."""
+async def test_each_trouble_is_counted_and_begins_with_a_short_pause(script, recording):
+    """However often an Event was tried in the one before."""
     script.then(cut, cut, MADE, cut, MADE)
     recorder = recording()
-    with capture_logs() as logs:
-        for message, asked in (("one", 3), ("two", 5)):
-            recorder.say(message)
-            await recorder.sent(script, asked)
+    for message, asked in (("one", 3), ("two", 5)):
+        recorder.say(message)
+        await recorder.sent(script, asked)
 
-    assert [line["event"] for line in logs] == ["events wait for the API server"] * 2
+    assert (recorder.recorder.troubles, recorder.recorder.trouble.partition(" /")[0]) == (3, "POST")
     assert recorder.waits == [1.0, 2.0, 1.0]
+
+
+async def test_an_event_that_somebody_else_changes_is_patched_again(script, recording):
+    """A conflict says nothing of what it says."""
+    script.then(MADE, CONFLICT, KEPT)
+    recorder = recording()
+    recorder.say()
+    await recorder.sent(script, 1)
+    recorder.now += 100
+    recorder.say()
+
+    assert [asked.method for asked in await recorder.sent(script, 3)] == ["POST", "PATCH", "PATCH"]
+    assert recorder.recorder.counts == {"created": 1, "refreshed": 1}
+
+
+async def test_an_event_that_meets_a_quota_in_change_is_made_later(script, recording):
+    """Such a conflict does not say that it exists."""
+    script.then(CONFLICT, MADE)
+    recorder = recording()
+    recorder.say()
+
+    assert [asked.method for asked in await recorder.sent(script, 2)] == ["POST", "POST"]
+    assert recorder.recorder.counts == {"created": 1}
 
 
 @pytest.mark.parametrize(

@@ -120,10 +120,14 @@ async def test_a_webhook_that_denies_a_claim_does_not_make_the_operator_unready(
 @pytest.mark.parametrize("verb", ["create", "patch"])
 async def test_events_that_are_not_permitted_are_named(cluster, operator, gpu, monkeypatch, verb):
     """Allocation goes on; readiness names the right until it is there."""
-    monkeypatch.setattr("dra_operator.controller.runtime.RETRY_EVENTS_SECONDS", 0.1)
+    monkeypatch.setattr("dra_operator.controller.unsaid.RETRY_SECONDS", 0.1)
     message = f'events is forbidden: User "operator" cannot {verb} resource "events"'
     there = cluster.server.faults.answer(
-        409, times=0 if verb == "create" else None, verb="create", kind="Event"
+        409,
+        reason="AlreadyExists",
+        times=0 if verb == "create" else None,
+        verb="create",
+        kind="Event",
     )
     fault = cluster.server.faults.answer(403, times=None, verb=verb, kind="Event", message=message)
     cluster.put(claim())

@@ -140,6 +140,10 @@ class EventRecorder:
         """How many Events had each of OUTCOMES."""
         self.forbidden: ApiError | None = None
         """The last refusal for lack of permission, until that is given: to create Events, or to patch them."""
+        self.trouble = ""
+        """Why an Event could not be sent the last time, and had to wait."""
+        self.troubles = 0
+        """How often that was so."""
         self._session = session
         self._busy = busy
         self._clock = clock
@@ -299,7 +303,8 @@ class EventRecorder:
                 entry.attempts += 1
                 await self._retry(entry, error)
                 return
-            if error.status in (401, 408, 429) or error.status >= 500:
+            # 409: somebody else changes it, or the quota of its namespace.
+            if error.status in (401, 408, 409, 429) or error.status >= 500:
                 entry.attempts += 1
                 self._away = self._away or error.status >= 500
                 await self._retry(entry, error)
@@ -325,7 +330,7 @@ class EventRecorder:
             await self._session.request("POST", path, body=self._body(entry), timeout=ANSWER_SECONDS)
             self._permitted("create")
         except ApiError as error:
-            if error.status != 409:
+            if error.reason != "AlreadyExists":
                 raise
             self._permitted("create")
             stored = await self._send_patch(entry, {"lastTimestamp": entry.last})
@@ -364,8 +369,8 @@ class EventRecorder:
 
     async def _retry(self, entry: _Entry, error: ApiError | ApiUnreachable) -> None:
         self._failures += 1
-        if self._failures == 1:
-            log.warning("events wait for the API server", why=str(error))
+        self.troubles += 1
+        self.trouble = str(error)
         queue = self._refreshes if entry.exists else self._news
         # It may be the only one that gets no answer: then the others have waited long enough.
         retry_after, put_back = None, queue.append

@@ -45,6 +45,7 @@ from dra_operator.controller.passes import Passes
 from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.settings import Settings
 from dra_operator.controller.standby import ANSWERS_SECONDS, Standby
+from dra_operator.controller.unsaid import Unsaid
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -69,8 +70,6 @@ LOOK_SECONDS = 2.0
 """How often the runtime looks after itself."""
 REDISCOVER_SECONDS = 60.0
 """How often the API server is asked again for kinds that it did not serve."""
-RETRY_EVENTS_SECONDS = 30.0
-"""How often an Event is sent although Events were not permitted."""
 CATCHING_UP_SECONDS = 1.0
 """How long a watch that is open again may take to tell what was missed."""
 
@@ -150,8 +149,7 @@ class Runtime:
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble: str | None = messages.NOT_CONNECTED
         self._discovered_at = 0.0
-        self._events_denied: ApiError | None = None
-        self._events_denied_at = 0.0
+        self._unsaid: Unsaid | None = None
         self._crashed: str | None = None
         self._connected = False
         self._stopping = False
@@ -169,6 +167,7 @@ class Runtime:
         self._recorder = EventRecorder(
             self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
         )
+        self._unsaid = Unsaid(self._recorder, self._clock)
         self._spawn("events", self._recorder.run())
         self._spawn("loop", self._loop.run())
         self._spawn("connect", self._connect())
@@ -365,25 +364,12 @@ class Runtime:
                 await self._standby.look(self._session)
             errors = {name: reflector.forbidden for name, reflector in self._reflectors.items()}
             self._denials.look(self._standby.forbidden | errors | {"Lease": self._leading.forbidden})
-            self._report_events_forbidden(now)
+            if self._unsaid is not None:
+                self._unsaid.look()
             if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
                 await self._rediscover()
             if self._connected:
                 self._open_or_close()
-
-    def _report_events_forbidden(self, now: float) -> None:
-        """Log that Events are not permitted, which no Event can say, and find out when they are."""
-        error = self._recorder.forbidden if self._recorder is not None else None
-        if self._recorder is None or error is None:
-            if (told := self._events_denied) is not None:
-                log.info(messages.PERMITTED, verb=told.verb, resource=told.resource)
-            self._events_denied = None
-        elif self._events_denied is None:
-            self._events_denied, self._events_denied_at = error, now
-            log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
-        elif now - self._events_denied_at >= RETRY_EVENTS_SECONDS:
-            self._events_denied_at = now
-            self._recorder.try_again()
 
     def _self(self) -> Subject:
         """Return what stands for the operator in the cluster: its pod if known, else its namespace."""
