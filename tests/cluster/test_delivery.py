@@ -313,15 +313,17 @@ class TestOutcomes:
 
         assert isinstance(await writing.result(allocate()), Written)
 
-    async def test_patch_without_answer_is_logged_once(self, script, desk):
+    async def test_patch_without_answer_is_told_every_ten_minutes(self, script, desk):
         """Whoever wonders why a claim gets no devices finds out which, and what is said of it."""
-        script.then(*[cut, UNCHANGED] * 20, DONE)
+        script.then(*[cut, UNCHANGED] * 70, DONE)
+        writing = desk()
         with capture_logs() as logs:
-            await desk().result(allocate())
+            assert isinstance(await writing.result(allocate()), Written)
 
-        (line,) = [line for line in logs if line["event"] == "write without an answer"]
-        assert line["claim"] == "ns/c"
-        assert "PATCH" in line["why"]
+        told = [line for line in logs if line["event"] == "write without an answer"]
+        assert [line["claim"] for line in told] == ["ns/c"] * 2
+        assert "PATCH" in told[0]["why"]
+        assert [unanswered.message for unanswered in writing.told] == [line["why"] for line in told]
 
     async def test_patch_without_answer_is_never_given_up(self, script, desk):
         """A patch that got no answer may still arrive: it is repeated until one settles it."""

@@ -9,6 +9,7 @@ from dra_operator.cluster.writes import (
     AllocateWrite,
     AnnotateWrite,
     DeallocateWrite,
+    Unanswered,
 )
 
 from .script import CLAIMS, ok, thing
@@ -54,17 +55,22 @@ class Desk:
 
     def __init__(self, session, **settings):
         self.outcomes = []
+        self.told = []
         self.waits = []
         self.writer = Writer(
             session,
             CLAIMS,
-            self.outcomes.append,
+            self.take,
             sleep=self.sleep,
             clock=lambda: 7000.0 + sum(self.waits),
             random=lambda: 1.0,
             backoff=Backoff(base=1.0, cap=10.0),
             **settings,
         )
+
+    def take(self, outcome):
+        """Note an outcome, and apart from it what is told before."""
+        (self.told if isinstance(outcome, Unanswered) else self.outcomes).append(outcome)
 
     async def sleep(self, seconds):
         """Note a pause instead of taking it."""

@@ -14,6 +14,7 @@ from dra_operator.cluster.writes import (
     Forbidden,
     Refused,
     Unaccepted,
+    Unanswered,
     Written,
 )
 from dra_operator.controller.passes import Tick
@@ -106,3 +107,23 @@ def test_a_claim_that_was_made_anew_counts_no_more_for_what_the_one_before_waite
 
     assert write.uid == "another"
     assert bench.metric("pending_claims", reason="AllocationRefused") is None
+
+
+def test_a_write_that_gets_no_answer_is_told_by_event_and_gauge_until_it_does(bench, write, clock):
+    """Nothing else happens to the claim meanwhile: its devices may have been stored."""
+    effects = bench.run(Unanswered(write, "PATCH /...: no answer in time"))
+
+    assert (notices(effects), writes(effects)) == (["AllocationRefused"], [])
+    assert bench.metric("pending_claims", reason="AllocationRefused") == 1
+    assert bench.metric("writes_total", kind="allocate", outcome="unanswered") == 1
+    assert bench.wake_at > clock.now
+
+    bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+    assert bench.metric("pending_claims", reason="AllocationRefused") is None
+
+
+def test_an_annotation_that_gets_no_answer_is_nobodys_trouble(bench):
+    """It holds nothing else up."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+
+    assert notices(bench.run(Unanswered(annotate, "cut"))) == []

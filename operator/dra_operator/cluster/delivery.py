@@ -46,6 +46,7 @@ from dra_operator.cluster.writes import (
     Refused,
     Step,
     Unaccepted,
+    Unanswered,
     Write,
     WriteOutcome,
     Written,
@@ -60,6 +61,8 @@ FIELD_MANAGER: Final = "dra-operator"
 ATTEMPTS: Final = 6
 """How often one patch is sent while reading back says that it was not stored; then the claim is decided
 anew."""
+TOLD_SECONDS: Final = 600.0
+"""How often it is told from then on that a patch gets no clear answer."""
 DOUBT_SECONDS: Final = 120.0
 """How long a patch without a clear answer may still be stored after we have given it up: a minute that a proxy may hold
 it for, and one that the API server may take (`--request-timeout`, 60 s), however short our own limit is. For as long
@@ -110,13 +113,14 @@ Permit = Callable[[], Awaitable[None]]
 class Delivery:
     """How writes reach the API server.
 
-    `permit` is asked before each patch and update. `pause` waits, `clock` is monotonic, in seconds, `random`
-    gives numbers from 0 up to 1; `timeout` is the limit for one request, in seconds.
+    `permit` is asked before each patch and update. `tell` is told what does not settle a write. `pause` waits, `clock`
+    is monotonic, in seconds, `random` gives numbers from 0 up to 1; `timeout` is the limit for one request, in seconds.
     """
 
     session: ApiSession
     served: Served
     permit: Permit
+    tell: Callable[[WriteOutcome], None]
     pause: Pause
     clock: Callable[[], float]
     random: Callable[[], float]
@@ -139,7 +143,7 @@ class Delivery:
         """Send one patch until its outcome is known. Return the claim if the next patch may follow."""
         attempt = 0
         invalid, verdict = False, None
-        begun, doubtful_until = self.clock(), -math.inf
+        begun, doubtful_until, told_at = self.clock(), -math.inf, -math.inf
         while True:
             attempt += 1
             answer = await self._patch(write, step, version)
@@ -173,10 +177,12 @@ class Delivery:
                     return verdict or _given_up(write, current, answer)
                 if doubtful and self.clock() >= begun + DOUBT_SECONDS:
                     return await self._wait_out(write, step, version, doubtful_until, answer)
-            if attempt == ATTEMPTS:
+            if attempt >= ATTEMPTS and self.clock() >= told_at + TOLD_SECONDS:
+                told_at = self.clock()
                 log.warning(
                     "write without an answer", claim=f"{write.namespace}/{write.name}", why=str(answer)
                 )
+                self.tell(Unanswered(write, str(answer)))
 
     async def _wait_out(
         self, write: Write, step: Step, version: str, until: float, answer: ApiError | ApiUnreachable

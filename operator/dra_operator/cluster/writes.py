@@ -186,7 +186,18 @@ class Unsent:
     write: Write
 
 
-WriteOutcome: TypeAlias = Written | Conflict | Unaccepted | Gone | Refused | Forbidden | Unknown | Unsent
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """No patch of it got a clear answer for a while. This settles nothing: the write goes on."""
+
+    result: ClassVar[str] = "unanswered"
+    write: Write
+    message: str
+
+
+WriteOutcome: TypeAlias = (
+    Written | Conflict | Unaccepted | Gone | Refused | Forbidden | Unknown | Unsent | Unanswered
+)
 
 
 @dataclass(frozen=True, slots=True)

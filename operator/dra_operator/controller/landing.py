@@ -22,6 +22,7 @@ from dra_operator.cluster.writes import (
     Refused,
     ReleaseWrite,
     Unaccepted,
+    Unanswered,
     Unknown,
     Unsent,
     Write,
@@ -65,6 +66,10 @@ class Landing:
     def take(self, outcome: WriteOutcome, changes: Changes) -> None:
         """Take in one answer and note in `changes` what it changed."""
         desk, write = self._desk, outcome.write
+        if isinstance(outcome, Unanswered):
+            desk.metrics.writes.labels(write.kind, outcome.result).inc()
+            self._tell_in_vain(write, f"gives no clear answer to {_PURPOSES.get(type(write))}: {outcome.message}")
+            return
         expected, held = desk.flights.finish(write)
         if not expected:
             return
@@ -216,13 +221,18 @@ class Landing:
         self._put_off(key, write, *waits)
         if isinstance(write, AnnotateWrite):
             return desk.telling.refused(key) or desk.lingering.refused(key)
-        if (claim := desk.book.get(key)) is not None:
-            why = f"the API server {does}"
-            if isinstance(write, DeallocateWrite | ReleaseWrite):
-                desk.say(Notice(subject_of(claim), "Warning", messages.EVENT_REFUSED, one_line(why)))
-            else:
-                desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
+        self._tell_in_vain(write, does)
         return desk.putoffs.refused(key)
+
+    def _tell_in_vain(self, write: Write, does: str) -> None:
+        desk, why = self._desk, f"the API server {does}"
+        claim = desk.book.get((write.namespace, write.name))
+        if claim is None or isinstance(write, AnnotateWrite):
+            return
+        if isinstance(write, DeallocateWrite | ReleaseWrite):
+            desk.say(Notice(subject_of(claim), "Warning", messages.EVENT_REFUSED, one_line(why)))
+        else:
+            desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
 
     def _put_off(self, key: Key, write: Write, first: float, longest: float) -> None:
         """Put a claim off, unless only the annotation that says why it waits could not be written, or taken off.
