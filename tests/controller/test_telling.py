@@ -19,10 +19,12 @@ def telling(clock):
     return Telling(Reports(1200), clock, pause=10, rate=10)
 
 
-def claim(text=None, uid="uid-1", name="gpu"):
+def claim(text=None, uid="uid-1", name="gpu", version="1"):
     """A claim, with or without our annotation."""
     annotations = {} if text is None else {PENDING_ANNOTATION: text}
-    return ResourceClaim(Metadata(namespace="team-a", name=name, uid=uid, annotations=annotations))
+    return ResourceClaim(
+        Metadata(namespace="team-a", name=name, uid=uid, annotations=annotations, resource_version=version)
+    )
 
 
 def test_a_claim_that_begins_to_wait_gets_an_event_and_an_annotation(telling):
@@ -274,3 +276,12 @@ def test_after_one_that_was_taken_annotations_wait_no_longer_than_ever(telling, 
     telling.annotation_due(claim(IN_USE.message))
 
     assert telling.next_due() == clock.now + 10
+
+
+@pytest.mark.parametrize(("version", "is_told"), [("9", False), ("10", False), ("11", True), ("100", True)])
+def test_what_an_operator_before_wrote_and_had_no_time_to_tell_is_told(telling, version, is_told):
+    """It is newer than all that it had told, by number."""
+    telling.told_up_to = "10"
+
+    assert (telling.waits(claim(IN_USE.message, version=version), IN_USE) is not None) == is_told
+    assert telling.waits(claim(IN_USE.message, version=version), IN_USE) is None

@@ -162,6 +162,7 @@ class EventRecorder:
         self._news: deque[_Entry] = deque()
         self._refreshes: deque[_Entry] = deque()
         self._wake = asyncio.Event()
+        self._sending = 0
         self._tokens = float(burst)
         self._tokens_at = clock()
         self._failures = 0
@@ -172,8 +173,8 @@ class EventRecorder:
 
     @property
     def pending(self) -> int:
-        """How many Events wait to be sent."""
-        return len(self._news) + len(self._refreshes)
+        """How many Events wait to be sent, or for the answer."""
+        return len(self._news) + len(self._refreshes) + self._sending
 
     def record(self, regarding: Regarding, type: str, reason: str, message: str) -> None:  # noqa: A002
         """Say that something happened: `type` is Normal or Warning, `reason` is CamelCase.
@@ -209,6 +210,7 @@ class EventRecorder:
             await self._take_token()
             if entry := self._next():
                 entry.again = False
+                self._sending = 1
                 try:
                     await self._deliver(entry)
                 except Exception:
@@ -216,6 +218,7 @@ class EventRecorder:
                     self.counts["refused"] += 1
                     # Else it counts as queued for ever, and is never sent, however often it is said.
                     entry.queued = False
+                self._sending = 0
 
     def _entry(self, regarding: Regarding, type_: str, reason: str, message: str) -> tuple[_Entry, bool]:
         """Return the entry of an Event, and whether it was there before."""

@@ -18,6 +18,9 @@ what is stored. As long as the API server is away for ten seconds, which a resto
 
 An operator that is started anew under the same identity, as a container is in its pod, takes the Lease at once: the one
 before it is dead. Two that live under one identity tell themselves apart by the time at which they acquired it.
+
+The Lease also says up to which version of the cluster all that its holder had to tell has been told. Whoever comes next
+tells the rest: an operator that is killed, or stopped in a hurry, takes the Events with it that were still to be sent.
 Source: docs/kopf.md, 1.12; k8s.io/client-go/tools/leaderelection.
 """
 
@@ -36,6 +39,7 @@ from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 log = structlog.get_logger(__name__)
 
 LEASE_NAME: Final = "dra-operator"
+TOLD_ANNOTATION: Final = "dra-operator.io/told"
 _LEASES: Final = Served(LEASE, "v1")
 _PERIOD: Final = 2.0
 _REQUEST: Final = 5.0
@@ -58,7 +62,8 @@ class Lease:
 
     `seconds` is how long it lasts without a renewal. `clock` is in seconds and never goes back, nor does it stand still
     while the machine sleeps; `wall` tells the time of day in UTC, which stands in the Lease for people. `pause` waits
-    after a renewal that failed, and less where the server answers somebody else; None: as its outage says.
+    after a renewal that failed, and less where the server answers somebody else; None: as its outage says. `told` says
+    whether all has been told that is to be.
     """
 
     def __init__(
@@ -72,6 +77,7 @@ class Lease:
         wall: Callable[[], datetime] = _now,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pause: Callable[[float], Awaitable[None]] | None = None,
+        told: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = f"{namespace}/{LEASE_NAME}"
         """Namespace and name, as texts have them."""
@@ -85,6 +91,8 @@ class Lease:
         """Whether it has become ours; once lost it does not again."""
         self.went_back = False
         """Whether it was found in an older version than it had: etcd was restored."""
+        self.told_up_to: str | None = None
+        """The version up to which all had been told when it was taken; None if it did not say."""
         self.error: ApiError | ApiUnreachable | None = None
         """Why it could not be read or written the last time; None if it could."""
         self._session = session
@@ -93,6 +101,7 @@ class Lease:
         self._wall = wall
         self._sleep = sleep
         self._pause = session.outage.pause if pause is None else pause
+        self._told = told
         self._body: Body = {}
         """The Lease as it was last read or written."""
         self._sight: str | None = None
@@ -203,6 +212,7 @@ class Lease:
                 return False
             raise
         self._acquired = acquired
+        self.told_up_to = ((found or {}).get("metadata", {}).get("annotations") or {}).get(TOLD_ANNOTATION)
         self._extend(sent)
         return True
 
@@ -272,8 +282,11 @@ class Lease:
             "kind": LEASE.kind,
             "metadata": {"namespace": self.namespace, "name": LEASE_NAME},
         }
-        spec = {**(body.get("spec") or {}), **terms}
-        self._body = await self._request(method, name, {**body, "spec": spec})
+        metadata, spec = body["metadata"], {**(body.get("spec") or {}), **terms}
+        if found and self._told():
+            told = {TOLD_ANNOTATION: metadata["resourceVersion"]}
+            metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **told}}
+        self._body = await self._request(method, name, {**body, "metadata": metadata, "spec": spec})
         self.holder = _holder(self._body)
 
     async def _request(self, method: str, name: str, body: Body | None = None) -> Body:

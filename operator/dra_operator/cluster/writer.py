@@ -5,8 +5,9 @@ only queue there (docs/kopf.md, 2.3). So a dozen slots serve two queues, decisio
 whose own claim is in trouble gives its slot back while it waits, so that one broken webhook does not hold up
 a cluster; one that waits for the API server keeps it, since the others would fare no better.
 
-Each write that is submitted gets exactly one outcome, and before it perhaps `Unanswered`. Whoever submits waits for it before the next write to
-the same claim, which depends on it (`controller.flights`); here all writes are of different claims.
+Each write that is submitted gets exactly one outcome, and before it perhaps `Unanswered`. Whoever submits waits for the
+outcome before the next write to the same claim, which depends on it (`controller.flights`); here all writes are of
+different claims.
 """
 
 import asyncio
@@ -95,7 +96,9 @@ class Writer:
         self._sleep = sleep
         self._outage = session.outage
         self._defect_logger = defect_logger
-        self._delivery = Delivery(session, served, permit, self._report, self._pause, clock, random, backoff, timeout)
+        self._delivery = Delivery(
+            session, served, permit, self._report, self._pause, clock, random, backoff, timeout
+        )
         self._held = Counter[str]()
         """How many slots each namespace has."""
         self._decisions, self._annotations = _Queue(), _Queue()

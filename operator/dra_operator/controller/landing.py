@@ -68,7 +68,9 @@ class Landing:
         desk, write = self._desk, outcome.write
         if isinstance(outcome, Unanswered):
             desk.metrics.writes.labels(write.kind, outcome.result).inc()
-            self._tell_in_vain(write, f"gives no clear answer to {_PURPOSES.get(type(write))}: {outcome.message}")
+            self._tell_in_vain(
+                write, f"gives no clear answer to {_PURPOSES.get(type(write))}: {outcome.message}"
+            )
             return
         expected, held = desk.flights.finish(write)
         if not expected:

@@ -29,14 +29,24 @@ log = get_logger()
 
 
 class Leading:
-    """Whether this operator decides. Without leader election it always does. `record` has an Event recorded."""
+    """Whether this operator decides. Without leader election it always does.
 
-    def __init__(self, settings: Settings, access: Access, record: Callable[[Notice], None]) -> None:
+    `record` has an Event recorded; `told` says whether all Events have been sent.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        access: Access,
+        record: Callable[[Notice], None],
+        told: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.ended = ""
         """Why this operator decides no more; empty before. Another one does, or what it decided on is gone."""
         self._settings = settings
         self._access = access
         self._record = record
+        self._told = told
         self._elects = settings.leader_election == "lease"
         self._lease: Lease | None = None
 
@@ -50,6 +60,7 @@ class Leading:
             settings.lease_namespace or self._access.namespace,
             settings.lease_identity or f"{socket.gethostname()}_{uuid4()}",
             seconds=settings.lease_seconds,
+            told=self._told,
         )
         holder, trouble = "", ""
         while True:
@@ -104,6 +115,11 @@ class Leading:
         """Wait until something may be written."""
         if self._lease is not None:
             await self._lease.permit()
+
+    @property
+    def told_up_to(self) -> str | None:
+        """The version up to which the operator before this one had sent its Events; None if nobody knows."""
+        return self._lease.told_up_to if self._lease is not None else None
 
     @property
     def is_leader(self) -> bool:

@@ -125,7 +125,7 @@ class Runtime:
             settle=settle,
             clock=clock,
         )
-        self._leading = Leading(settings, access, self._record)
+        self._leading = Leading(settings, access, self._record, self._has_told)
         self._standby = Standby(WATCHED, clock)
         self.metrics.ready.set_function(lambda: not self.unready())
         self.metrics.leading.set_function(lambda: self._leading.is_leader)
@@ -232,6 +232,7 @@ class Runtime:
         assert self._session is not None
         await self._leading.win(self._session)
         self._standby.end()
+        self._passes.desk.telling.told_up_to = self._leading.told_up_to
         self._spawn("lease", self._leading.keep())
         failures = 0
         while True:
@@ -349,6 +350,10 @@ class Runtime:
     def _record(self, notice: Notice) -> None:
         if self._recorder is not None:
             self._recorder.record(notice.subject, notice.type, notice.reason, notice.message)
+
+    def _has_told(self) -> bool:
+        """Whether each claim that was found waiting has been looked at, and all Events have been sent."""
+        return self._loop.settled and self._recorder is not None and not self._recorder.pending
 
     # --- looking after itself
 

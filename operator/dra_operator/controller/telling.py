@@ -82,6 +82,8 @@ class Telling:
     def __init__(
         self, reports: Reports, clock: Callable[[], float], pause: float = 10.0, rate: float = 10.0
     ) -> None:
+        self.told_up_to: str | None = None
+        """The version up to which an Event has told what annotations say; None: nobody knows of any that has not."""
         self._reports = reports
         self._clock = clock
         self._pause = pause
@@ -108,10 +110,11 @@ class Telling:
                 told.changed_at = now
             told.waiting, told.settled = waiting, False
         if first and annotation(claim) == one_line(waiting.message):
-            # An operator that ran before this one has said so.
+            # An operator that ran before this one has said so, but maybe could not send the Event any more.
             told.urgent = False
-            self._reports.known(("waiting", key), _notice(key, told), _sameness(waiting), now)
-            return None
+            if not _is_newer(claim.metadata.resource_version, self.told_up_to):
+                self._reports.known(("waiting", key), _notice(key, told), _sameness(waiting), now)
+                return None
         return self._say(key, told)
 
     def late(self) -> list[Notice]:
@@ -233,6 +236,11 @@ class Telling:
         """Yield each claim that waits, and for which reason."""
         for key, told in self._told.items():
             yield key, told.waiting.reason
+
+
+def _is_newer(version: str, than: str | None) -> bool:
+    """Return whether a version is newer than another one; the API server compares them as numbers."""
+    return than is not None and (len(version), version) > (len(than), than)
 
 
 def _notice(key: Key, told: _Told) -> Notice:
