@@ -2,6 +2,7 @@
 
 import asyncio
 
+import orjson
 import pytest
 
 from .mirror import GOOD, QUIET
@@ -55,6 +56,16 @@ async def test_list_without_items_is_empty(script, mirror):
 
     assert watching.changes == []
     assert watching.waits == []
+
+
+async def test_what_cannot_be_decoded_of_one_object_hides_no_other(script, mirror):
+    """Neither in a list nor in a watch, whatever its fields were set by."""
+    deep = {"managedFields": [{"fieldsV1": orjson.Fragment(b'{"f:a":' + b"[" * 2000 + b"]" * 2000 + b"}")}]}
+    changed = event("MODIFIED", thing("a", 102, **deep))
+    script.then(listed(thing("a", 1, **deep), thing("b", 2)), lines(changed, then="stall"))
+    watching = mirror()
+
+    await watching.until(lambda: watching.changes == ["+a", "+b", "+a"])
 
 
 async def test_list_goes_page_by_page(script, mirror):

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dra_operator.cluster.decoding import decode
+
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -60,13 +62,15 @@ class Client:
             method, path, body, content_type=content_type, query=query, seconds=seconds
         )
         try:
-            text = response.read().decode()
+            content = response.read()
         finally:
             connection.close()
-        try:
-            return Answer(response.status, json.loads(text) if text else None)
-        except ValueError:
-            return Answer(response.status, text)
+        for read in (json.loads, decode):
+            try:
+                return Answer(response.status, read(content) if content else None)
+            except (ValueError, RecursionError):
+                continue
+        return Answer(response.status, content.decode(errors="replace"))
 
     def get(self, path: str, **query: str) -> Any:
         """Return an object or a list; raise `RefusedError` when there is none."""

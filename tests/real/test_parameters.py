@@ -13,6 +13,13 @@ PARAMETERS = {
     "signs": '{"a":"x<y>&z"}',
     "lines": '{\n  "a": "<\u00e9>"\n}',
 }
+ODD = {
+    "numbers": b'{"a":123456789012345678901234567890,"b":1e3}',
+    "depth": b'{"a":' + 2000 * b"[" + 2000 * b"]" + b"}",
+    "half a character": rb'{"a":"\ud800"}',
+    "no text": b'{"a":"\xff"}',
+}
+"""Such as Go reads and decoders of others do not, or not as they are."""
 
 
 class Author:
@@ -27,8 +34,8 @@ class Author:
         config = {"opaque": {"driver": DRIVER, "parameters": "@"}}
         spec = {"devices": {"requests": [request], "config": [config]}}
         metadata = {"name": name, "annotations": {"theirs": "kept"}, "labels": {"a": "b"}}
-        body = json.dumps({"metadata": metadata, "spec": spec}).replace('"@"', parameters)
-        assert self._scene.client.request("POST", self._scene.claims, body.encode()).ok
+        body = json.dumps({"metadata": metadata, "spec": spec}).encode().replace(b'"@"', parameters)
+        assert self._scene.client.request("POST", self._scene.claims, body).ok
 
     def stored(self, name):
         """Return a claim as it is stored."""
@@ -49,7 +56,7 @@ class TestParameters:
 
     def test_a_claim_is_allocated_and_released(self, author, scene, parameters):
         """It gets finalizer and devices, keeps what its author wrote, and goes when it is deleted."""
-        author.create("works", parameters)
+        author.create("works", parameters.encode())
 
         claim = scene.wait_allocated("works")
 
@@ -64,7 +71,7 @@ class TestParameters:
 
     def test_a_claim_that_waits_says_why(self, author, scene, parameters):
         """The annotation comes, and goes when the claim is allocated; the spec stays the same bytes."""
-        author.create("waits", parameters, "absent.example.com")
+        author.create("waits", parameters.encode(), "absent.example.com")
         spec = spec_of(author.stored("waits"))
         scene.wait_pending("waits")
         assert spec_of(author.stored("waits")) == spec
@@ -80,6 +87,19 @@ class TestParameters:
         assert PENDING not in annotations(claim)
         assert annotations(claim) == {"theirs": "kept"}
         assert spec_of(author.stored("waits")) == spec
+
+
+@pytest.mark.parametrize("parameters", ODD.values(), ids=ODD)
+def test_parameters_that_only_go_reads_are_allocated_as_they_are(author, scene, parameters):
+    """Their claim hides no other one, and can be deleted."""
+    author.create("odd", parameters)
+    author.create("plain", b"{}")
+
+    scene.wait_allocated("plain")
+    scene.wait_allocated("odd")
+    assert author.stored("odd").count(parameters) == 2
+    scene.delete_claim("odd")
+    scene.wait_gone("odd")
 
 
 def spec_of(stored):

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from random import random as system_random
 from typing import Any, Final
 
-import orjson
 import structlog
 
 from dra_operator.api.shortened import shown
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
+from dra_operator.cluster.decoding import decode
 from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.session import ApiError, ApiSession, ApiSilent, ApiUnreachable, Trouble
@@ -338,10 +338,10 @@ class Reflector:
         """Act on one line of a watch. Raises _Expired or _BadStream where the watch cannot go on."""
         plural = self.served.kind.plural
         try:
-            event = orjson.loads(line)
+            event = decode(line)
             kind, body = event["type"], event["object"]
             version = str(body.get("metadata", {}).get("resourceVersion", ""))
-        except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             # It may have been an event: resuming from the last good one brings it again.
             raise _BadStream(f"watch {plural}: a line that is no event: {line[:80]!r}") from error
         match kind:

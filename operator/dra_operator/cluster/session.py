@@ -24,6 +24,7 @@ import structlog
 
 from dra_operator._version import __version__
 from dra_operator.cluster.access import Access, in_thread
+from dra_operator.cluster.decoding import decode
 from dra_operator.cluster.outage import Outage
 from dra_operator.cluster.sockets import open_socket
 
@@ -363,7 +364,7 @@ async def _lines(path: str, content: aiohttp.StreamReader, idle_timeout: float) 
 
 def _decode(method: str, path: str, content: bytes) -> dict[str, Any]:
     try:
-        answer = orjson.loads(content)
+        answer = decode(content)
     except orjson.JSONDecodeError as error:
         # A proxy's page, or an answer cut short: the request may well have taken effect.
         raise ApiUnreachable(f"{method} {path}: the answer is not JSON: {error}") from error

@@ -1,0 +1,91 @@
+"""Decoding: the JSON of the API server, in which users may have written what our decoder does not take.
+
+Opaque parameters, what drivers report of devices, and managed fields are stored as they were sent, and Go reads them:
+thousands of levels deep, with bytes that are no UTF-8, with halves of characters. Our decoder takes all of an answer or
+nothing, so one such object of anybody would hide those of everybody. What it cannot take is therefore left out, since
+nothing depends on it. Only parameters are copied, into allocations: they are carried as they are, and so are those that
+would be written otherwise than they were read, as with numbers of more than 64 bits.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import orjson
+
+# The API server writes fields in the order of its Go structs.
+_PARAMETERS: Final = re.compile(rb'("opaque":\{"driver":"[^"]*","parameters"):(?=\{)')
+_FREE: Final = re.compile(rb'(?:("opaque":\{"driver":"[^"]*","parameters")|"data"|"fieldsV1"):(?=\{)')
+_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([{[])|([}\]])', re.DOTALL)
+_DEEPER: Final = {None: 0, 1: 1, 2: -1}
+"""By the group of a token: a text, an opening bracket, a closing one."""
+
+
+def decode(content: bytes) -> Any:
+    """Return what an answer, or a line of a watch, says. Raises orjson.JSONDecodeError.
+
+    In what is returned, parameters may be an orjson.Fragment, which orjson writes as it is.
+    """
+    if b'"opaque"' not in content or all(
+        _written(value) == value for _, value in _values(_PARAMETERS, content)
+    ):
+        try:
+            return orjson.loads(content)
+        except orjson.JSONDecodeError:
+            pass
+    return _decode_the_rest(content)
+
+
+def readable(parameters: orjson.Fragment) -> Any:
+    """Return parameters that were carried as our decoder reads them; of those that it cannot read, nothing."""
+    value = orjson.dumps(parameters)
+    return {} if _written(value) is None else orjson.loads(value)
+
+
+def _decode_the_rest(content: bytes) -> Any:
+    """Return what is left without the values that users write freely, and put parameters back."""
+    parts, carried, at = list[bytes](), list[orjson.Fragment](), 0
+    for found, value in _values(_FREE, content):
+        if found[1]:
+            parts += content[at : found.end()], b"%d" % len(carried)
+            carried.append(orjson.Fragment(value))
+        elif _written(value) is None:
+            parts += content[at : found.end()], b"{}"
+        else:
+            continue
+        at = found.end() + len(value)
+    rest = b"".join([*parts, content[at:]])
+    orjson.loads(rest)
+    return json.loads(rest, object_hook=partial(_put_back, carried))
+
+
+def _put_back(carried: list[orjson.Fragment], found: dict[str, Any]) -> dict[str, Any]:
+    # Others that stand in a place of ours are in what a driver reports, which nobody reads.
+    if isinstance(number := found.get("parameters"), int) and 0 <= number < len(carried):
+        found["parameters"] = carried[number]
+    return found
+
+
+def _values(before: re.Pattern[bytes], content: bytes) -> Iterator[tuple[re.Match[bytes], bytes]]:
+    """Yield the objects that stand behind a pattern, each with what was found there."""
+    at = 0
+    while found := before.search(content, at):
+        depth = 0
+        for token in _TOKEN.finditer(content, found.end()):
+            depth += _DEEPER[token.lastindex]
+            if not depth:
+                break
+        else:
+            return
+        at = token.end()
+        yield found, content[found.end() : at]
+
+
+def _written(value: bytes) -> bytes | None:
+    """Return a value as it would be written, inside of others, after it was read; None if it cannot be."""
+    try:
+        return orjson.dumps([[[[[[[[orjson.loads(value)]]]]]]]])[8:-8]
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
