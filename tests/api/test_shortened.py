@@ -35,6 +35,22 @@ def test_what_does_not_print_is_written_as_in_a_literal(text: str, told: str) ->
     assert printable(text) == told
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x" * 45, "x" * 45),
+        ("x" * 46, f"{'x' * 20} ... {'x' * 20}"),
+        ("\u20ac" * 20, "\u20ac" * 6 + " ... " + "\u20ac" * 6),
+        (f"{'x' * 17} {'y' * 30} {'z' * 17}", f"{'x' * 17} ... {'z' * 17}"),
+        (f"{'x' * 16}, y{' y' * 30}; {'z' * 16}", f"{'x' * 16} ... {'z' * 16}"),
+    ],
+    ids=["just fits", "one too many", "between characters", "between words", "between items"],
+)
+def test_a_text_is_cut_in_its_middle(text: str, told: str) -> None:
+    """Between items, between words, never inside a character."""
+    assert cut(text, 45) == told
+
+
 @given(st.text("a, ;\u00e9\u20ac\U0001f405", min_size=40))
 def test_a_text_that_is_too_long_keeps_how_it_begins_and_how_it_ends(text: str) -> None:
     """There is something of each, and characters stay whole."""

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.discovery import Served
-from dra_operator.cluster.events import EventRecorder
+from dra_operator.cluster.events import MESSAGE_BYTES, EventRecorder
 
 CLAIMS = Served(KINDS["ResourceClaim"], "v1")
 CLASSES = Served(KINDS["DeviceClass"], "v1")
@@ -70,6 +70,17 @@ async def test_kubectl_describe_shows_the_event(recorder, make_claim, control_pl
     assert line.split()[0] == "Warning"
     assert "dra-operator" in line
     assert "request gpu: no device" in line
+
+
+async def test_the_api_server_takes_the_longest_message(recorder, make_claim, client, namespace):
+    """It has a limit for those of events.k8s.io alone."""
+    subject = Subject(make_claim())
+
+    recorder.record(subject, "Warning", "NoDevice", "x" * 9999)
+    await until(lambda: recorder.counts["created"] == 1)
+
+    (stored,) = client.get(f"/api/v1/namespaces/{namespace}/events")["items"]
+    assert len(stored["message"]) == MESSAGE_BYTES - 1
 
 
 async def test_restarted_operator_goes_on_counting(session, make_claim, client, namespace):

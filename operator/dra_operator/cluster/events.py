@@ -34,8 +34,11 @@ from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiU
 log = structlog.get_logger(__name__)
 
 COMPONENT: Final = "dra-operator"
-MESSAGE_BYTES: Final = 1024
-"""Source: k8s.io/kubernetes/pkg/apis/core/validation, `NoteLengthLimit`."""
+MESSAGE_BYTES: Final = 2048
+"""Nobody reads more. The API server takes any length; its `NoteLengthLimit` of 1,024 bytes is for events.k8s.io.
+
+Source: k8s.io/kubernetes/pkg/apis/core/validation/events.go.
+"""
 CLUSTER_NAMESPACE: Final = "default"
 """Where Events about objects without a namespace live. Source: client-go, `tools/record`."""
 RATE: Final = 50.0
