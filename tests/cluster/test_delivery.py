@@ -288,6 +288,15 @@ class TestOutcomes:
 
         assert 280 <= sum(writing.waits) <= 430
 
+    async def test_silence_is_no_error_however_long_it_is(self, script, desk):
+        """After an outage of minutes the API server has not refused what it never saw."""
+        script.then(*[cut, UNCHANGED] * 6, *[cut] * 90, UNCHANGED, DONE)
+        writing = desk()
+
+        assert isinstance(await writing.result(allocate()), Written)
+
+        assert sum(writing.waits) > 200
+
     @pytest.mark.parametrize("code", [500, 502, 503, 504, 408])
     @pytest.mark.parametrize("refusals", [0, 6])
     async def test_error_does_not_settle_what_a_proxy_still_holds(self, script, desk, code, refusals):

@@ -345,6 +345,16 @@ def test_a_server_that_is_slower_than_two_requests_in_time_still_has_a_holder(co
     assert first.asked[-1][1] == 5
 
 
+def test_a_renewal_after_a_conflict_counts_from_when_it_was_sent(contender, store, clock):
+    """Not from the one that met the conflict, two slow answers before: the Lease would be over by then."""
+    first = contender("first", quick=False)
+    assert [*answered_slowly(first, store, clock, 4, steps=200)][-1]
+    store.edit(leaseDurationSeconds=9)
+
+    valid = [*answered_slowly(first, store, clock, 4, steps=250)]
+    assert valid.count(False) < 80
+
+
 def test_a_long_lease_has_nobody_wait_long_for_an_answer(contender, store, clock):
     """A connection that hangs is given up, and the next one may not."""
     first = contender("first", quick=False, seconds=600)

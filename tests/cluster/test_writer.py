@@ -100,6 +100,20 @@ class TestOrder:
         gate.release("fair")
         await gate.until("slow-1", "slow-2")
 
+    async def test_a_namespace_with_few_slots_gets_the_next(self, gate, desk):
+        """Where requests hang, each slot that is free for a moment would go to them in turn, until they have all."""
+        writing = desk(concurrency=4)
+        for number in range(5):
+            writing.writer.submit(replace(allocate(name=f"slow-{number}"), namespace="slow"))
+        for number in range(2):
+            writing.writer.submit(replace(allocate(name=f"good-{number}"), namespace="good"))
+        await gate.until("slow-0", "slow-1", "slow-2", "slow-3")
+
+        gate.release("slow-0")
+        await gate.until("slow-1", "slow-2", "slow-3", "good-0")
+        gate.release("slow-1")
+        await gate.until("slow-2", "slow-3", "good-0", "good-1")
+
     async def test_a_namespace_in_trouble_does_not_return_before_others(self, script, desk):
         """What comes back from a pause waits for its turn like what has not been sent yet."""
 
@@ -264,6 +278,28 @@ class TestOrder:
         assert await writing.writer.drain(0.02) == 1
 
         assert isinstance(writing.outcomes[0], Unknown)
+
+    async def test_drain_gives_no_slot_to_what_is_cut_short_while_it_waits_for_one(self, gate, script, desk):
+        """What waits behind it is told that it was not begun."""
+        script.then(status(500, "failed calling webhook"))
+        writing = desk(concurrency=1)
+        writing.writer.submit(allocate(name="broken"))
+        writing.writer.submit(allocate(name="hangs"))
+        await gate.until("hangs")
+        async with asyncio.timeout(5):
+            while not writing.writer.queued:  # noqa: ASYNC110 - a count, not a signal
+                await asyncio.sleep(0.001)
+        writing.writer.submit(allocate(name="behind"))
+        running = tuple(writing.writer._running)
+
+        assert await writing.writer.drain(0) == 2
+
+        assert [task.exception() for task in running] == [None, None]
+        assert {outcome.write.name: type(outcome) for outcome in await writing.results(3)} == {
+            "broken": Unknown,
+            "hangs": Unknown,
+            "behind": Unsent,
+        }
 
     async def test_drain_of_an_idle_writer_is_immediate(self, desk):
         """There is nothing to wait for when nothing was submitted."""

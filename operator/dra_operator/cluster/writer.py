@@ -191,23 +191,14 @@ class Writer:
         if wait.is_of_all:
             await self._rest(seconds, wait)
             return
+        # Whoever is cut short here gives back a slot that it does not have; nothing is begun any more by then.
         self._give_back(write.namespace)
         self._fill()
-        try:
-            await self._rest(seconds, wait)
-        except BaseException:
-            self._held[write.namespace] += 1
-            raise
+        await self._rest(seconds, wait)
         back = asyncio.get_running_loop().create_future()
         self._decisions.put(write.namespace, back)
         self._fill()
-        try:
-            await back
-        except BaseException:
-            # Cancelled while waiting for a slot: _run gives one back that was never taken again.
-            if not back.done() or back.cancelled():
-                self._held[write.namespace] += 1
-            raise
+        await back
 
     async def _rest(self, seconds: float, wait: Wait) -> None:
         if wait.ends_with_outage:
