@@ -21,6 +21,17 @@ async def test_first_list_delivers_everything(script, mirror):
     assert watching.reflector.counters.repaired == 0
 
 
+async def test_all_is_well_from_the_end_of_a_list_on(script, mirror):
+    """What was missed has been delivered by then, also where no watch is accepted."""
+    script.then(listed(thing("a", 1)))
+    script.default = status(503)
+    watching = mirror()
+
+    await watching.reflector.synced.wait()
+
+    assert watching.reflector.well_since == watching.now
+
+
 async def test_nothing_is_synced_before_the_list_ends(script, mirror):
     """A list that broke off half-way does not count as one."""
     script.then(listed(thing("a", 1), proceed="p2"), cut)

@@ -79,6 +79,21 @@ def test_a_claim_that_was_decided_with_all_others_need_not_be_again(waiting, clo
     assert waiting.allocator.asked == asked
 
 
+@pytest.mark.parametrize(("seconds", "name"), [(FAILED_SECONDS, "failed"), (ALL_SECONDS, "full")])
+def test_what_else_is_taken_meanwhile_puts_nobody_off(waiting, clock, seconds, name):
+    """Somebody may take something each moment."""
+    waiting.allocator.answers["other"] = fits("gpu-1")
+    waiting.run(waiting.delta(claim("taker")))
+    clock.now += seconds / 2
+    waiting.run(waiting.delta(claim("other")))
+    assert waiting.allocator.asked.count(name) == 0
+
+    clock.now += seconds / 2
+    waiting.run()
+
+    assert waiting.allocator.asked.count(name) == 1
+
+
 def test_what_fails_no_more_is_not_decided_soon(waiting, clock):
     """It waits for devices now, like others, or is gone."""
     waiting.allocator.answers["failed"] = Unsatisfied()
@@ -92,15 +107,3 @@ def test_what_failed_and_is_gone_wakes_nobody(waiting, clock):
     waiting.run(Delta("ResourceClaim", "default", "failed", None), waiting.delta(claim("taker")))
 
     assert waiting.wake_at == clock.now + ALL_SECONDS
-
-
-def test_nobody_is_woken_where_no_claim_waits(bench, clock):
-    """What is taken matters to those that wait."""
-    bench.allocator.answers = {"taker": FITS}
-    bench.run(bench.delta(claim("taker")))
-    clock.now += ALL_SECONDS
-    bench.allocator.asked.clear()
-    bench.run()
-
-    assert bench.allocator.asked == []
-    assert bench.wake_at is None

@@ -77,4 +77,4 @@ class Taken:
         """Return when some claim is to be decided again, by the clock, or None."""
         if self._failed and self._failed_due is not None:
             return self._failed_due
-        return self._all_due if self._all_due is not None and self._book.waiting() else None
+        return self._all_due
