@@ -93,6 +93,11 @@ class Scene:
         """Decide for some claims together."""
         return self.allocator.allocate(claims, nodes)
 
+    def search(self, searching: Searching) -> None:
+        """Have other searches asked, as if no node had said no yet."""
+        self.allocator.searching = searching
+        self.allocator._walk._problems._known.clear()
+
     def picks(self, *claims: Any, nodes: list[str] | None = None) -> list[str] | None:
         """Return the devices that claims get, as `request=device`, or None if they get none."""
         decision = self.decide(*claims, nodes=nodes)
@@ -162,13 +167,10 @@ def take_as_plainly(scene: Any, outcome: Callable[[Decision], Any]) -> Callable[
     """Give a claim what the fast searches find, which has to be what the plain one finds: `take_as_plainly(claim)`."""
 
     def take(claim: ResourceClaim) -> None:
-        allocator = scene.allocator
-        allocator.searching = Searching.COUNTING
+        scene.search(Searching.COUNTING)
         found = scene.decide(claim)
-        allocator._walk.forget()
-        allocator.searching = Searching.PLAIN
+        scene.search(Searching.PLAIN)
         assert outcome(scene.decide(claim)) == outcome(found)
-        allocator._walk.forget()
         if isinstance(found, Allocated):
             scene.ledger.assume(claim.metadata.namespace, claim.metadata.name, found.results[0])
 

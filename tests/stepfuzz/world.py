@@ -435,7 +435,7 @@ class World:
 
     def decide_on(self, claims: tuple[Any, ...], nodes: Sequence[str]) -> Decision:
         """Ask the plain allocator, as if no node were known to have nothing, and each were the only one of its kind."""
-        self.plain._walk.forget()
+        self.plain._walk._problems._known.clear()
         self.plain.refresh()
         self.plain.availability.nonempty = -1
         return self.plain.allocate(claims, nodes)

@@ -163,7 +163,6 @@ class Allocator:
             class_changes.classes.clear()
             self._planned.clear()
             self._planner.forget()
-            self._walk.forget()
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""

@@ -44,11 +44,3 @@ def test_questions_not_asked_for_longest_are_forgotten(memory: Memory[Seen]) -> 
 
         assert memory.of("common") is common
         assert len(memory._known) <= 4
-
-
-def test_nothing_is_left_of_what_means_something_else_now(memory: Memory[Seen]) -> None:
-    """Each question starts anew."""
-    before = memory.of("a")
-    memory.clear()
-
-    assert memory.of("a") is not before

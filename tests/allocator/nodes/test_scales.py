@@ -168,8 +168,7 @@ def test_an_error_is_met_where_nothing_is_left(
         for turn in range(3)
     ]
     found = [outcome(used.decide(claim)) for claim in claims]
-    used.allocator.searching = Searching.PLAIN
-    used.allocator._walk.forget()
+    used.search(Searching.PLAIN)
 
     assert all(isinstance(decision, Failed) for decision in found)
     assert found == [outcome(used.decide(claim)) for claim in claims]
@@ -228,8 +227,7 @@ def test_a_request_that_no_policy_can_compute_is_not_weighed(used: Any, amount: 
     """Less than a thousandth ends the attempt on the first device."""
     assert isinstance(used.decide(used.claim(amount("r", "100100100n"))), Unsatisfied | Failed | Allocated)
     found = used.decide(used.claim(amount("r", "5000100u")))
-    used.allocator.searching = Searching.PLAIN
-    used.allocator._walk.forget()
+    used.search(Searching.PLAIN)
 
     assert isinstance(found, Failed)
     assert used.decide(used.claim(amount("r", "5000100u"))) == found

@@ -73,8 +73,7 @@ def test_an_error_is_met_where_a_search_would_meet_it(
     scene = unlike(**{device: {"attributes": attributes}})
     claim = scene.claim(ask("r", count, f'{UUID} == "none"'))
     found = scene.decide(claim)
-    scene.allocator.searching = Searching.PLAIN
-    scene.allocator._walk.forget()
+    scene.search(Searching.PLAIN)
 
     assert isinstance(found, Failed if device == "n30_free" else Unsatisfied)
     assert scene.decide(claim) == found
@@ -153,8 +152,7 @@ def test_a_pool_of_another_driver_is_passed_over_if_it_can_be_read(
     claim = scene.claim(ask("r", 1, f'{UUID} == "none"'))
     found = scene.decide(claim)
     (key,) = scene.allocator.candidates._keys.values()
-    scene.allocator.searching = Searching.PLAIN
-    scene.allocator._walk.forget()
+    scene.search(Searching.PLAIN)
 
     assert isinstance(found, outcome)
     assert len(key.answers) < NODES

@@ -121,6 +121,18 @@ def test_a_node_that_ended_with_an_error_is_asked_again(three_nodes: Any, ask: A
     assert first == second
 
 
+def test_a_change_of_another_class_has_no_node_searched_again(
+    three_nodes: Any, ask: Any, searches: Any
+) -> None:
+    """Plans are made anew, but what they ask for is known."""
+    three_nodes.decide(three_nodes.claim(ask("r", 2)))
+    three_nodes.device_class("other", "true")
+    with searches() as asked:
+        decision = three_nodes.decide(three_nodes.claim(ask("r", 2)))
+
+    assert (asked, decision) == ([], Unsatisfied())
+
+
 def test_a_changed_class_starts_anew(three_nodes: Any, ask: Any) -> None:
     """What was said under another class means nothing."""
     claim = three_nodes.claim(ask())

@@ -51,7 +51,3 @@ class Memory(Generic[_Learnt]):
             found.position = end
         known[question] = found
         return found
-
-    def clear(self) -> None:
-        """Forget everything: equal questions may now mean something else."""
-        self._known.clear()

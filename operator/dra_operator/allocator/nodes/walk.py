@@ -62,10 +62,6 @@ class Walk:
         self._scales = ScalesMaker(self.availability, candidates, doubts)
         self._ceilings = Ceilings(candidates, Memory(log, Ceiling, maximum=256))
 
-    def forget(self) -> None:
-        """Forget which nodes have said no: equal questions may now mean something else."""
-        self._problems.clear()
-
     def first_that_fits(
         self, plans: Sequence[ClaimPlan], allowed: int, searches: Searches, budget: Budget
     ) -> tuple[Found, str] | None:
