@@ -101,18 +101,34 @@ def test_changes_that_take_all_the_time_of_a_pass_do_not_keep_claims_waiting(ben
     assert bench.allocator.asked == ["a", "b"]
 
 
-def test_changes_that_keep_coming_do_not_keep_the_youngest_from_being_told(bench, clock):
-    """Where a pass has time to explain one claim, three passes explain three, though each decides all of them anew."""
-    explain, explained = bench.allocator.explain, []
+@pytest.fixture
+def explained(bench, clock):
+    """The names of the claims that are explained, where a pass has time for one of them."""
+    explain, names = bench.allocator.explain, []
 
     def slowly(claims, decision):
         clock.now += passes.EXPLAINING
-        explained.append(claims[0].metadata.name)
+        names.append(claims[0].metadata.name)
         return explain(claims, decision)
 
     bench.allocator.explain = slowly
+    return names
+
+
+def test_changes_that_keep_coming_do_not_keep_the_youngest_from_being_told(bench, explained):
+    """Three passes explain three, though each decides all of them anew."""
     bench.run(*(bench.delta(claim(name)) for name in "abc"))
     for _ in range(5):
         bench.run(Tick())
 
     assert "".join(explained) == "abcabc"
+
+
+def test_who_comes_while_others_are_explained_anew_is_explained_before_them(bench, explained):
+    """What was said of the others may be a bit old, but of this one nothing was said."""
+    bench.run(*(bench.delta(claim(name)) for name in "abc"))
+    for _ in range(3):
+        bench.run(Tick())
+    bench.run(bench.delta(claim("z")))
+
+    assert "".join(explained) == "abcaz"

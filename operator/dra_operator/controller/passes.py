@@ -297,14 +297,14 @@ class Passes:
         return turns.end()
 
     def _explain_all(self, stopping: Callable[[], bool]) -> bool:
-        """Say why claims wait, in the order in which they came to need it; return whether all are done.
+        """Say why claims wait, first those of which nothing was said yet; return whether all are done.
 
-        Each pass explains at least one; the rest is left to the next pass, after its decisions.
+        Else they are in the order in which they came to need it. Each pass explains at least one; the rest is left to
+        the next pass, after its decisions.
         """
         desk = self.desk
         until = desk.clock() + EXPLAINING
-        while self._unexplained:
-            key = next(iter(self._unexplained))
+        for key in sorted(self._unexplained, key=desk.telling.has_told):
             uid, decision = self._unexplained.pop(key)
             claim = desk.book.get(key)
             if claim is None or claim.metadata.uid != uid or not desk.book.is_waiting(key):
