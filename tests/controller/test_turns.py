@@ -3,6 +3,7 @@
 import pytest
 
 from cluster import claim
+from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.controller import passes
 from dra_operator.controller.passes import Tick
 from dra_operator.controller.turns import Turns
@@ -63,16 +64,23 @@ def test_changes_that_keep_coming_do_not_keep_the_youngest_waiting(bench, clock)
     assert "".join(bench.allocator.asked) == "abcabc"
 
 
-def test_who_comes_while_a_round_takes_longer_than_a_pass_goes_before_those_that_wait_already(bench, clock):
+@pytest.fixture
+def waiting():
+    """Three claims that say why they wait, as an operator has written that runs no more."""
+    told = {PENDING_ANNOTATION: "request gpu: ..."}
+    return [claim(name, annotations=told) for name in "abc"]
+
+
+def test_who_comes_while_a_round_takes_longer_than_a_pass_goes_before_those_that_wait_already(
+    bench, clock, waiting
+):
     """Of three claims that are tried again one a pass, the last two are after the one that came meanwhile."""
 
     def take_long():
         clock.now += passes.BUDGET
 
-    bench.run(*(bench.delta(claim(name)) for name in "abc"))
-    bench.allocator.asked.clear()
     bench.allocator.takes = take_long
-    bench.run(Tick())
+    bench.run(*(bench.delta(body) for body in waiting))
     bench.run(bench.delta(claim("z")))
     for _ in range(2):
         bench.run()
@@ -80,13 +88,11 @@ def test_who_comes_while_a_round_takes_longer_than_a_pass_goes_before_those_that
     assert "".join(bench.allocator.asked) == "azbc"
 
 
-def test_who_comes_with_a_change_goes_behind_those_that_wait_already(bench):
+def test_who_comes_with_a_change_goes_behind_those_that_wait_already(bench, waiting):
     """What has become free is for the oldest, where a pass has time for all."""
-    bench.run(bench.delta(claim("b")))
-    bench.allocator.asked.clear()
-    bench.run(bench.delta(claim("c")), Tick())
+    bench.run(*(bench.delta(body) for body in (*waiting, claim("z"))))
 
-    assert "".join(bench.allocator.asked) == "bc"
+    assert "".join(bench.allocator.asked) == "abcz"
 
 
 def test_changes_that_take_all_the_time_of_a_pass_do_not_keep_claims_waiting(bench, clock):
@@ -124,11 +130,9 @@ def test_changes_that_keep_coming_do_not_keep_the_youngest_from_being_told(bench
     assert "".join(explained) == "abcabc"
 
 
-def test_who_comes_while_others_are_explained_anew_is_explained_before_them(bench, explained):
-    """What was said of the others may be a bit old, but of this one nothing was said."""
-    bench.run(*(bench.delta(claim(name)) for name in "abc"))
-    for _ in range(3):
-        bench.run(Tick())
+def test_who_comes_while_others_are_explained_anew_is_explained_before_them(bench, explained, waiting):
+    """What is said of the others may be a bit old, but of this one nothing was said."""
+    bench.run(*(bench.delta(body) for body in waiting))
     bench.run(bench.delta(claim("z")))
 
-    assert "".join(explained) == "abcaz"
+    assert "".join(explained) == "az"

@@ -196,7 +196,7 @@ class Passes:
                 desk.since.setdefault(key, desk.clock())
                 if key in desk.putoffs:
                     changes.dirty.add(key)
-        self._turns.arrive(changes.dirty)
+        self._turns.want(changes.dirty)
         self._touched |= changes.seen
         self._problems.note(changes)
         return wide or changes.wide
@@ -267,7 +267,11 @@ class Passes:
     # --- deciding
 
     def _decide_all(self, emit: Emit, stopping: Callable[[], bool]) -> bool:
-        """Decide the claims that are due, the oldest first, each alone; return whether all are done."""
+        """Decide the claims that are due, the oldest first, each alone; return whether all are done.
+
+        Where they take longer than a pass, those of which nothing was said yet come first from then on: most others
+        will wait on, and nobody who creates a claim should have to wait until that is known of all of them.
+        """
         desk, turns = self.desk, self._turns
         claims = []
         for key in turns.due():
@@ -283,7 +287,10 @@ class Passes:
                 claims.append(claim)
         flushed = desk.clock()
         until = flushed + BUDGET
-        for claim in sorted(claims, key=lambda claim: (not turns.goes_first(claim_key(claim)), order(claim))):
+        go_on = turns.go_on
+        for claim in sorted(
+            claims, key=lambda claim: (go_on and self._says_why(claim_key(claim)), order(claim))
+        ):
             now = desk.clock()
             if stopping() or now >= until:
                 return False
@@ -304,7 +311,7 @@ class Passes:
         """
         desk = self.desk
         until = desk.clock() + EXPLAINING
-        for key in sorted(self._unexplained, key=desk.telling.has_told):
+        for key in sorted(self._unexplained, key=self._says_why):
             uid, decision = self._unexplained.pop(key)
             claim = desk.book.get(key)
             if claim is None or claim.metadata.uid != uid or not desk.book.is_waiting(key):
@@ -314,6 +321,11 @@ class Passes:
             if self._unexplained and (stopping() or self.progressed_at >= until):
                 return False
         return True
+
+    def _says_why(self, key: Key) -> bool:
+        """Return whether a claim says why it waits, be it as an operator before this one has found."""
+        claim = self.desk.book.get(key)
+        return claim is not None and annotation(claim) is not None
 
     def _safely(self, work: Callable[[Key, ResourceClaim], None], claim: ResourceClaim) -> None:
         """Do some work on a claim. After a defect of ours the claim is put off; the others go on."""
