@@ -4,6 +4,7 @@ import gzip
 import json
 from itertools import pairwise
 
+import orjson
 import pytest
 import yaml
 
@@ -277,3 +278,10 @@ def test_texts_that_kubectl_would_take_for_more_are_quoted(text):
 def test_texts_of_several_lines_are_blocks():
     """A CEL expression stays readable."""
     assert to_yaml({"expression": "a &&\nb"}) == "expression: |-\n  a &&\n  b\n"
+
+
+def test_parameters_that_were_carried_unread_are_written_as_others():
+    """As far as they can be read."""
+    carried = {"read": orjson.Fragment(rb'{"a":"\u003c"}'), "unread": orjson.Fragment(rb'{"a":"\ud800"}')}
+
+    assert to_yaml(carried) == "read:\n  a: <\nunread: {}\n"

@@ -83,7 +83,7 @@ class _Redactor:
         kind = body["kind"]
         if kind in self._names:
             if kind != "Pod":
-                body = without_unknown_fields(body, TYPES[kind])
+                body = without_unknown_fields(_without_parameters(body), TYPES[kind])
             result = {
                 "apiVersion": body["apiVersion"],
                 "kind": kind,
@@ -137,10 +137,10 @@ class _Redactor:
         status = body.get("status") or {}
         shown: dict[str, Any] = {}
         if status.get("allocation"):
-            shown["allocation"] = _without_parameters(status["allocation"])
+            shown["allocation"] = status["allocation"]
         if status.get("reservedFor"):
             shown["reservedFor"] = [self._consumer(item) for item in status["reservedFor"]]
-        return {"spec": _without_parameters(body.get("spec") or {}), "status": shown}
+        return {"spec": body.get("spec") or {}, "status": shown}
 
     def _consumer(self, consumer: Body) -> Body:
         names = self._names["Pod"] if consumer.get("resource") == "pods" else self._others
@@ -153,7 +153,7 @@ class _Redactor:
             "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: str}),
             "annotations": self._table(metadata.get("annotations"), {}),
         }
-        return {"spec": {"metadata": shown, "spec": _without_parameters(spec.get("spec") or {})}}
+        return {"spec": {"metadata": shown, "spec": spec.get("spec") or {}}}
 
     def _pod(self, body: Body) -> Body:
         spec, status = {**(body.get("spec") or {})}, {**(body.get("status") or {})}
