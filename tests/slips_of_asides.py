@@ -32,44 +32,44 @@ def typed(name: str, **attributes: dict[str, Any]) -> dict[str, Any]:
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "a resource that is none of a node": (
         consuming({"overhead": {"perPod": "1"}}, "pods"),
-        f"{AT}[pods]",
+        f'{AT}["pods"]',
         '"pods" is no resource that devices can consume: ',
     ),
-    "a resource without anything": (consuming({}), f"{AT}[cpu]", "has neither mapping nor overhead: "),
-    "a mapping of nothing": (mapping(), f"{AT}[cpu].mapping", "must have either capacityKey or "),
+    "a resource without anything": (consuming({}), f'{AT}["cpu"]', "has neither mapping nor overhead: "),
+    "a mapping of nothing": (mapping(), f'{AT}["cpu"].mapping', "must have either capacityKey or "),
     "a mapping of two kinds": (
         mapping(capacityKey="cores", capacityMultiplier="1", deviceMultiplier="1"),
-        f"{AT}[cpu].mapping",
+        f'{AT}["cpu"].mapping',
         "must have either capacityKey or ",
     ),
     "a mapping of another capacity": (
         mapping(capacityKey="core", capacityMultiplier="1"),
-        f"{AT}[cpu].mapping.capacityKey",
+        f'{AT}["cpu"].mapping.capacityKey',
         '"core" is no capacity of the device: ',
     ),
     "a mapping of a capacity without amount": (
         mapping(capacityKey="cores"),
-        f"{AT}[cpu].mapping.capacityMultiplier",
+        f'{AT}["cpu"].mapping.capacityMultiplier',
         "is missing: ",
     ),
     "a mapping of a device with an amount of a capacity": (
         mapping(deviceMultiplier="1", capacityMultiplier="1"),
-        f"{AT}[cpu].mapping.capacityKey",
+        f'{AT}["cpu"].mapping.capacityKey',
         "is missing: ",
     ),
     "a mapping to nothing": (
         mapping(deviceMultiplier="0"),
-        f"{AT}[cpu].mapping.deviceMultiplier",
+        f'{AT}["cpu"].mapping.deviceMultiplier',
         '"0" is not greater than zero: ',
     ),
     "an overhead of nothing": (
         consuming({"overhead": {}}, "memory"),
-        f"{AT}[memory].overhead",
+        f'{AT}["memory"].overhead',
         "has neither perPod nor perContainer: ",
     ),
     "an overhead below zero": (
         consuming({"overhead": {"perPod": "1Mi", "perContainer": "-1Mi"}}, "hugepages-2Mi"),
-        f"{AT}[hugepages-2Mi].overhead.perContainer",
+        f'{AT}["hugepages-2Mi"].overhead.perContainer',
         '"-1Mi" is less than zero: ',
     ),
     "a type of partitions where there are none": (

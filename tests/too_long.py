@@ -67,6 +67,7 @@ def parameters(count: int, letter: str = "a") -> dict[str, Any]:
     return {"opaque": {"driver": "a.io", "parameters": {"x": text}}}
 
 
+TERM = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
 MATCH = {"matchAttribute": "a.io/b"}
 LISTS = {"bindingFailureConditions": ["f"]}
 CASES = {
@@ -120,6 +121,11 @@ CASES = {
         lambda n: {"kind": "DeviceClass", "spec": {"config": [CONFIG] * n}},
         32,
         "spec.config",
+    ),
+    "terms that select nodes": (
+        lambda n: slice_of(nodeName=None, nodeSelector={"nodeSelectorTerms": [TERM] * n}),
+        1,
+        "spec.nodeSelector.nodeSelectorTerms",
     ),
     "devices": (lambda n: slice_of(*devices(n)), 128, "spec.devices"),
     "devices beside one that is shared": (

@@ -27,6 +27,7 @@ _SPLIT_SLICE = "publish the rest in another slice of the pool"
 _JOIN = "write several as one, joined by &&"
 _LEAVE_OUT = "leave some out"
 _NAME_NONE = "name no request, which means all of them"
+_SELECT_AT_ONCE = "say it in one, or set perDeviceNodeSelection and say it at each device"
 
 _MOST_DEVICES = 128
 _MOST_DEVICES_ADVANCED = 64
@@ -115,6 +116,9 @@ def _expression(expression: str, path: str, remedy: str) -> Iterator[Refusal]:
 
 def _slice(obj: ResourceSlice) -> Iterator[Refusal]:
     spec = obj.spec
+    if spec.node_selector is not None:
+        terms = spec.node_selector.node_selector_terms
+        yield from _most(terms, 1, "spec.nodeSelector.nodeSelectorTerms", _SELECT_AT_ONCE)
     most, remedy = _MOST_DEVICES, _SPLIT_SLICE
     if any(_is_advanced(device) for device in spec.devices):
         most = _MOST_DEVICES_ADVANCED

@@ -40,7 +40,7 @@ def find_refused_asides(body: Mapping[str, Any]) -> Iterator[Refusal]:
         path = f"spec.devices[{index}].nodeAllocatableResources"
         capacities = device.get("capacity") or {}
         for resource, item in _object(device.get("nodeAllocatableResources")).items():
-            at = f"{path}[{resource}]"
+            at = f'{path}["{resource}"]'
             if resource not in ("cpu", "memory") and not resource.startswith("hugepages-"):
                 yield Refusal(at, resource, _NO_RESOURCE)
             mapping, overhead = _object(item).get("mapping"), _object(item).get("overhead")
