@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Reason
+from dra_operator.allocator import Failed, Reason
 
 DRIVER = "gpu.example.com"
 
@@ -82,6 +82,17 @@ def test_a_value_that_does_not_print_is_written_as_in_a_literal(scene: Any, ask:
     found = scene.explain(scene.claim(ask("r", 1, f'device.attributes["{DRIVER}"].model == "x"')))
 
     assert found.message.endswith(r"0 match selector #0 (model x\u200b\n\x1b[31m != x on 1)")
+
+
+def test_an_impossible_amount_keeps_nothing_of_the_attempt_that_met_it(scene: Any, ask: Any) -> None:
+    """The error is kept for the next claim that asks for as much, without the frames of all who waited for it."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "capacity": {"memory": {"value": "-1"}}}, nodeName="n1")
+    assert isinstance(scene.decide(scene.claim(ask())), Failed)
+    (known,) = scene.allocator.candidates._amounts._known.values()
+    (amounts,) = known.by_make.values()
+
+    assert [(error.__traceback__, error.__context__) for error in amounts.each] == [(None, None)]
 
 
 def test_evaluations_leave_nothing_in_the_error_of_a_broken_device(scene: Any, ask: Any) -> None:

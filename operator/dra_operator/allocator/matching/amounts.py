@@ -129,7 +129,8 @@ class AmountsCache:
         try:
             return consume(known.requests, kind.capacity, fractional=self.fractional)
         except CapacityError as error:
-            return error
+            # Another one, as it is kept: without the frames it came through.
+            return CapacityError(str(error))
 
 
 def _alike(content: Slice) -> Sequence[int]:
