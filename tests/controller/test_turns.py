@@ -130,6 +130,15 @@ def test_changes_that_keep_coming_do_not_keep_the_youngest_from_being_told(bench
     assert "".join(explained) == "abcabc"
 
 
+def test_claims_that_take_no_annotation_do_not_keep_others_from_being_told(bench, explained, waiting):
+    """What was found of them by now is said by Events at least."""
+    bench.run(*(bench.delta(body) for body in waiting), bench.delta(claim("y")), bench.delta(claim("z")))
+    for _ in range(4):
+        bench.run(Tick())
+
+    assert "".join(explained) == "yzabc"
+
+
 def test_who_comes_while_others_are_explained_anew_is_explained_before_them(bench, explained, waiting):
     """What is said of the others may be a bit old, but of this one nothing was said."""
     bench.run(*(bench.delta(body) for body in waiting))

@@ -323,9 +323,9 @@ class Passes:
         return True
 
     def _says_why(self, key: Key) -> bool:
-        """Return whether a claim says why it waits, be it as an operator before this one has found."""
+        """Return whether it was said why a claim waits, if only on the claim, by an operator before this one."""
         claim = self.desk.book.get(key)
-        return claim is not None and annotation(claim) is not None
+        return self.desk.telling.has_told(key) or (claim is not None and annotation(claim) is not None)
 
     def _safely(self, work: Callable[[Key, ResourceClaim], None], claim: ResourceClaim) -> None:
         """Do some work on a claim. After a defect of ours the claim is put off; the others go on."""

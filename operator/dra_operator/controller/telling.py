@@ -123,6 +123,10 @@ class Telling:
         due = [key for key in self._late if self._told[key].turn <= now]
         return [notice for key in due if (notice := self._say(key, self._told[key])) is not None]
 
+    def has_told(self, key: Key) -> bool:
+        """Return whether it was stated why a claim waits."""
+        return key in self._told
+
     def once_more(self, key: Key) -> Notice | None:
         """Return the Event of a claim that waits, to be told after another one that is over; None if it does not."""
         told = self._told.get(key)
