@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import orjson
 import yaml
 
 from dra_operator.api.kinds import KINDS
@@ -121,7 +120,7 @@ _Dumper.add_representer(
         "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
     ),
 )
-_Dumper.add_representer(orjson.Fragment, lambda dumper, value: dumper.represent_data(readable(value)))
+_Dumper.add_representer(bytes, lambda dumper, value: dumper.represent_data(readable(value)))
 # For both: kubectl takes 1e3 for a number and a request named n for false, so one writes them in quotes.
 for _side in (_Loader, _Dumper):
     _side.add_implicit_resolver("tag:yaml.org,2002:bool", _LETTER, list("yYnN"))

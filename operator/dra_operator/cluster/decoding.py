@@ -3,8 +3,8 @@
 Opaque parameters, what drivers report of devices, and managed fields are stored as they were sent, and Go reads them:
 thousands of levels deep, with bytes that are no UTF-8, with halves of characters. Our decoder takes all of an answer or
 nothing, so one such object of anybody would hide those of everybody. What it cannot take is therefore left out, since
-nothing depends on it. Only parameters are copied, into allocations: they are carried as they are, and so are those that
-would be written otherwise than they were read, as with numbers of more than 64 bits.
+nothing depends on it. Only parameters are copied, into allocations: they are carried as they are, in bytes, and so are
+those that would be written otherwise than they were read, as with numbers of more than 64 bits.
 """
 
 import json
@@ -26,7 +26,7 @@ _DEEPER: Final = {None: 0, 1: 1, 2: -1}
 def decode(content: bytes) -> Any:
     """Return what an answer, or a line of a watch, says. Raises orjson.JSONDecodeError.
 
-    In what is returned, parameters may be an orjson.Fragment, which orjson writes as it is.
+    In what is returned, opaque parameters may be bytes, which `encode` writes as they are.
     """
     if b'"opaque"' not in content or all(
         _written(value) == value for _, value in _values(_PARAMETERS, content)
@@ -38,19 +38,23 @@ def decode(content: bytes) -> Any:
     return _decode_the_rest(content)
 
 
-def readable(parameters: orjson.Fragment) -> Any:
+def encode(body: Any) -> bytes:
+    """Return what is sent. Raises orjson.JSONEncodeError."""
+    return orjson.dumps(body, default=orjson.Fragment)
+
+
+def readable(parameters: bytes) -> Any:
     """Return parameters that were carried as our decoder reads them; of those that it cannot read, nothing."""
-    value = orjson.dumps(parameters)
-    return {} if _written(value) is None else orjson.loads(value)
+    return {} if _written(parameters) is None else orjson.loads(parameters)
 
 
 def _decode_the_rest(content: bytes) -> Any:
     """Return what is left without the values that users write freely, and put parameters back."""
-    parts, carried, at = list[bytes](), list[orjson.Fragment](), 0
+    parts, carried, at = list[bytes](), list[bytes](), 0
     for found, value in _values(_FREE, content):
         if found[1]:
             parts += content[at : found.end()], b"%d" % len(carried)
-            carried.append(orjson.Fragment(value))
+            carried.append(value)
         elif _written(value) is None:
             parts += content[at : found.end()], b"{}"
         else:
@@ -61,7 +65,7 @@ def _decode_the_rest(content: bytes) -> Any:
     return json.loads(rest, object_hook=partial(_put_back, carried))
 
 
-def _put_back(carried: list[orjson.Fragment], found: dict[str, Any]) -> dict[str, Any]:
+def _put_back(carried: list[bytes], found: dict[str, Any]) -> dict[str, Any]:
     # Others that stand in a place of ours are in what a driver reports, which nobody reads.
     if isinstance(number := found.get("parameters"), int) and 0 <= number < len(carried):
         found["parameters"] = carried[number]

@@ -24,7 +24,7 @@ import structlog
 
 from dra_operator._version import __version__
 from dra_operator.cluster.access import Access, in_thread
-from dra_operator.cluster.decoding import decode
+from dra_operator.cluster.decoding import decode, encode
 from dra_operator.cluster.outage import Outage
 from dra_operator.cluster.sockets import open_socket
 
@@ -178,7 +178,7 @@ class ApiSession:
         `timeout` is in seconds, for the whole exchange.
         Raises ApiError if the server refused, ApiUnreachable if no readable answer came.
         """
-        data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        data = body if body is None or isinstance(body, bytes) else encode(body)
         headers = {} if body is None else {"Content-Type": content_type}
         content = await self._exchange(method, path, params, timeout, data=data, headers=headers)
         return _decode(method, path, content)
