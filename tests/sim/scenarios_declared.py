@@ -6,7 +6,6 @@ from .steps import (
     CLAIMS,
     CLASSES,
     DRA,
-    NODES,
     SLICES,
     TABLE,
     TEMPLATES,
@@ -27,12 +26,7 @@ OLD_RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
 OLD_CLAIMS = "/apis/resource.k8s.io/v1beta1/namespaces/NAMESPACE/resourceclaims"
 OLD_SLICES = "/apis/resource.k8s.io/v1beta1/resourceslices"
 ATTRIBUTE = "gpu.example.com/numa"
-
-
-PAUSE = get(f"{NODES}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dnone")
-"""Until plugins of admission have seen the nodes."""
 TOLERATIONS = [{"value": "a b"}, {"operator": "Exists", "value": "v"}, {"operator": "Exists"}]
-LABELLED = {"key": "a", "operator": "In", "values": ["b"]}
 CONDITION = {
     "type": "T",
     "status": "True",
@@ -75,15 +69,6 @@ def consuming(**fields: Any) -> dict[str, Any]:
 def attribute(**values: Any) -> dict[str, Any]:
     """Return a slice with a device of one attribute."""
     return resource_slice("a", devices=[{"name": "d", "attributes": {"a": values}}])
-
-
-def taking(name: str, **spec: Any) -> dict[str, Any]:
-    """Return a slice with a device that takes resources of its node."""
-    amounts = {"mapping": {"deviceMultiplier": "2000m"}, "overhead": {"perPod": "0.1"}}
-    place = {"nodeName": "node-1"} if "perDeviceNodeSelection" in spec else {}
-    return resource_slice(
-        name, devices=[{"name": "d", "nodeAllocatableResources": {"cpu": amounts}, **place}], **spec
-    )
 
 
 def result(**fields: Any) -> dict[str, Any]:
@@ -249,47 +234,8 @@ DECLARED_SCENARIOS: dict[str, tuple[Step, ...]] = {
             ),
             SLICES,
         ),
-        create(resource_slice("b", partitionTypeAttribute="gpu.example.com/type"), SLICES),
         create(resource_slice("b", partitionTypeAttribute="type", devices=[device()]), SLICES),
         create(resource_slice("b", partitionTypeAttribute="", devices=[device()]), SLICES),
-        create(
-            resource_slice("b", partitionTypeAttribute="gpu.example.com/type", devices=[device()]), SLICES
-        ),
-        create(
-            resource_slice(
-                "b",
-                partitionTypeAttribute="gpu.example.com/type",
-                devices=[device(attributes={"gpu.example.com/type": {"bool": True}})],
-            ),
-            SLICES,
-        ),
-    ),
-    "devices that take resources of their node": (
-        create(taking("a"), SLICES),
-        create(
-            {
-                "metadata": {"name": "node-1", "labels": {"a": "b"}},
-                "status": {"declaredFeatures": ["DRANodeAllocatableResources"]},
-            },
-            NODES,
-        ),
-        create({"metadata": {"name": "node-2"}}, NODES),
-        PAUSE,
-        create(taking("a", nodeName="node-2"), SLICES),
-        create(taking("a", nodeName=None, allNodes=True), SLICES),
-        create(
-            taking(
-                "c", nodeName=None, nodeSelector={"nodeSelectorTerms": [{"matchExpressions": [LABELLED]}]}
-            ),
-            SLICES,
-        ),
-        create(taking("d", nodeName=None, perDeviceNodeSelection=True), SLICES),
-        create(taking("a"), SLICES),
-        merge(f"{SLICES}/a", {"metadata": {"labels": {"a": "b"}}}),
-        merge(f"{NODES}/node-1/status", {"status": {"declaredFeatures": None}}),
-        PAUSE,
-        merge(f"{SLICES}/a", {"metadata": {"labels": {"a": "c"}}}),
-        get(f"{OLD_SLICES}/a"),
     ),
     "resources of nodes, and fractions": (
         create(

@@ -9,8 +9,8 @@ from .comparison import Side, differences
 from .recording import Answers, read_recording
 from .scenarios import SCENARIOS
 
-# Watches of a second each; test_watch and test_node_features have their facts, and tests/real compares them.
-_SLOW = {"watches", "devices that take resources of their node"}
+# Watches of a second each; test_watch has their facts, and tests/real compares them.
+_SLOW = {"watches"}
 _NAMESPACE = "scenario"
 
 

@@ -16,7 +16,6 @@ from dra_operator.api.names import OVER
 from dra_operator.sim import errors, schema, strategy, validation, views
 from dra_operator.sim.admission import AdminAccess, admit_create, admit_status
 from dra_operator.sim.declared import declared_errors
-from dra_operator.sim.node_features import missing_feature
 from dra_operator.sim.objects import Stored
 from dra_operator.sim.resources import NAMESPACES, RESOURCES, Resource
 from dra_operator.sim.selectors import Test
@@ -149,16 +148,11 @@ class Registry:
         problems = [*dict.fromkeys(problems), *declared_errors(resource, target.version, body)]
         if problems:
             raise errors.invalid(resource, metadata.get("name", ""), problems)
-        self._admit(resource, body)
         if self.store.get(resource, target.namespace, metadata["name"]) is not None:
             raise errors.already_exists(resource, metadata["name"])
         if options.dry_run:
             return Stored("", body, 0)
         return self.store.put(resource, body)
-
-    def _admit(self, resource: Resource, body: Body) -> None:
-        if why := missing_feature(self.store, resource, body):
-            raise errors.forbidden(resource, body["metadata"]["name"], why)
 
     @staticmethod
     def _check_name(target: Target, metadata: Body) -> None:
@@ -279,7 +273,6 @@ class Registry:
         problems = [*dict.fromkeys(problems), *declared_errors(resource, target.version, body, old.body)]
         if problems:
             raise errors.invalid(resource, target.name, problems)
-        self._admit(resource, body)
         warnings += strategy.warnings_of(resource, body)
         body["metadata"]["resourceVersion"] = before["resourceVersion"]
         # A write that changes nothing is no write: same resourceVersion, no event.

@@ -11,7 +11,6 @@ from typing import Any
 from dra_operator.api.name_rules import LABEL, SUBDOMAIN, VALUE, problems_of_qualified_name
 from dra_operator.sim import errors
 from dra_operator.sim.errors import FieldError
-from dra_operator.sim.formats import FORMATS
 from dra_operator.sim.resources import Resource
 from dra_operator.sim.strategy import allocated_devices
 
@@ -275,33 +274,7 @@ def _slice(spec: Body) -> Iterator[FieldError]:
             yield from _taint(taint, f"{at}.taints[{number}]")
         yield from _binding(device, at)
     yield from _duplicates([device["name"] for device in devices], "spec.devices")
-    yield from _partition_type(spec)
     yield from _skipped(spec, "spec")
-
-
-def _partition_type(spec: Body) -> Iterator[FieldError]:
-    """The attribute that names the type of a partition must be one, on each device that consumes counters."""
-    name = spec.get("partitionTypeAttribute")
-    devices = spec.get("devices") or ()
-    consumers = [(index, device) for index, device in enumerate(devices) if device.get("consumesCounters")]
-    if name is None:
-        return
-    if not consumers:
-        why = "may only be set on a slice which declares devices that consume counters"
-        yield errors.invalid_value("spec.partitionTypeAttribute", name, why)
-        return
-    if next(FORMATS["k8s-resource-fully-qualified-name"]("", name), None):
-        return
-    for index, device in consumers:
-        attributes = device.get("attributes") or {}
-        attribute = attributes.get(name, attributes.get(name.removeprefix(f"{spec['driver']}/")))
-        at = f"spec.devices[{index}].attributes[{name}]"
-        if attribute is None:
-            why = "device consumes counters and `partitionTypeAttribute` names this attribute, so it must be set"
-            yield errors.required(at, why)
-        elif "string" not in attribute:
-            why = "must be a string value because `partitionTypeAttribute` names this attribute"
-            yield errors.invalid_value(at, attribute, why)
 
 
 def _binding(bound: Body, at: str) -> Iterator[FieldError]:
