@@ -7,7 +7,7 @@ Run once for a Kubernetes version, not at run time:
 
     PYTHONPATH=tests python -m sim.go_rules ~/go/pkg/mod/k8s.io v0.37.2 > operator/dra_operator/sim/rules.json
 
-One line a struct: `"resource/v1.Device": {"bindingConditions": ["optional", "maxItems=4"], ...}`, in the order in which
+One line a struct: `"resource/v1.Device": {"bindingConditions": ["maxItems=4"], ...}`, in the order in which
 upstream's generated code asks; the field "" is the struct itself.
 """
 
@@ -21,7 +21,6 @@ from .go_types import PACKAGES, ROOTS, Sources
 
 _ORDER = (
     "required",
-    "optional",
     "maxItems",
     "immutable",
     "update",
@@ -59,7 +58,8 @@ def _tags(lines: Iterable[str]) -> Iterator[str]:
             continue
         wrapped = _WRAPPED.match(match[1])
         tag = wrapped[1] if wrapped else match[1]
-        if not tag.startswith(_IGNORED):
+        # Whatever is not required is optional.
+        if not tag.startswith(_IGNORED) and not tag.endswith("optional"):
             yield tag.replace("=+k8s:", ":")
 
 
@@ -103,7 +103,7 @@ class _Package:
             if "unionMember" in tags:
                 union.append(field)
             rules = _rules(tags) + list(self._of_type(expression))
-            if rules and rules != ["optional"]:
+            if rules:
                 found[field] = rules
             tags = []
         return {"": [f"union={','.join(union)}"], **found} if union else found

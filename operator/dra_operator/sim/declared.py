@@ -90,9 +90,7 @@ def _one_of(members: list[str], value: Body, old: Any, path: str) -> Iterator[Fi
 
 def _field(type_: str, rules: list[str]) -> Check | None:
     checks = [
-        (rule.partition("=")[0] in _STOPPING, _rule(rule, type_))
-        for rule in rules
-        if not rule.endswith(("required", "optional"))
+        (rule.partition("=")[0] in _STOPPING, _rule(rule, type_)) for rule in rules if rule != "required"
     ]
     below = _below(type_, rules)
     required = "required" in rules
