@@ -57,6 +57,14 @@ def test_a_fact_is_refreshed_while_it_holds(reports):
     assert reports.next_due() == 200
 
 
+def test_a_fact_is_refreshed_when_it_was_said_to_be(reports):
+    """Whatever the sum of both times is rounded to: else passes follow each other until the clock has moved on."""
+    for number in range(1000):
+        reports.state("key", notice(), number, number / 7)
+
+        assert reports.due(reports.next_due()) == [notice()]
+
+
 def test_a_fact_that_no_longer_holds_is_not_refreshed(reports):
     """What was cleared is forgotten, and news if it comes back."""
     reports.state("key", notice(), "NoDevices", 0)

@@ -68,7 +68,7 @@ class Reports:
         """Return the notices that must be told again, and count them as told."""
         notices = []
         for fact in self._facts.values():
-            if now - fact.told_at >= self._refresh:
+            if now >= fact.told_at + self._refresh:
                 fact.told_at = now
                 notices.append(fact.notice)
         return notices
