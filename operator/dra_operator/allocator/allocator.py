@@ -94,7 +94,7 @@ class Allocator:
         `nodes` restricts the nodes that are asked; names that are not known are left out.
         """
         self.refresh()
-        budget = Budget(self.limits, self.clock)
+        budget = self.candidates.selectors.budget = Budget(self.limits, self.clock)
         try:
             plans = list(map(self.plan, claims))
             usable = self.availability.views.usable
@@ -128,7 +128,7 @@ class Allocator:
         if isinstance(decision, Failed) and decision.reason not in POOL_REASONS:
             return tuple(explain_failure(decision, self.inventory.classes) for _ in claims)
         self.refresh()
-        budget = Budget(self.limits, self.clock)
+        budget = self.candidates.selectors.budget = Budget(self.limits, self.clock)
         try:
             plans = [self.plan(claim) for claim in claims]
         except FatalError as error:

@@ -4,10 +4,13 @@ The search is exponential in bad cases. Upstream relies on a timeout; here steps
 same on every machine. The clock is passed in, and read only now and then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dra_operator.allocator.decision import AbortedError
+
+_Item = TypeVar("_Item")
 
 _STEPS_PER_LOOK = 256
 _EVALUATIONS_PER_LOOK = 64
@@ -24,6 +27,11 @@ class Limits:
     steps: int | None = 1_000_000
     seconds: float | None = 10.0
     tries: int | None = 1000
+
+
+def unlimited() -> "Budget":
+    """Return a budget without an end."""
+    return Budget(Limits(None, None), lambda: 0.0)
 
 
 class Budget:
@@ -64,6 +72,12 @@ class Budget:
         """Raise AbortedError if this is more than one node may take."""
         if self.limits.tries is not None and tries > self.limits.tries:
             raise AbortedError(f"the search was given up after {self.limits.tries} tries on one node")
+
+    def each(self, items: Iterable[_Item]) -> Iterator[_Item]:
+        """Yield some items, each of which may take long. Raises AbortedError if the time is used up."""
+        for item in items:
+            self.look()
+            yield item
 
     def look(self) -> None:
         """Look at the clock. Raises AbortedError if the time is used up."""

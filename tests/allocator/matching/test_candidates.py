@@ -180,7 +180,7 @@ def test_what_asks_for_the_driver_alone_is_asked_once(scene: Any, ask: Any, aske
 
 def test_an_attempt_that_ran_out_of_time_goes_on_where_it_ended(ticking: Any, ask: Any) -> None:
     """With an expression that takes long, on one pool of many slices no two of which are alike."""
-    scene = ticking(Limits(steps=None, seconds=5))
+    scene = ticking(Limits(steps=None, seconds=400))
     scene.nodes("n")
     for number in range(60):
         devices = [{**gpus(f"{number}-{at}")[0], "name": f"d{number}-{at}"} for at in range(10)]

@@ -1,6 +1,6 @@
 """What selectors say of devices together, against asking each device one selector after the other."""
 
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dra_operator.allocator import Limits
 from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.read import read_object
 from dra_operator.cel import STORED, CelError, compile_selector, prepare_device
@@ -139,3 +140,29 @@ def test_drivers_that_are_gone_are_not_remembered_for_ever(monkeypatch: pytest.M
 
     assert [selected for _, selected, _ in found] == [name == "d" for name in drivers]
     assert len(selection.drivers) <= 3 >= len(selection.refused)
+
+
+def test_no_more_is_compiled_than_an_attempt_has_time_for() -> None:
+    """A claim may have thousands of long selectors; what was compiled is there for the next attempt."""
+    expressions = tuple(f'device.driver != "{"x" * number}"' for number in range(9))
+    cache = SelectorCache(STORED)
+    times = count()
+    cache.budget = Budget(Limits(seconds=5.0), lambda: next(times))
+    with pytest.raises(AbortedError, match="5 s"):
+        cache.together((), expressions)
+    cache.budget = Budget(Limits(seconds=5.0), lambda: next(times))
+
+    cache.together((), expressions)
+
+
+def test_time_is_looked_at_before_each_device_that_may_take_long() -> None:
+    """A slice may have 128 devices and a request 32 selectors; what was found out is kept."""
+    slow = f"lists.range(99).all(a, lists.range(99).all(b, {MODEL} != string(a)))"
+    selection = SelectorCache(STORED).together((), (slow,))
+    content = slice_of([{"model": {"string": f"m{number}"}} for number in range(9)], "d")
+    times = count()
+    with pytest.raises(AbortedError, match="5 s"):
+        selection.answer(content, content.every, Budget(Limits(seconds=5.0), lambda: next(times)))
+
+    known, _, _ = selection.answer(content, 1, Budget(Limits(seconds=5.0), lambda: 0.0))
+    assert known.bit_count() == 5

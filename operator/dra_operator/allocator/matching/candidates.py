@@ -14,7 +14,7 @@ from itertools import count
 from typing import NamedTuple
 
 from dra_operator.allocator.asked import AskedAmount
-from dra_operator.allocator.budget import Budget, Limits
+from dra_operator.allocator.budget import Budget, unlimited
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.amounts import AmountsCache, KnownAmounts, SliceAmounts
 from dra_operator.allocator.matching.capacity import NOTHING, CapacityError, Consumed
@@ -210,7 +210,7 @@ class Candidates:
         self, key: CandidateKey, content: Slice, index: int, *, claim: str, request: str, class_name: str
     ) -> FatalError | None:
         """Return the error of the selector that fails on a device, or None if none does."""
-        budget = _unlimited()
+        budget = unlimited()
         for source, expressions in (
             (in_class(class_name, request), key.content.class_selectors),
             (in_request(claim, request), key.content.request_selectors),
@@ -305,7 +305,3 @@ def tolerates(toleration: DeviceToleration, taint: Barrier) -> bool:
             return toleration.value == taint.value
         case _:
             return False
-
-
-def _unlimited() -> Budget:
-    return Budget(Limits(None, None), lambda: 0.0)

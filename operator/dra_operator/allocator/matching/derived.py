@@ -119,6 +119,7 @@ class DerivedAttributes:
             raise self._error(request, f"derived attribute {name} {text}") from None
 
     def _compile(self, expression: str) -> _Expression:
+        self.selectors.budget.look()
         if len(self._expressions) >= _MAX_EXPRESSIONS:
             self._forget(drop_older_half(self._expressions))
         try:

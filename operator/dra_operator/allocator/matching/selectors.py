@@ -14,7 +14,8 @@ from enum import Enum
 from operator import attrgetter
 from typing import Final, NoReturn, TypeAlias
 
-from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.budget import Budget, unlimited
+from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.kinds import Kinds
 from dra_operator.allocator.matching.reads import Reads
 from dra_operator.allocator.matching.room import Room, drop_older_half
@@ -79,6 +80,7 @@ class Selection:
     keeps: bool
     before: "Selection | None" = None
     leading: _Match | None = None
+    may_take_long: bool = False
     unlike: bool = False
     _by_columns: dict[object, Answer] = field(default_factory=dict)
 
@@ -131,19 +133,23 @@ class Selection:
             broken = missing & content.unreadable
             known, failed, missing = known | broken, failed | broken, missing ^ broken
         evaluated = 0
-        for device, those in kinds:
-            if not those & missing:
-                continue
-            known |= those
-            try:
-                for match in matches:
-                    evaluated += 1
-                    if not match(device):
-                        break
-                else:
-                    selected |= those
-            except CelError:
-                failed |= those
+        try:
+            for device, those in budget.each(kinds) if self.may_take_long else kinds:
+                if not those & missing:
+                    continue
+                known |= those
+                try:
+                    for match in matches:
+                        evaluated += 1
+                        if not match(device):
+                            break
+                    else:
+                        selected |= those
+                except CelError:
+                    failed |= those
+        except AbortedError:
+            self._keep(key, (known, selected, failed))
+            raise
         found = (known, selected, failed)
         if self.keeps or len(self._by_columns) < _KEPT_AT_FIRST:
             self._keep(key, found)
@@ -259,12 +265,14 @@ class SelectorAnswers:
 class SelectorCache:
     """All expressions in use, each compiled once. If there are too many, the oldest half is dropped.
 
+    `budget` is that of the attempt under way, whose time it takes to compile what it asks for.
     `kinds` and what `reads_of` returns are shared with derived attributes.
     """
 
     environment: Environment
     maximum: int = 2048
     kinds: Kinds = field(default_factory=Kinds)
+    budget: Budget = field(default_factory=unlimited)
     _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
     _known: dict[str, SelectorAnswers] = field(default_factory=dict)
     _together: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = field(default_factory=dict)
@@ -272,9 +280,11 @@ class SelectorCache:
     _drivers: dict[tuple[_Match, ...], tuple[dict[str, _Verdict], set[str]]] = field(default_factory=dict)
 
     def get(self, expression: str) -> SelectorAnswers:
-        """Return the answers of an expression."""
+        """Return the answers of an expression. Raises AbortedError if the time is used up."""
         found = self._known.get(expression)
         if found is None:
+            # A claim may bring more of them than can be compiled in the time of an attempt.
+            self.budget.look()
             if len(self._known) >= self.maximum:
                 for dropped in drop_older_half(self._known):
                     dropped.selection.forget()
@@ -331,7 +341,7 @@ class SelectorCache:
         of_driver: tuple[_Match, ...] = ()
         matches: tuple[_Match, ...] = ()
         names: frozenset[str] | None = frozenset()
-        keeps = False
+        may_take_long = False
         for program in programs:
             if program is None:
                 matches += (_fail,)
@@ -341,12 +351,16 @@ class SelectorCache:
                 continue
             matches += (program.match,)
             names = None if names is None or program.reads is None else names | program.reads
-            keeps = keeps or program.may_take_long
+            may_take_long = may_take_long or program.may_take_long
         if len(self._drivers) >= self.maximum:
             self._drivers.clear()
         drivers, refused = self._drivers.setdefault(of_driver, ({}, set()))
         reads = self.reads_of(names)
-        return Selection(of_driver, matches, reads, self.kinds, self._room, drivers, refused, keeps)
+        selection = Selection(
+            of_driver, matches, reads, self.kinds, self._room, drivers, refused, keeps=may_take_long
+        )
+        selection.may_take_long = may_take_long
+        return selection
 
 
 class _UnseenError(BaseException):
