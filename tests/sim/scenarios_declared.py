@@ -272,6 +272,13 @@ DECLARED_SCENARIOS: dict[str, tuple[Step, ...]] = {
         merge(f"{SLICES}/a", {"metadata": {"labels": {"a": "b"}}}),
         create(resource_slice("b", driver="GPU_"), SLICES),
         create(claim("a", labels={"a": "b c", "d": "b c"})),
+        create(claim("a", request("a.b"))),
+        create(claim("a", request("a" * 64, deviceClassName="c" * 254))),
+        create(resource_slice("b", driver="d" * 254, devices=[{"name": "a.b"}, {"name": "a" * 64}]), SLICES),
+        create(consuming(counterSet="a.b"), SLICES),
+        create(claim("a", labels={"a" * 64: "b" * 64})),
+        create(claim("a", request(tolerations=[{"key": "a" * 64, "value": "b" * 64}]))),
+        create(resource_slice("b", devices=[device(taints=[{"key": "a" * 64, "effect": "None"}])]), SLICES),
     ),
     "values of attributes": (
         create(attribute(int=1, bool=False), SLICES),

@@ -71,6 +71,14 @@ _PART = Rule(_NAME, 63, _NAME_WORDS, *_EXAMPLES)
 _KEY = Rule(_NAME, 63, f"a valid label key {_NAME_WORDS}", *_EXAMPLES)
 
 
+def problems_of_label(text: str, unit: str = "bytes") -> tuple[str, ...]:
+    """Return what is wrong with a label. What would be a subdomain is told the difference, not the whole rule."""
+    problems = LABEL.problems(text, unit)
+    if LABEL.explained in problems and re.fullmatch(DOMAIN, text):
+        return (*problems[:-1], "must not contain dots")
+    return problems
+
+
 def problems_of_qualified_name(text: str) -> tuple[str, ...]:
     """Return what is wrong with a name that may have a domain before it, as in `example.com/name`."""
     prefix, slash, name = text.rpartition("/")

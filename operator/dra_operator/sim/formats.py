@@ -6,7 +6,7 @@ Source: k8s.io/apimachinery/pkg/api/validate/strfmt.go and pkg/api/validate/cont
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from dra_operator.api.name_rules import LABEL, SUBDOMAIN, Rule, problems_of_qualified_name
+from dra_operator.api.name_rules import SUBDOMAIN, Rule, problems_of_label, problems_of_qualified_name
 from dra_operator.api.patterns import DOMAIN
 from dra_operator.sim import errors
 from dra_operator.sim.errors import FieldError
@@ -96,7 +96,7 @@ def _fully_qualified(path: str, text: str) -> Iterator[FieldError]:
 
 
 FORMATS: dict[str, Format] = {
-    "k8s-short-name": _of(LABEL.problems),
+    "k8s-short-name": _of(problems_of_label),
     "k8s-long-name": _of(SUBDOMAIN.problems),
     "k8s-long-name-caseless": _of(lambda text: _ANY_CASE.problems(text.lower())),
     "k8s-label-key": _of(problems_of_qualified_name),

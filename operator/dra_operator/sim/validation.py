@@ -8,7 +8,7 @@ Source: pkg/apis/resource/validation and apimachinery's ValidateObjectMeta of Ku
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dra_operator.api.name_rules import LABEL, SUBDOMAIN, VALUE, problems_of_qualified_name
+from dra_operator.api.name_rules import SUBDOMAIN, VALUE, problems_of_label, problems_of_qualified_name
 from dra_operator.sim import errors
 from dra_operator.sim.errors import FieldError
 from dra_operator.sim.resources import Resource
@@ -27,11 +27,11 @@ _NAMES_DECLARED = frozenset({"DeviceClass"})
 
 
 def _dns_label(field: str, value: str) -> Iterator[FieldError]:
-    return _invalid(field, value, LABEL.problems(value))
+    return _invalid(field, value, problems_of_label(value, "characters"))
 
 
 def _dns_subdomain(field: str, value: str) -> Iterator[FieldError]:
-    return _invalid(field, value, SUBDOMAIN.problems(value))
+    return _invalid(field, value, SUBDOMAIN.problems(value, "characters"))
 
 
 def _driver(field: str, value: str) -> Iterator[FieldError]:
@@ -40,7 +40,7 @@ def _driver(field: str, value: str) -> Iterator[FieldError]:
         return
     if len(value.encode()) > _MAX_DRIVER:
         yield errors.too_long(field, _MAX_DRIVER, "bytes")
-    yield from _invalid(field, value, SUBDOMAIN.problems(value.lower()))
+    yield from _invalid(field, value, SUBDOMAIN.problems(value.lower(), "characters"))
 
 
 def _qualified_name(field: str, value: str) -> Iterator[FieldError]:

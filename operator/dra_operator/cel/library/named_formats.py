@@ -8,8 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from dra_operator.api.name_rules import LABEL, LABEL_1035, SUBDOMAIN, VALUE, Rule, problems_of_qualified_name
-from dra_operator.api.patterns import DOMAIN
+from dra_operator.api.name_rules import (
+    LABEL_1035,
+    SUBDOMAIN,
+    VALUE,
+    Rule,
+    problems_of_label,
+    problems_of_qualified_name,
+)
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.library.times import scan_timestamp
 from dra_operator.cel.library.urls import UrlError, check_request_uri
@@ -48,17 +54,13 @@ def _check_length(text: str) -> None:
         raise cost_exceeded()
 
 
-_plain_label = _by(LABEL, "characters")
 _subdomain = _by(SUBDOMAIN, "characters")
 _label_1035 = _by(LABEL_1035, "characters")
 
 
 def _label(text: str) -> tuple[str, ...]:
-    problems = _plain_label(text)
-    # What would be a subdomain is told the difference, instead of the whole rule.
-    if problems and problems[-1] == LABEL.explained and re.fullmatch(DOMAIN, text):
-        return (*problems[:-1], "must not contain dots")
-    return problems
+    _check_length(text)
+    return problems_of_label(text, "characters")
 
 
 def _qualified_name(text: str) -> tuple[str, ...]:
