@@ -8,8 +8,10 @@ import pytest
 
 from celfuzz.judge import interpreted
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.cel import CelError, compile_derived_attribute, compile_program, compile_selector
+from dra_operator.cel import STORED, CelError, compile_derived_attribute, compile_program, compile_selector
 from dra_operator.cel.costs.meter import Meter
+from dra_operator.cel.program import selector_by
+from dra_operator.cel.templates import Templates
 
 DRA = "device.attributes['dra.example.com']"
 
@@ -160,7 +162,7 @@ def test_a_selector_goes_with_its_last_user(device, text):
     """No circle of references keeps it for the collector, whichever way it is evaluated."""
     gc.disable()
     try:
-        selector = compile_selector.__wrapped__(text)
+        selector = selector_by(Templates(), text, STORED)
         for _ in range(20):
             assert selector.match(device)
         match = weakref.ref(selector.match)

@@ -32,8 +32,10 @@ from dra_operator.cel.validators import validate
 from dra_operator.cel.values import legal_text, type_name
 from dra_operator.cel.work import builds
 
-_MOST_PROGRAMS: Final = 4096
+_MOST_PROGRAMS: Final = 1024
 """How many selectors, and how many derived attributes, are kept for whoever asks again."""
+_KEPT: Final = 500
+"""Up to this length: the code of longer ones takes up to 4 MB, so it is for those who ask to limit what they keep."""
 _UNMETERED: Final = COST_LIMIT // 200
 _SHORT: Final = 2_000
 """Up to this estimate and length nothing is counted: not even slow functions take long at so little cost, unless
@@ -268,9 +270,15 @@ def as_bool(value: Any) -> bool:
     raise runtime_error(f"CEL result of type {type_name(value)} could not be converted to bool")
 
 
-@lru_cache(maxsize=_MOST_PROGRAMS)
 def compile_selector(expression: str, environment: Environment = STORED) -> Selector:
     """Return the selector that an expression is; raises CelError if it is none."""
+    if len(expression) > _KEPT:
+        return selector_by(_TEMPLATES, expression, environment)
+    return _kept_selector(expression, environment)
+
+
+@lru_cache(maxsize=_MOST_PROGRAMS)
+def _kept_selector(expression: str, environment: Environment) -> Selector:
     return selector_by(_TEMPLATES, expression, environment)
 
 
@@ -321,9 +329,19 @@ class DerivedAttributeProgram:
         return _attribute(self._value(device))
 
 
-@lru_cache(maxsize=_MOST_PROGRAMS)
 def compile_derived_attribute(expression: str, environment: Environment = STORED) -> DerivedAttributeProgram:
     """Return the program of a derived attribute; raises CelError if its type cannot be that of an attribute."""
+    if len(expression) > _KEPT:
+        return _derived_attribute(expression, environment)
+    return _kept_derived_attribute(expression, environment)
+
+
+@lru_cache(maxsize=_MOST_PROGRAMS)
+def _kept_derived_attribute(expression: str, environment: Environment) -> DerivedAttributeProgram:
+    return _derived_attribute(expression, environment)
+
+
+def _derived_attribute(expression: str, environment: Environment) -> DerivedAttributeProgram:
     tree = checked(expression, environment)
     kind = tree.result_type
     listed = environment.list_type_attributes or environment.expressions == "stored"

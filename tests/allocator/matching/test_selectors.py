@@ -1,5 +1,6 @@
 """What selectors say of devices together, against asking each device one selector after the other."""
 
+import gc
 from itertools import count, product
 from typing import Any
 
@@ -12,7 +13,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.read import read_object
-from dra_operator.cel import STORED, CelError, compile_selector, prepare_device
+from dra_operator.cel import STORED, CelError, Program, compile_selector, prepare_device
 from dra_operator.inventory import Slice
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.slices import read_slice
@@ -166,3 +167,19 @@ def test_time_is_looked_at_before_each_device_that_may_take_long() -> None:
 
     known, _, _ = selection.answer(content, 1, Budget(Limits(seconds=5.0), lambda: 0.0))
     assert known.bit_count() == 5
+
+
+def test_code_of_long_selectors_does_not_outlive_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes megabytes: a request of which the answers are kept has it made again if other devices come."""
+    monkeypatch.setattr("dra_operator.allocator.matching.room._MOST_TEXT", 5_000)
+    text = " || ".join([f'{MODEL} == "a"'] * 40 + ["[1].all(x, x > 1)"])
+    expressions = [f"{text} || {number} > 9" for number in range(10)]
+    cache = SelectorCache(STORED)
+    kept = [cache.together((), (expression,)) for expression in expressions]
+    gc.collect()
+    alive = [program for program in gc.get_objects() if isinstance(program, Program)]
+
+    assert sum(program.expression in expressions for program in alive) <= 5_000 // len(text)
+    for selection in kept:
+        answer = selection.answer(slice_of(list(DEVICES[:2]), "d"), 0b11, Budget(Limits(), lambda: 0.0))
+        assert answer == (0b11, 0b11, 0)

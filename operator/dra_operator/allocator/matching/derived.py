@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.reads import Reads
-from dra_operator.allocator.matching.room import drop_older_half
+from dra_operator.allocator.matching.room import ByExpression
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.attributes import AttributeValue
@@ -55,7 +55,7 @@ class DerivedAttributes:
     """The derived attributes of all attempts."""
 
     selectors: SelectorCache
-    _expressions: dict[str, _Expression] = field(default_factory=dict)
+    _expressions: ByExpression[_Expression] = field(default_factory=ByExpression)
     _size: int = 0
 
     def can_be_asked_ahead(self, expression: str) -> bool:
@@ -120,8 +120,7 @@ class DerivedAttributes:
 
     def _compile(self, expression: str) -> _Expression:
         self.selectors.budget.look()
-        if len(self._expressions) >= _MAX_EXPRESSIONS:
-            self._forget(drop_older_half(self._expressions))
+        self._forget(self._expressions.make_room(expression, _MAX_EXPRESSIONS))
         try:
             program = compile_derived_attribute(expression, self.selectors.environment)
         except CelError as error:

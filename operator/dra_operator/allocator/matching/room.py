@@ -8,11 +8,13 @@ somebody asks.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 _Value = TypeVar("_Value")
 _MAX_KEEPERS = 8192
 """Whoever drops one who keeps answers lets it leave; these are for those that somebody still used after that."""
+_MOST_TEXT: Final = 524_288
+"""How many characters expressions may have together whose code is kept."""
 
 
 @dataclass(slots=True)
@@ -60,6 +62,25 @@ class Room:
             if self._taken <= self.maximum // 2 and len(self._kept) <= self.keepers // 2:
                 break
             self.leave(answers)
+
+
+class ByExpression(dict[str, _Value]):
+    """What was made of expressions. Code takes up to 400 bytes a character, and users bring as many as they like."""
+
+    __slots__ = ("_length",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._length = 0
+
+    def make_room(self, expression: str, maximum: int) -> list[_Value]:
+        """Drop the older half, and return it, if one more expression would be too many, or too much text."""
+        self._length += len(expression)
+        if len(self) < maximum and self._length <= _MOST_TEXT:
+            return []
+        dropped = drop_older_half(self)
+        self._length = len(expression) + sum(map(len, self))
+        return dropped
 
 
 def drop_older_half(table: dict[Any, _Value]) -> list[_Value]:

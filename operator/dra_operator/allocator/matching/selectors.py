@@ -18,7 +18,7 @@ from dra_operator.allocator.budget import Budget, unlimited
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.kinds import Kinds
 from dra_operator.allocator.matching.reads import Reads
-from dra_operator.allocator.matching.room import Room, drop_older_half
+from dra_operator.allocator.matching.room import ByExpression, Room, drop_older_half
 from dra_operator.cel import (
     CelError,
     Environment,
@@ -35,6 +35,8 @@ _MAX_ANSWERS = 262_144
 _KEPT_AT_FIRST = 16
 """If no two of so many slices are alike in what selectors read, the next ones are not either."""
 _MAX_DRIVERS = 1024
+_LONG: Final = 256
+"""If the selectors of a request have more characters than this, it does not keep their code alive."""
 _Match: TypeAlias = Callable[[PreparedDevice], bool]
 Answer: TypeAlias = tuple[int, int, int]
 """Of the devices of a slice those known, those selected, and those on which a selector fails."""
@@ -137,7 +139,6 @@ class Selection:
             for device, those in budget.each(kinds) if self.may_take_long else kinds:
                 if not those & missing:
                     continue
-                known |= those
                 try:
                     for match in matches:
                         evaluated += 1
@@ -147,6 +148,7 @@ class Selection:
                         selected |= those
                 except CelError:
                     failed |= those
+                known |= those
         except AbortedError:
             self._keep(key, (known, selected, failed))
             raise
@@ -263,7 +265,7 @@ class SelectorAnswers:
 
 @dataclass(slots=True)
 class SelectorCache:
-    """All expressions in use, each compiled once. If there are too many, the oldest half is dropped.
+    """All expressions in use, each compiled once. If they are too many, or too long, the oldest half is dropped.
 
     `budget` is that of the attempt under way, whose time it takes to compile what it asks for.
     `kinds` and what `reads_of` returns are shared with derived attributes.
@@ -274,7 +276,7 @@ class SelectorCache:
     kinds: Kinds = field(default_factory=Kinds)
     budget: Budget = field(default_factory=unlimited)
     _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
-    _known: dict[str, SelectorAnswers] = field(default_factory=dict)
+    _known: ByExpression[SelectorAnswers] = field(default_factory=ByExpression)
     _together: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = field(default_factory=dict)
     _reads: dict[frozenset[str] | None, Reads] = field(default_factory=dict)
     _drivers: dict[tuple[_Match, ...], tuple[dict[str, _Verdict], set[str]]] = field(default_factory=dict)
@@ -285,9 +287,8 @@ class SelectorCache:
         if found is None:
             # A claim may bring more of them than can be compiled in the time of an attempt.
             self.budget.look()
-            if len(self._known) >= self.maximum:
-                for dropped in drop_older_half(self._known):
-                    dropped.selection.forget()
+            for dropped in self._known.make_room(expression, self.maximum):
+                dropped.selection.forget()
             program = error = None
             try:
                 program = compile_selector(expression, self.environment)
@@ -314,7 +315,8 @@ class SelectorCache:
         if len(self._together) >= self.maximum:
             for old in drop_older_half(self._together):
                 old.forget()
-        found = self._together[of_class, of_request] = self._selection(programs)
+        text = sum(map(len, of_request))
+        found = self._together[of_class, of_request] = self._selection(programs, recalled=text > _LONG)
         found.before = before
         if not of_request and programs:
             self._lead(found, programs[len(found.of_driver) :])
@@ -337,7 +339,7 @@ class SelectorCache:
             found = self._reads[names] = Reads.of(names)
         return found
 
-    def _selection(self, programs: Sequence[Selector | None]) -> Selection:
+    def _selection(self, programs: Sequence[Selector | None], *, recalled: bool = False) -> Selection:
         of_driver: tuple[_Match, ...] = ()
         matches: tuple[_Match, ...] = ()
         names: frozenset[str] | None = frozenset()
@@ -346,10 +348,10 @@ class SelectorCache:
             if program is None:
                 matches += (_fail,)
                 break
-            if not matches and _is_of_driver(program):
+            if not matches and not recalled and _is_of_driver(program):
                 of_driver += (program.match,)
                 continue
-            matches += (program.match,)
+            matches += (_Recalled(self, program.expression) if recalled else program.match,)
             names = None if names is None or program.reads is None else names | program.reads
             may_take_long = may_take_long or program.may_take_long
         if len(self._drivers) >= self.maximum:
@@ -361,6 +363,20 @@ class SelectorCache:
         )
         selection.may_take_long = may_take_long
         return selection
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Recalled:
+    """Stands for the function of a selector among long ones, which is made again if it was dropped meanwhile."""
+
+    cache: SelectorCache
+    expression: str
+
+    def __call__(self, device: PreparedDevice) -> bool:
+        """Return whether the device fits; raises CelError, and AbortedError if the time is used up."""
+        program = self.cache.get(self.expression).program
+        assert program is not None
+        return program.match(device)
 
 
 class _UnseenError(BaseException):
