@@ -242,7 +242,8 @@ def test_a_claim_that_waits_no_more_is_told_anew_when_it_waits_again(telling):
     telling.waits(claim(), IN_USE)
     telling.waits_no_more(("team-a", "gpu"))
 
-    assert list(telling.reasons()) == []
+    assert telling.reasons() == {}
+    assert telling.reason(("team-a", "gpu")) is None
     assert telling.waits(claim(), IN_USE) is not None
 
 
@@ -256,7 +257,8 @@ def test_each_claim_that_waits_is_told_with_its_reason(telling):
     """The gauges of waiting claims go by reason."""
     telling.waits(claim(), IN_USE)
 
-    assert list(telling.reasons()) == [(("team-a", "gpu"), "DeviceInUse")]
+    assert telling.reasons() == {"DeviceInUse": 1}
+    assert telling.reason(("team-a", "gpu")) == "DeviceInUse"
 
 
 def test_texts_are_one_line_and_bounded():

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from passbench import FITS, writes
 
-from cluster import allocation, claim, node
+from cluster import FINALIZER, allocation, claim, node
 from dra_operator.allocator import Failed, Reason
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AnnotateWrite, Written
+from dra_operator.cluster.writes import AnnotateWrite, FenceWrite, Unanswered, Written
 from dra_operator.controller.claims import PodUse
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
@@ -57,6 +57,26 @@ def test_the_claim_that_has_waited_longest_counts(wait, clock, since):
     wait("second")
 
     assert since("DeviceInUse") == 0
+
+
+def test_each_reason_has_the_time_of_its_own_claims(bench, wait, clock, since):
+    """That of the one that has waited longest of them."""
+    bench.allocator.answers = dict.fromkeys(["c", "d"], Failed("fatal", "broken", Reason.SELECTOR_FAILED))
+    for name in "abcd":
+        wait(name)
+        clock.now += 10
+
+    assert (since("DeviceInUse"), since("SelectorFailed")) == (0, 20)
+
+
+def test_a_claim_that_does_not_wait_for_us_may_have_a_reason_and_no_time(bench, clock, since):
+    """A pod uses it, and something of an earlier operator has to be taken off it."""
+    use = PodUse("default", "pod", frozenset({"claim"}))
+    (write,) = writes(bench.run(use, bench.delta(claim(finalizers=[FINALIZER]))), FenceWrite)
+    clock.now += 10
+    bench.run(Unanswered(write, "cut"))
+
+    assert since("AllocationRefused") == 10
 
 
 def test_when_the_longest_wait_ends_the_next_one_counts(bench, wait, try_again, clock, since):

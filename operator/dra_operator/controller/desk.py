@@ -39,7 +39,7 @@ class Desk:
     clock: Callable[[], float]
     wall: Callable[[], datetime]
     since: dict[Key, float] = field(default_factory=dict)
-    """When each claim that waits began to, by the clock."""
+    """When each claim that waits began to, by the clock, in that order."""
     nodes: dict[Key, str] = field(default_factory=dict)
     """The node each allocation on its way was decided for."""
     pile: list[Effect] = field(default_factory=list)

@@ -325,7 +325,9 @@ class Passes:
     def _says_why(self, key: Key) -> bool:
         """Return whether it was said why a claim waits, if only on the claim, by an operator before this one."""
         claim = self.desk.book.get(key)
-        return self.desk.telling.has_told(key) or (claim is not None and annotation(claim) is not None)
+        return self.desk.telling.reason(key) is not None or (
+            claim is not None and annotation(claim) is not None
+        )
 
     def _safely(self, work: Callable[[Key, ResourceClaim], None], claim: ResourceClaim) -> None:
         """Do some work on a claim. After a defect of ours the claim is put off; the others go on."""
@@ -440,18 +442,20 @@ class Passes:
     def _measure_waiting(self) -> None:
         """Count the claims that wait, by reason, and tell since when the one does that has waited longest."""
         desk, metrics, now = self.desk, self.desk.metrics, self.desk.clock()
-        count: dict[str, int] = {}
-        since: dict[str, float] = {}
-        for key, reason in desk.telling.reasons():
-            count[reason] = count.get(reason, 0) + 1
-            since[reason] = min(since.get(reason, now), desk.since.get(key, now))
+        count, since = desk.telling.reasons(), dict[str, float]()
+        for key, begun in desk.since.items():
+            if len(since) == len(count):
+                break
+            if (why := desk.telling.reason(key)) is not None:
+                # They are in the order in which they began to wait.
+                since.setdefault(why, begun)
         for reason in self._reasons - set(count):
             metrics.pending_claims.remove(reason)
             metrics.pending_since_timestamp_seconds.remove(reason)
         time = desk.wall().timestamp()
         for reason, number in count.items():
             metrics.pending_claims.labels(reason).set(number)
-            metrics.pending_since_timestamp_seconds.labels(reason).set(time - (now - since[reason]))
+            metrics.pending_since_timestamp_seconds.labels(reason).set(time - (now - since.get(reason, now)))
         self._reasons = set(count)
 
 

@@ -12,7 +12,8 @@ time, and that is another reason for each claim. So the first few changes are to
 later each time, until the reason has held for a while; what is told is how things are then.
 """
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dra_operator.allocator.decision import claim_key
@@ -123,10 +124,6 @@ class Telling:
         due = [key for key in self._late if self._told[key].turn <= now]
         return [notice for key in due if (notice := self._say(key, self._told[key])) is not None]
 
-    def has_told(self, key: Key) -> bool:
-        """Return whether it was stated why a claim waits."""
-        return key in self._told
-
     def once_more(self, key: Key) -> Notice | None:
         """Return the Event of a claim that waits, to be told after another one that is over; None if it does not."""
         told = self._told.get(key)
@@ -236,10 +233,14 @@ class Telling:
         """Return how many annotations may be written now."""
         return min(self._rate, self._tokens + (self._clock() - self._tokens_at) * self._rate)
 
-    def reasons(self) -> Iterator[tuple[Key, str]]:
-        """Yield each claim that waits, and for which reason."""
-        for key, told in self._told.items():
-            yield key, told.waiting.reason
+    def reasons(self) -> Counter[str]:
+        """Return how many claims wait for each reason."""
+        return Counter([told.waiting.reason for told in self._told.values()])
+
+    def reason(self, key: Key) -> str | None:
+        """Return the reason for which a claim waits, or None if it does not, or nothing was said of it yet."""
+        told = self._told.get(key)
+        return None if told is None else told.waiting.reason
 
 
 def _is_newer(version: str, than: str | None) -> bool:
