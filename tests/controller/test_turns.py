@@ -1,6 +1,7 @@
 """Who is to be decided, and in which round."""
 
 import pytest
+from passbench import FITS, writes
 
 from cluster import claim
 from dra_operator.api.names import PENDING_ANNOTATION
@@ -86,6 +87,38 @@ def test_who_comes_while_a_round_takes_longer_than_a_pass_goes_before_those_that
         bench.run()
 
     assert "".join(bench.allocator.asked) == "azbc"
+
+
+def test_claims_of_one_namespace_that_take_long_do_not_keep_those_of_another_waiting(bench, clock):
+    """Of claims of which nothing was said yet, those go first whose namespace has had the least time in this round."""
+
+    def take_long():
+        clock.now += passes.BUDGET
+
+    bench.allocator.takes = take_long
+    bench.run(*(bench.delta(claim(name, namespace="evil")) for name in "abc"))
+    bench.run(bench.delta(claim("z", namespace="good")))
+    for _ in range(2):
+        bench.run()
+
+    assert "".join(bench.allocator.asked) == "azbc"
+
+
+def test_what_was_decided_does_not_wait_for_a_claim_of_another_namespace_that_takes_long(bench, clock):
+    """It is handed over before that one is decided."""
+    handed = []
+
+    def take_long():
+        if bench.allocator.asked[-1] != "z":
+            clock.now += passes.BUDGET
+
+    bench.allocator.takes = take_long
+    bench.allocator.answers = {"z": FITS}
+    bench.run(*(bench.delta(claim(name, namespace="evil")) for name in "abc"))
+    came, at = bench.delta(claim("z", namespace="good")), clock.now
+    bench.passes.run([came], lambda effects: handed.extend([clock.now] * len(writes(effects))), lambda: False)
+
+    assert (handed, clock.now - at) == ([at], passes.BUDGET)
 
 
 def test_who_comes_with_a_change_goes_behind_those_that_wait_already(bench, waiting):

@@ -5,6 +5,7 @@ than a pass has time for, and changes keep coming, those in front would be decid
 never. So whoever has had a turn has the next one when all others have had theirs.
 """
 
+from collections import defaultdict
 from collections.abc import Set as AbstractSet
 
 from dra_operator.controller.claims import Key
@@ -16,6 +17,8 @@ class Turns:
     def __init__(self) -> None:
         self._due: set[Key] = set()
         self._had: set[Key] = set()
+        self.spent: defaultdict[str, float] = defaultdict(float)
+        """The seconds that the claims of each namespace have taken in this round."""
         self._again: set[Key] = set()
         """Those that have had their turn, and are to have one in the next round."""
 
@@ -46,5 +49,6 @@ class Turns:
         """End the round if everybody has had a turn; return whether nobody is due then."""
         if not self._due:
             self._had.clear()
+            self.spent.clear()
             self._due, self._again = self._again, set()
         return not self._due
