@@ -9,7 +9,7 @@ from dra_operator.controller import passes
 from dra_operator.controller.passes import Tick
 from dra_operator.controller.turns import Turns
 
-A, B = ("default", "a"), ("default", "b")
+A, B, EVIL = ("default", "a"), ("default", "b"), ("evil", "c")
 
 
 @pytest.fixture
@@ -49,6 +49,42 @@ def test_who_was_passed_over_may_be_due_again_in_the_same_round(turns):
     turns.want({B})
 
     assert turns.due() == (B,)
+
+
+def test_a_round_ends_for_each_namespace_by_itself(turns):
+    """Who has claims that others do not is decided again while they are still at it, and once for each change."""
+    turns.want({EVIL})
+    for key in (A, B):
+        turns.take(key)
+    turns.want({A})
+    assert set(turns.due()) == {A, EVIL}
+
+    turns.want({A})
+    turns.take(A)
+    turns.take(EVIL)
+    assert turns.end()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "passes_since", "order"),
+    [
+        pytest.param(1, 0, ["new good", "new evil", "old good", "old evil"], id="took a bit more"),
+        pytest.param(10, 0, ["new good", "old good", "new evil", "old evil"], id="took long"),
+        pytest.param(10, 20, ["new good", "new evil", "old good", "old evil"], id="took long before"),
+    ],
+)
+def test_new_claims_come_first_unless_their_namespace_took_long_lately(turns, seconds, passes_since, order):
+    """Whoever took less time goes before the others, and in each namespace the new ones before the old."""
+    turns.took(EVIL, seconds)
+    for _ in range(passes_since):
+        turns.due()
+    claims = [f"{age} {namespace}" for age in ("old", "new") for namespace in ("evil", "good")]
+
+    def place(name):
+        age, namespace = name.split()
+        return turns.place((namespace, name), is_new=age == "new")
+
+    assert sorted(claims, key=place) == order
 
 
 def test_changes_that_keep_coming_do_not_keep_the_youngest_waiting(bench, clock):
@@ -102,6 +138,24 @@ def test_claims_of_one_namespace_that_take_long_do_not_keep_those_of_another_wai
         bench.run()
 
     assert "".join(bench.allocator.asked) == "azbc"
+
+
+def test_claims_that_take_long_and_come_without_end_do_not_keep_those_that_wait_from_their_turns(
+    bench, clock, waiting
+):
+    """Those of another namespace are tried again with each change, pass after pass, as if they were alone."""
+
+    def take_long():
+        if bench.allocator.asked[-1].startswith("evil"):
+            clock.now += 10 * passes.BUDGET
+
+    bench.allocator.takes = take_long
+    for number in range(6):
+        evil = [bench.delta(claim(f"evil-{number}-{one}", namespace="evil")) for one in range(3)]
+        bench.run(*evil, *(bench.delta(body) for body in waiting if not number), Tick())
+    asked = bench.allocator.asked
+
+    assert [asked.count(name) for name in "abc"] == [6, 6, 6]
 
 
 def test_what_was_decided_does_not_wait_for_a_claim_of_another_namespace_that_takes_long(bench, clock):

@@ -269,9 +269,7 @@ class Passes:
     def _decide_all(self, emit: Emit, stopping: Callable[[], bool]) -> bool:
         """Decide the claims that are due, the oldest first, each alone; return whether all are done.
 
-        Where they take longer than a pass, those of which nothing was said yet come first from then on: most others
-        will wait on, and nobody who creates a claim should have to wait until that is known of all of them. Nor until
-        that is known of new claims of others that take long: so the namespace that took least time is first.
+        Where they take longer than a pass, `turns` says who comes first from then on.
         """
         desk, turns = self.desk, self._turns
         claims = []
@@ -289,7 +287,7 @@ class Passes:
         flushed = desk.clock()
         until = flushed + BUDGET
         go_on, last = turns.go_on, ""
-        for claim in sorted(claims, key=self._go_on if go_on else order):
+        for claim in sorted(claims, key=self._place if go_on else order):
             now = desk.clock()
             if stopping() or now >= until:
                 return False
@@ -300,16 +298,16 @@ class Passes:
             turns.take(claim_key(claim))
             self._safely(self._decide, claim)
             self.progressed_at = desk.clock()
-            turns.spent[claim.metadata.namespace] += self.progressed_at - now
+            turns.took(claim_key(claim), self.progressed_at - now)
             desk.metrics.decision_seconds.observe(self.progressed_at - now)
             if self.progressed_at - flushed >= FLUSH:
                 self._flush(emit)
                 flushed = self.progressed_at
         return turns.end()
 
-    def _go_on(self, claim: ResourceClaim) -> tuple[bool, float, tuple[str, str, str]]:
+    def _place(self, claim: ResourceClaim) -> tuple[tuple[bool, float, bool], tuple[str, str, str]]:
         key = claim_key(claim)
-        return self._says_why(key), self._turns.spent[key[0]], order(claim)
+        return self._turns.place(key, is_new=not self._says_why(key)), order(claim)
 
     def _explain_all(self, stopping: Callable[[], bool]) -> bool:
         """Say why claims wait, first those of which nothing was said yet; return whether all are done.
