@@ -54,6 +54,20 @@ async def proxy(cluster):
 
 
 @pytest.fixture
+async def start(cluster):
+    """Start operators, one after the other; all are stopped at the end."""
+    started = []
+
+    async def begin():
+        started.append(await Operator(cluster.server.url).start())
+        return started[-1]
+
+    yield begin
+    for operator in started:
+        await operator.runtime.close()
+
+
+@pytest.fixture
 async def unwatched(cluster):
     """An operator that is ready, and may crash."""
     operator = await Operator(cluster.server.url).start()

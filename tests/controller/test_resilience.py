@@ -18,20 +18,6 @@ def gpu(cluster):
     cluster.put(node(), CLASS, resource_slice("gpu-0", "gpu-1"))
 
 
-@pytest.fixture
-async def start(cluster):
-    """Start operators, one after the other; all are stopped at the end."""
-    started = []
-
-    async def begin():
-        started.append(await Operator(cluster.server.url).start())
-        return started[-1]
-
-    yield begin
-    for operator in started:
-        await operator.runtime.close()
-
-
 # --- faults of writes
 # -----------------------------------------------------------------------------------------------------
 

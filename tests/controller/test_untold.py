@@ -5,20 +5,6 @@ import pytest
 from cluster import Operator, claim
 
 
-@pytest.fixture
-async def start(cluster):
-    """Start operators; all are stopped at the end."""
-    started = []
-
-    async def begin():
-        started.append(await Operator(cluster.server.url).start())
-        return started[-1]
-
-    yield begin
-    for operator in started:
-        await operator.runtime.close()
-
-
 @pytest.mark.parametrize(
     ("end", "trouble"),
     [

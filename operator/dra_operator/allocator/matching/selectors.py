@@ -67,8 +67,8 @@ class Selection:
     device is: most such selectors compare the driver first and then something else.
 
     `room` limits the answers of all selections together. Answers are kept (`keeps`) if several candidate keys share the
-    selection, if slices are alike in what is read, or if an answer may take long: then an attempt that ran out of time
-    can go on from there. If slices are `unlike`, as with UUIDs, answers are not kept: that takes longer than most
+    selection, if slices are alike in what is read, or if an answer `may_take_long`: then an attempt that ran out of
+    time can go on from there. If slices are `unlike`, as with UUIDs, answers are not kept: that takes longer than most
     evaluations.
     """
 
@@ -79,10 +79,10 @@ class Selection:
     room: Room
     drivers: dict[str, _Verdict]
     refused: set[str]
+    may_take_long: bool
     keeps: bool
     before: "Selection | None" = None
     leading: _Match | None = None
-    may_take_long: bool = False
     unlike: bool = False
     _by_columns: dict[object, Answer] = field(default_factory=dict)
 
@@ -358,11 +358,9 @@ class SelectorCache:
             self._drivers.clear()
         drivers, refused = self._drivers.setdefault(of_driver, ({}, set()))
         reads = self.reads_of(names)
-        selection = Selection(
-            of_driver, matches, reads, self.kinds, self._room, drivers, refused, keeps=may_take_long
+        return Selection(
+            of_driver, matches, reads, self.kinds, self._room, drivers, refused, may_take_long, may_take_long
         )
-        selection.may_take_long = may_take_long
-        return selection
 
 
 @dataclass(frozen=True, slots=True, eq=False)
