@@ -43,6 +43,8 @@ LIST = {"kind": "List", "items": [{"kind": "Node", "metadata": {"name": name}} f
         ("{kind: Node, metadata: {name: a}}", ["a"]),
         (gzip.compress(OBJECT.encode() % b"a"), ["a"]),
         ("\ufeff" + OBJECT % "a", ["a"]),
+        ((OBJECT % "ä").encode("utf-16"), ["ä"]),
+        (b"\xfe\xff" + (OBJECT % "a").encode("utf-16-be"), ["a"]),
         ("", []),
     ],
     ids=[
@@ -55,6 +57,8 @@ LIST = {"kind": "List", "items": [{"kind": "Node", "metadata": {"name": name}} f
         "YAML in flow style",
         "packed",
         "byte order mark",
+        "UTF-16 as PowerShell writes it",
+        "UTF-16 the other way round",
         "nothing",
     ],
 )
@@ -113,8 +117,9 @@ def test_braces_in_a_broken_document_make_no_template_of_it(found):
         ("kind: List\nitems: {a: b}\n", 'document 1 (line 1): List: items: {"a": "b"} is not a list'),
         ("kind: List\nitems: [1]\n", "document 1 (line 1), items[0]: 1 is not an object"),
         (b"kind: \xff", "byte 6 is not UTF-8"),
+        (b"\xff\xfek\0\0\xd8", "byte 4 is not UTF-16"),
     ],
-    ids=["sequence", "text", "items no list", "item no object", "not UTF-8"],
+    ids=["sequence", "text", "items no list", "item no object", "not UTF-8", "not UTF-16"],
 )
 def test_what_is_no_object(found, content, message):
     """It is told where it stands and what it is."""
@@ -163,7 +168,11 @@ class TestAliases:
 class TestDepth:
     """Documents of many levels."""
 
-    @pytest.mark.parametrize("levels", [200, 900, 5000], ids=["just too many", "many", "more than are read"])
+    @pytest.mark.parametrize(
+        "levels",
+        [200, 900, 5000, 50_000],
+        ids=["just too many", "many", "more than are read", "more than libyaml has stack for"],
+    )
     @pytest.mark.parametrize("start", ["", "---\n"], ids=["JSON", "YAML"])
     def test_a_document_of_too_many_levels_is_told(self, found, start, levels):
         """Neither reading nor showing nor writing it runs out of stack."""
@@ -171,9 +180,10 @@ class TestDepth:
 
         assert "the document is nested too deeply: 200 levels are allowed" in item.message
 
-    def test_a_document_of_as_many_levels_as_are_allowed_is_read(self, found):
+    @pytest.mark.parametrize("start", ["", "---\n"], ids=["JSON", "YAML"])
+    def test_a_document_of_as_many_levels_as_are_allowed_is_read(self, found, start):
         """The last level may hold a value."""
-        (item,) = found('{"a":' * 200 + "1" + "}" * 200)
+        (item,) = found(start + '{"a":' * 200 + "1" + "}" * 200)
 
         assert "a" in item.body
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 _MOST_VALUES: Final = 1_000_000
 """Values that a document with aliases may stand for; a slice with all it may hold has some 30,000."""
-_MOST_LEVELS: Final = 200
+MOST_LEVELS: Final = 200
 """Levels of lists and maps that a document may have; an object of Kubernetes has some twenty."""
-TOO_DEEP: Final = f"the document is nested too deeply: {_MOST_LEVELS} levels are allowed"
+TOO_DEEP: Final = f"the document is nested too deeply: {MOST_LEVELS} levels are allowed"
 
 
 class _EndlessError(Exception):
@@ -40,7 +40,7 @@ def _find_alias_problem(value: Any) -> str | None:
 
 def _is_too_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(_MOST_LEVELS + 1):
+    for _ in range(MOST_LEVELS + 1):
         holders = (each for each in level if isinstance(each, dict | list))
         level = [item for each in holders for item in (each.values() if isinstance(each, dict) else each)]
     return bool(level)

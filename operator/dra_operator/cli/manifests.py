@@ -5,6 +5,7 @@ broken one leaves the others alone; lists are taken apart; times and sexagesimal
 number. JSON goes the quick way, since states of whole clusters come as JSON as well.
 """
 
+import codecs
 import gzip
 import json
 import re
@@ -17,7 +18,7 @@ import yaml
 
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.shortened import shown
-from dra_operator.cli.bounds import TOO_DEEP, find_problem
+from dra_operator.cli.bounds import MOST_LEVELS, TOO_DEEP, find_problem
 from dra_operator.cli.lines import UNREADABLE, stdin, why
 from dra_operator.cluster.decoding import readable
 
@@ -36,6 +37,7 @@ _TEMPLATE = re.compile(r"\{\{-?\s*[.$\w]")
 """What a chart of Helm has in it before it is rendered, and YAML seldom."""
 _VARIABLE = re.compile(r"\$\{\w")
 """What is filled in by a shell, envsubst or Flux."""
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _STRINGS = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 # What kubectl's reader takes for more than a text, and PyYAML does not.
@@ -80,6 +82,18 @@ class _Loader(SafeLoader):
     """Reads YAML as kubectl does: what looks like a time is text, one letter may be a bool."""
 
     bool_values = SafeLoader.bool_values | {"y": True, "n": False}
+    _levels = 0
+
+    def descend_resolver(self, *_: object) -> None:
+        """Go into a value, before it is read. Raises RecursionError where libyaml would run out of stack later on."""
+        self._levels += 1
+        # The innermost level may hold a value.
+        if self._levels > MOST_LEVELS + 1:
+            raise RecursionError
+
+    def ascend_resolver(self) -> None:
+        """Leave a value."""
+        self._levels -= 1
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's own
         """Return a map whose keys are text, as in JSON: {10: a} is {"10": a}, {yes: a} is {"true": a}."""
@@ -169,12 +183,15 @@ def _files(path: str) -> Iterator[str]:
 def _read_file(file: str) -> Iterator[Found]:
     name = "stdin" if file == STDIN else file
     try:
-        text = _content(file).decode("utf-8-sig")
+        content = _content(file)
+        # PowerShell writes UTF-16, with a mark that says so, and kubectl reads it.
+        encoding = "UTF-16" if content.startswith(_UTF16) else "UTF-8"
+        text = content.decode(encoding).removeprefix("\ufeff")
     except UNREADABLE as error:
         yield Unreadable(f"{name}: {why(error)}")
         return
     except UnicodeDecodeError as error:
-        yield Unreadable(f"{name}: byte {error.start} is not UTF-8")
+        yield Unreadable(f"{name}: byte {error.start} is not {encoding}")
         return
     try:
         values = _json_values(text)
