@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -79,6 +80,7 @@ def test_an_unknown_flag_or_command_is_wrong_usage(call, arguments):
     assert call(*arguments).exit_code == 2
 
 
+NODES = Path(__file__).parents[2] / "examples" / "nodes.yaml"
 READERS = {
     "replay": ["replay", "FILE"],
     "cel cases": ["cel", "cases", "FILE"],
@@ -90,7 +92,7 @@ READERS = {
     "snapshot": ["snapshot", "--kubeconfig", "FILE"],
     "replay --out": ["replay", "/dev/null", "--out", "FILE"],
     "cel cases --out": ["cel", "cases", "/dev/null", "--out", "FILE"],
-    "simulate --out": ["simulate", "-f", "/dev/null", "--out", "FILE"],
+    "simulate --out": ["simulate", "-f", str(NODES), "--out", "FILE"],
 }
 """Commands that read or write a file."""
 
@@ -194,6 +196,7 @@ def test_a_closed_stdin_is_an_unreadable_file(arguments, message):
 
 
 FULL = "/dev/full"
+NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
 
 
 @pytest.mark.skipif(not os.path.exists(FULL), reason=f"needs {FULL}")  # noqa: PTH110 - no path of ours
@@ -204,7 +207,7 @@ class TestAFullDisk:
     def written(self, tmp_path):
         """Run a command on a scenario file, its stdout on a full disk, and return the exit code and stderr."""
         (tmp_path / "rows").write_text('{"name": "a", "expression": "true"}\n')
-        (tmp_path / "claim.yaml").write_text("")
+        (tmp_path / "node.yaml").write_text(NODE)
 
         def run(*arguments):
             with open(FULL, "wb") as full:  # noqa: PTH123
@@ -222,7 +225,7 @@ class TestAFullDisk:
 
     @pytest.mark.parametrize(
         "arguments",
-        [("cel", "check", "true"), ("config",), ("simulate", "-f", "claim.yaml", "-o", "yaml")],
+        [("cel", "check", "true"), ("config",), ("simulate", "-f", "node.yaml", "-o", "yaml")],
         ids=["cel check", "config", "simulate"],
     )
     def test_stdout_is_named(self, written, arguments):
@@ -231,9 +234,9 @@ class TestAFullDisk:
 
     def test_the_exit_code_is_no_answer_where_stderr_is_full_as_well(self, tmp_path):
         """1 would say that a claim waits."""
-        (tmp_path / "claim.yaml").write_text("")
+        (tmp_path / "node.yaml").write_text(NODE)
         with open(FULL, "wb") as full:  # noqa: PTH123
-            command = [sys.executable, "-m", "dra_operator", "simulate", "-f", str(tmp_path / "claim.yaml")]
+            command = [sys.executable, "-m", "dra_operator", "simulate", "-f", str(tmp_path / "node.yaml")]
 
             assert subprocess.run(command, stderr=full, check=False).returncode == 2
 

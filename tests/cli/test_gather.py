@@ -138,6 +138,16 @@ def test_a_kustomization_is_told_to_have_no_effect(simulate):
     assert note not in simulate(CLASS, devices("a"), claim("one")).stderr
 
 
+def test_a_kustomization_needs_no_kind(simulate, tmp_path):
+    """Kustomize knows it by the name of its file; beside another name a kind is missing."""
+    for name, code in (("kustomization.yaml", 0), ("other.yaml", 2)):
+        folder = tmp_path / name.removesuffix(".yaml")
+        folder.mkdir()
+        (folder / name).write_text("resources: [claim.yaml]\n")
+
+        assert simulate(CLASS, options=["-f", str(folder)]).exit_code == code
+
+
 def test_the_last_of_two_counts(simulate):
     """As if both were applied; it is said."""
     result = simulate(CLASS, node("node-1"), devices("a"), devices("b"), claim("one"))

@@ -5,11 +5,13 @@ import json
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from dra_operator.cli.gather import gather
 from dra_operator.cli.manifests import Manifest, Place
 from dra_operator.cli.offline import Cluster
 from dra_operator.cli.outcomes import print_table
+from dra_operator.cli.simulate import app
 
 from .simulation import CLASS, claim, devices, holding, node, states, table
 
@@ -73,6 +75,32 @@ def test_claims_the_operator_leaves_alone_get_nothing(simulate, metadata, why):
 
     assert result.exit_code == 0
     assert result.stdout.splitlines()[1].split(None, 1)[1].split() == ["left", "alone", "-", *why.split()]
+
+
+@pytest.mark.parametrize("content", ["", "# nothing yet\n", "kind: List\nitems: []\n"])
+def test_what_holds_no_object_is_a_mistake(tmp_path, content):
+    """As for kubectl: whoever pipes nothing into it would otherwise read that all is well."""
+    (tmp_path / "a.yaml").write_text(content)
+
+    result = CliRunner().invoke(app, [str(tmp_path)])
+
+    assert (result.exit_code, result.stderr) == (2, "error: there is no object in what is given\n")
+
+
+def test_nothing_in_a_file_is_obeyed_by_a_terminal(simulate):
+    """Names of a file that no API server has seen may hold orders to it, and ends of lines."""
+    evil, harmless = "\x1b[31m\n\u202e", r"\x1b[31m\n\u202e"
+    result = simulate(
+        CLASS, node("node-1"), devices("a" + evil), claim("one" + evil, uid="1"), claim("two" + evil)
+    )
+    stored = node("node-1" + evil)
+    stored["metadata"]["uid"] = "1"
+    given = simulate(stored, options=["--node", "node-2"])
+
+    assert evil not in result.output + given.output
+    assert f"default/one{harmless}  pending" in result.stdout
+    assert f'ResourceClaim "default/two{harmless}": metadata.name: ' in result.stderr
+    assert f"there is node-1{harmless}" in given.stderr
 
 
 class TestNodes:

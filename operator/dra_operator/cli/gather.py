@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from dra_operator.api.convert import to_v1, version_of
@@ -36,6 +37,7 @@ _BEFORE_THOSE = (f"{RESOURCE_GROUP}/v1alpha1", f"{RESOURCE_GROUP}/v1alpha2")
 _REWRITE = "; until Kubernetes 1.30 its fields were others: write it anew"
 _NO_RESOURCE_CLASS = '"ResourceClass" is no kind since Kubernetes 1.31: write a DeviceClass'
 _OTHERS_OF_THE_GROUP = ("ResourcePoolStatusRequest",)
+_KUSTOMIZATION = "Kustomization"
 _INDEX = re.compile(r'\[(\d+|"([^"\\]|\\.)*")\]')
 
 
@@ -93,6 +95,8 @@ def gather(found: Iterable[Found]) -> Gathered:
     for item in found:
         if isinstance(item, Unreadable):
             gathered.errors.append(item.message)
+        elif _is_kustomization(item):
+            others[_KUSTOMIZATION] += 1
         elif not _is_foreign(item.body):
             _take(gathered, left_out, item)
         elif not _take_pods(gathered, left_out, item):
@@ -101,7 +105,7 @@ def gather(found: Iterable[Found]) -> Gathered:
     if others:
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
         gathered.notes.append(f"ignored, and so are any pods that they would create: {told}")
-    if "Kustomization" in others:
+    if _KUSTOMIZATION in others:
         gathered.notes.append("a Kustomization changes nothing here: give what `kubectl kustomize` prints")
     return gathered
 
@@ -150,6 +154,12 @@ def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:
         former = gathered.things.pop(key).place
         gathered.notes.append(f"{manifest.place}: {_name(key)} replaces the one in {former}")
     gathered.things[key] = thing
+
+
+def _is_kustomization(manifest: Manifest) -> bool:
+    """True for what kustomize knows by the name of its file, so that it needs no kind."""
+    name = Path(manifest.place.file).name
+    return "kind" not in manifest.body and name in ("kustomization.yaml", "kustomization.yml")
 
 
 def _is_foreign(body: Mapping[str, Any]) -> bool:

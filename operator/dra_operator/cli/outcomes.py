@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
+from dra_operator.api.shortened import printable
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult, NodeSelector
 from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cli.describe import align
@@ -87,12 +88,11 @@ def _list(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
 
 def _cells(outcome: Outcome) -> tuple[str, str, str, str]:
     metadata, allocation = outcome.claim.metadata, outcome.allocation
-    name = f"{metadata.namespace}/{metadata.name}"
+    name = printable(f"{metadata.namespace}/{metadata.name}")
     if allocation is None:
-        message = " ".join(outcome.message.split())
-        text = f"{outcome.reason}: {message}" if outcome.reason else message
-        return name, outcome.state.value, "-", text
-    return name, outcome.state.value, _where(allocation), _devices(allocation)
+        text = f"{outcome.reason}: {outcome.message}" if outcome.reason else outcome.message
+        return name, outcome.state.value, "-", printable(text)
+    return name, outcome.state.value, printable(_where(allocation)), printable(_devices(allocation))
 
 
 def _where(allocation: AllocationResult) -> str:

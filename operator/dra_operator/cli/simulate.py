@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from dra_operator.api.shortened import printable
 from dra_operator.cli import outcomes
 from dra_operator.cli.gather import gather
 from dra_operator.cli.given import choice_of, file_path, node_name, place
@@ -80,17 +81,20 @@ def simulate(
     places = [*(file or ()), *(more or ())]
     if not places:
         refuse("no manifests are given: name files or folders, as in -f FILE")
-    gathered = gather(read(places))
+    found = list(read(places))
+    if not found:
+        refuse("there is no object in what is given")
+    gathered = gather(found)
+    _say(f"error: {line}" for line in gathered.errors)
     made, missing = make_claims(gathered)
     try:
         cluster = Cluster(gathered, node or ())
     except UnknownNodeError as error:
-        refuse(*gathered.errors, f"--node: {error}")
+        refuse(printable(f"--node: {error}"))
     decided = cluster.decide([*gathered.of("ResourceClaim"), *made])
     special = decide_special_claims(gathered, cluster, decided)
     decided = sorted([*decided, *special.outcomes], key=by_name)
     missing += special.problems
-    _say(f"error: {line}" for line in gathered.errors)
     apart = find_pods_apart(gathered, cluster.nodes, decided)
     unused = find_unused_templates(gathered)
     notes = (*gathered.notes, *unused, *cluster.notes, *special.notes, *missing, *apart)
@@ -107,7 +111,8 @@ def simulate(
 
 def _say(lines: Iterable[str]) -> None:
     for line in lines:
-        typer.echo(line, err=True)
+        # What is in files may be meant for the terminal.
+        typer.echo(printable(line), err=True)
 
 
 def _print(decided: Sequence[Outcome], output: Format, out: Path | None) -> None:
