@@ -55,7 +55,6 @@ _WORDS = {
     "tuple_type": "is not a list",
     "mapping_type": "is not an object",
     "dict_type": "is not an object",
-    "missing": "is required",
 }
 
 

@@ -6,7 +6,7 @@ Source: k8s.io/api/resource/v1 of Kubernetes 1.37.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
@@ -22,6 +22,7 @@ from dra_operator.api.core import (
     Pod,
     PodResourceClaim,
 )
+from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
 from dra_operator.api.wire import Amount, Attributes, Flag, Items, Json, Table, Whole, Wire
 
@@ -75,6 +76,9 @@ __all__ = [
     "ResourceSlice",
     "ResourceSliceSpec",
 ]
+
+_NOTHING: Final = Quantity(0)
+"""What an amount is that is not said: Go's zero value, which the API server stores."""
 
 # --- selectors, configuration, taints
 
@@ -349,7 +353,7 @@ class CapacityRequestPolicy(Wire):
 class DeviceCapacity(Wire):
     """An amount that a device has."""
 
-    value: Amount
+    value: Amount = _NOTHING
     request_policy: CapacityRequestPolicy | None = None
 
 
@@ -357,7 +361,7 @@ class DeviceCapacity(Wire):
 class Counter(Wire):
     """An amount in a counter set, or taken from it."""
 
-    value: Amount
+    value: Amount = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
