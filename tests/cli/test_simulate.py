@@ -103,6 +103,12 @@ def test_nothing_in_a_file_is_obeyed_by_a_terminal(simulate):
     assert f"there is node-1{harmless}" in given.stderr
 
 
+def selecting(operator, names):
+    """Return the node selector of a slice."""
+    field = {"key": "metadata.name", "operator": operator, "values": names}
+    return {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
+
+
 class TestNodes:
     """Which nodes claims may go to."""
 
@@ -171,6 +177,33 @@ class TestNodes:
 
         notes = [line for line in result.stderr.splitlines() if "drain" in line]
         assert notes == ([f'note: DeviceTaintRule "drain": taints nothing: {why}'] if why else [])
+
+    @pytest.mark.parametrize(
+        ("where", "lacking"),
+        [
+            ({"nodeName": "node-1"}, ""),
+            ({"nodeName": "node-2"}, "node-2"),
+            ({"nodeName": "node-3"}, "node-3"),
+            ({"allNodes": True}, "node-2"),
+            (selecting("NotIn", ["node-2"]), ""),
+            (selecting("In", ["node-2"]), "node-2"),
+        ],
+        ids=["declared", "not declared", "no such node", "all nodes", "selected, declared", "selected"],
+    )
+    @pytest.mark.parametrize("per_device", [False, True], ids=["slice", "per device"])
+    def test_resources_of_a_node_must_be_declared_by_it(self, simulate, where, lacking, per_device):
+        """The API server refuses the slice otherwise."""
+        declaring = {**node("node-1"), "status": {"declaredFeatures": ["DRANodeAllocatableResources"]}}
+        published = devices("a", **({"perDeviceNodeSelection": True} if per_device else where))
+        published["spec"]["devices"][0] |= {
+            "nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "1"}}},
+            **(where if per_device else {}),
+        }
+        result = simulate(declaring, node("node-2"), published)
+
+        note = 'ResourceSlice "slice-node-1": the API server takes it only once these nodes declare '
+        assert (note in result.stderr) == bool(lacking), result.stderr
+        assert not lacking or f"status.declaredFeatures: {lacking}\n" in result.stderr
 
     def test_a_node_that_cannot_be_used_is_not(self, simulate):
         """Cordoned nodes get nothing, as in a cluster."""

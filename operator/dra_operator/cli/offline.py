@@ -6,22 +6,25 @@ claim was created that does not say so (now: after all those that do).
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Limits, Reason
 from dra_operator.api.names import OPT_OUT_LABEL, POD_CLAIM_NAME
+from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.share_ids import share_id
 from dra_operator.api.shortened import listed
 from dra_operator.api.types import (
     AllocationResult,
+    Device,
     Metadata,
     Node,
     NodeSelector,
     ResourceClaim,
     ResourceSlice,
+    ResourceSliceSpec,
 )
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.controller import messages
@@ -32,6 +35,7 @@ from dra_operator.ledger import Ledger, Overcommitments
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
 _NOT_CHOSEN = "left out by --node"
+_ALLOCATABLE_RESOURCES = "DRANodeAllocatableResources"
 _NO_SLICES = "no ResourceSlice is given: add what `kubectl get deviceclasses,resourceslices -o yaml` prints"
 
 
@@ -176,6 +180,7 @@ class Cluster:
                 self.notes.append(_assumed(names, named, wanted))
         elif missing := [name for name in named if name not in nodes]:
             self.notes.append(f"slices name nodes that are not given: {listed(missing)}")
+        self.notes += _undeclared(gathered, nodes)
         if unknown := [name for name in wanted if name not in nodes]:
             raise UnknownNodeError(f"there is no node {listed(unknown)}; there is {listed(sorted(nodes))}")
         if wanted:
@@ -207,6 +212,37 @@ def _idle_rules(gathered: Gathered) -> Iterator[str]:
                 named = ", ".join(f"{key} {value}" for key, value in parts.items() if value is not None)
                 why = f"no published device is of {named or 'any driver'}"
             yield f'DeviceTaintRule "{rule.metadata.name}": taints nothing: {why}'
+
+
+def _undeclared(gathered: Gathered, nodes: Mapping[str, Node]) -> Iterator[str]:
+    """Yield a line for each new slice that the API server would refuse for what its nodes do not declare."""
+    for thing in gathered.of("ResourceSlice"):
+        item: ResourceSlice = thing.obj
+        lacking = {
+            name
+            for device in ([] if item.metadata.uid else item.spec.devices)
+            if device.node_allocatable_resources
+            for name in _nodes_of(device if item.spec.per_device_node_selection else item.spec, nodes)
+            if name not in nodes or _ALLOCATABLE_RESOURCES not in nodes[name].status.declared_features
+        }
+        if lacking:
+            yield (
+                f'ResourceSlice "{item.metadata.name}": the API server takes it only once these nodes declare '
+                f"{_ALLOCATABLE_RESOURCES} in status.declaredFeatures: {listed(sorted(lacking))}"
+            )
+
+
+def _nodes_of(fields: ResourceSliceSpec | Device, nodes: Mapping[str, Node]) -> list[str]:
+    """Return the nodes that a slice or a device is for."""
+    if fields.node_name:
+        return [fields.node_name]
+    selector = fields.node_selector
+    if selector is None:
+        return [*nodes] if fields.all_nodes else []
+    try:
+        return [name for name, node in nodes.items() if matches(selector, name, node.metadata.labels)]
+    except NodeSelectorError:
+        return []
 
 
 def pinned_to(selector: NodeSelector | None) -> str | None:
