@@ -10,6 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+from versus import sides
+from versus.rows import compared
+
 from dra_operator.allocator.rehearsal import TIMES
 from dra_operator.allocator.rehearsal_cluster import SCENARIO
 
@@ -20,7 +25,6 @@ PROGRAM = Path(__file__).parents[2] / "bench" / "allocator.py"
 def bench():
     """Return bench/allocator.py as a module."""
     before = sys.path[:]
-    sys.path[:0] = [str(PROGRAM.parent), str(PROGRAM.parents[1] / "tests")]
     spec = importlib.util.spec_from_file_location("bench_allocator", PROGRAM)
     module = sys.modules["bench_allocator"] = importlib.util.module_from_spec(spec)
     try:
@@ -42,14 +46,14 @@ def commands(bench, monkeypatch, tmp_path):
         seen.append(SimpleNamespace(words=command, variables=variables))
         return json.dumps(answer), 1.0
 
-    monkeypatch.setattr(bench, "_run", note)
+    monkeypatch.setattr(sides, "_run", note)
     monkeypatch.setattr(bench, "find_or_build", lambda: Path("upstream"))
     file = tmp_path / "workload.jsonl"
     file.touch()
 
     def play(*, cold=False, python=sys.executable):
         arguments = SimpleNamespace(cold=cold, search=None, ours_only=False, against=None, python=python)
-        bench.play_ours(file, bench._options(arguments), python=python)
+        sides.play_ours(file, bench._options(arguments), python=python)
         bench._other(arguments, tmp_path)(file)
         return seen
 
@@ -95,14 +99,14 @@ def test_an_interpreter_of_another_version_is_refused(bench, tmp_path):
     assert bench._interpreter(sys.executable) == sys.executable
 
 
-def _answers(bench, *nodes):
+def _answers(*nodes):
     """Return a side that has answered with these nodes; None stands for an attempt that was given up."""
     given_up = {"node": None, "result": None, "error": "aborted", "errorKind": "aborted"}
     answers = [
         {"claim": str(number), **({"node": node, "result": {"on": node}} if node else given_up)}
         for number, node in enumerate(nodes)
     ]
-    return SimpleNamespace(rounds=[bench.Round(1, 1, 1, 1, 1, answers)])
+    return SimpleNamespace(rounds=[sides.Round(1, 1, 1, 1, 1, answers)])
 
 
 @pytest.mark.parametrize(
@@ -114,8 +118,8 @@ def _answers(bench, *nodes):
         (("a", "b"), ("a", None), None, 0),
     ],
 )
-def test_answers_are_compared_until_only_one_side_gives_up(bench, ours, theirs, parted, different):
+def test_answers_are_compared_until_only_one_side_gives_up(ours, theirs, parted, different):
     """What that side would have taken is free for the claims that follow, so that they have another cluster."""
-    row = bench._compared("name", 10, _answers(bench, *ours), _answers(bench, *theirs))
+    row = compared("name", 10, _answers(*ours), _answers(*theirs))
 
     assert (row.parted, len(row.different)) == (parted, different)
