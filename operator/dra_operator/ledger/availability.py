@@ -141,10 +141,8 @@ class Availability:
         """Return what is left of a pool's counters, or None if it has none or no node sees it."""
         return None if layout is None else self._counters.get(layout)
 
-    def most_left(self, view: PoolView) -> Mapping[str, int]:
-        """Return the most that any free device of a view has left of each capacity, in nano-units."""
-        if (found := view.most) is not None:
-            return found
+    def find_most_left(self, view: PoolView) -> Mapping[str, int]:
+        """Find the most that any free device of a view has left of each capacity, in nano-units; it stays in `most`."""
         shared, free = self.ledger.shared(view.key), view.free
         most: dict[str, int] = {}
         for offset, content in view.placed:

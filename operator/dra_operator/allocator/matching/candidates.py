@@ -209,7 +209,7 @@ class Candidates:
     def selector_error(
         self, key: CandidateKey, content: Slice, index: int, *, claim: str, request: str, class_name: str
     ) -> FatalError | None:
-        """Return the error of the selector that fails on a device, or None if none does."""
+        """Return the error of the selector that fails on a device, or None if all of them select it."""
         budget = unlimited()
         for source, expressions in (
             (in_class(class_name, request), key.content.class_selectors),
@@ -217,11 +217,9 @@ class Candidates:
         ):
             for number, expression in enumerate(expressions):
                 answers = self.selectors.get(expression)
-                selected, failed = answers.ask(content, 1 << index, budget)
+                _, failed = answers.ask(content, 1 << index, budget)
                 if failed:
                     return selector_failure(answers, source, number, content, index)
-                if not selected:
-                    return None
         return None
 
     def selection(self, key: CandidateKey) -> Selection:

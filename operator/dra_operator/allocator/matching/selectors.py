@@ -253,9 +253,7 @@ class SelectorAnswers:
 
     def failure(self, content: Slice, index: int) -> CelError:
         """Return the error of a device on which the selector fails."""
-        if self.program is None:
-            assert self.error is not None
-            return self.error
+        assert self.program is not None
         try:
             self.program.match(prepare_device(content.driver, content.device(index)))
         except CelError as error:

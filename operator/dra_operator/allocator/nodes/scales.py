@@ -105,7 +105,7 @@ class Scales(Shortcut):
                 continue
             for request, key, asked in self.wishes:
                 if missing >> request & 1 and pool.driver not in key.refused:
-                    most = self.availability.most_left(pool) if pool.most is None else pool.most
+                    most = self.availability.find_most_left(pool) if pool.most is None else pool.most
                     if _has(most, asked):
                         # The selectors may refuse the device that has it; a search finds out as fast.
                         missing ^= 1 << request
@@ -123,7 +123,7 @@ class Scales(Shortcut):
                 if pool.nodes != nodes:
                     return True
                 if pool.most is None:
-                    self.availability.most_left(pool)
+                    self.availability.find_most_left(pool)
             leftovers.enter(view)
         return True
 

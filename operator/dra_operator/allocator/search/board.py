@@ -71,11 +71,10 @@ class Board:
         consumed = self.consumed(key, position)
         assert consumed is not None
         used = self.used(position)
-        before = in_flight.get(position, {})
-        after = dict(before)
+        after = dict(in_flight.get(position, {}))
         for name, amount, value in consumed.amounts:
             after[name] = after.get(name, 0) + amount
-            if used.get(name, 0) + after[name] > value and (used or before):
+            if used.get(name, 0) + after[name] > value:
                 return None
         return {**in_flight, position: after}
 

@@ -107,8 +107,8 @@ class Wants:
             gone = bit
         if self.board.counted & bit:
             charged = self.board.charge(position, left)
-            if charged is None:
-                return source.request
+            # Earlier picks have left no device that does not fit.
+            assert charged is not None
             left = charged
             gone |= self.stock.unfit(position, left)
         admitted = {rule: self._admitted(rule, position, now.open) for rule in source.rules}
