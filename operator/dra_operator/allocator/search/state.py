@@ -121,7 +121,6 @@ class NodeState:
                 return pick
         except FatalError as error:
             error.claim = self.plans[claim].key
-            error.request = error.request or alternative.name
             self._undo(pick)
             raise
         self._undo(pick)
@@ -162,7 +161,8 @@ class NodeState:
         # request that needs it, a constraint that refuses it comes first, since that is an error.
         if not strict and not self.has_room(pool, pick.position, content, index, consumed):
             return False
-        if not self._is_usable(pick, bit, shareable=shareable):
+        # Only a request that needs this device comes here with one that is taken.
+        if not self.available(pick.claim, pick.alternative, pool) & bit or not self.is_prepared(content):
             return False
         if content.counted >> index & 1:
             if not self.features.partitionable_devices:
@@ -183,14 +183,6 @@ class NodeState:
             self._consume(pick, consumed)
         self.picks[pick.claim].append(pick)
         return True
-
-    def _is_usable(self, pick: Pick, bit: int, *, shareable: bool) -> bool:
-        if pick.alternative.admin_access:
-            if not shareable and self.picked_by[pick.claim][pick.pool] & bit:
-                return False
-        elif not self.view.pools[pick.pool].free & ~self.picked[pick.pool] & bit:
-            return False
-        return self.is_prepared(pick.content)
 
     def _has_share(self, pick: Pick) -> bool:
         if self._shares.get((pick.pool, pick.position)):
