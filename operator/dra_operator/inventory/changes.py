@@ -27,7 +27,10 @@ class Looked:
 
 @dataclass(slots=True)
 class Followers(Generic[_T]):
-    """Whoever wants to be told; each is forgotten when nobody else refers to it. They are told thousands of times."""
+    """Whoever wants to be told, for as long as somebody else refers to it. They are told thousands of times.
+
+    Who is gone is forgotten when another comes. A callback could come at any time, also while they are walked over.
+    """
 
     _known: "list[ref[_T]]" = field(default_factory=list)
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
-from weakref import ref
 
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from dra_operator.inventory import PoolKey, bits
+from dra_operator.inventory.changes import Followers
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool and device name."""
@@ -82,14 +82,12 @@ class Ledger:
     """The devices with more than one exclusive use; nearly always none."""
     _arrived: set[ClaimKey] = field(default_factory=set)
     """The claims whose allocation came in, and was no decision of ours, since somebody asked."""
-    _subscribers: "tuple[ref[Touched], ...]" = ()
+    _followers: Followers[Touched] = field(default_factory=Followers)
 
     def subscribe(self) -> Touched:
         """Return an object that collects the devices touched from now on."""
         touched = Touched()
-        # Whoever is gone goes now. A call when it goes would come at any time, also while they are walked over.
-        alive = [subscriber for subscriber in self._subscribers if subscriber() is not None]
-        self._subscribers = (*alive, ref(touched))
+        self._followers.add(touched)
         return touched
 
     def put(self, claim: ResourceClaim) -> None:
@@ -200,12 +198,11 @@ class Ledger:
         if not taken and not returned:
             return
         self.version += 1
-        for subscriber in self._subscribers:
-            if (touched := subscriber()) is not None:
-                if taken:
-                    touched.add(taken)
-                if returned:
-                    touched.add(returned)
+        for touched in self._followers.all():
+            if taken:
+                touched.add(taken)
+            if returned:
+                touched.add(returned)
 
     def _take(self, claim: ClaimKey, results: _Results) -> _Touches:
         touches: defaultdict[PoolKey, dict[str, bool]] = defaultdict(dict)
