@@ -44,6 +44,7 @@ class PoolView:
     that draw on counters, behind the version of the counters that it is about. `most` is the most that any of its free
     devices has left of each capacity, in nano-units, from when somebody asks until the ledger changes what is used.
     `spare` keeps what is left of shared devices, by offset of the slice; of those in `reshared` that has changed since.
+    `judged_by` is the epoch of the pool in which it was judged.
     """
 
     serial: int
@@ -66,7 +67,6 @@ class PoolView:
     nodes: int = 0
     free: int = 0
     charged: int = 0
-    users: int = 0
     roomy: dict[int, tuple[int, int]] = field(default_factory=dict)
     most: Mapping[str, int] | None = None
     payable: tuple[object, int, int] = (None, 0, 0)
@@ -103,7 +103,7 @@ class PoolView:
 
 @dataclass(slots=True, eq=False)
 class NodeView:
-    """The pools of some nodes in search order; `error` tells of a node selector that cannot be parsed.
+    """The pools of some `nodes` in search order; `error` tells of a node selector that cannot be parsed.
 
     `countable` says that fast searches may be asked about its nodes: no error, and no slice skips node operations.
     Side by side the pools make one row of positions: `starts` holds the first of each, `row` both together. `groups`
@@ -118,7 +118,6 @@ class NodeView:
     skips_operations: bool
     has_large_pool: bool
     nodes: int = 0
-    users: int = 0
     groups: dict[tuple[str, ...], Callable[[], object]] = field(default_factory=dict)
     countable: bool = field(init=False)
 
@@ -244,7 +243,7 @@ class Views:
         removed = self._drop_unused(work)
         for looked in self._followers.all():
             looked.pools.update(dict.fromkeys(work))
-        kept = tuple(view for view in added.values() if view.users)
+        kept = tuple(view for view in added.values() if view.nodes)
         return ViewChanges(renumbering, changed_nodes | self.set_of(nodes), kept, removed)
 
     def _renumber(self, nodes: set[str]) -> Renumbering | None:
@@ -368,10 +367,8 @@ class Views:
             return
         bit = 1 << self.index[node]
         if old.view is not None:
-            old.view.users -= 1
             old.view.nodes &= ~bit
         if seen.view is not None:
-            seen.view.users += 1
             seen.view.nodes |= bit
         if seen == _NOTHING:
             del table[key]
@@ -382,12 +379,9 @@ class Views:
         moved.add(node)
 
     def _forget_node(self, name: str) -> None:
-        for key, seen in self._seen.pop(name, {}).items():
+        for key in self._seen.pop(name, {}):
             self._watchers[key].discard(name)
-            if seen.view is not None:
-                seen.view.users -= 1
         if (node_view := self._of_node.pop(name, None)) is not None:
-            node_view.users -= 1
             self._idle.append(node_view)
 
     def _join(self, moved: set[str]) -> int:
@@ -420,10 +414,8 @@ class Views:
                 continue
             bit = 1 << self.index[name]
             if old is not None:
-                old.users -= 1
                 old.nodes &= ~bit
                 self._idle.append(old)
-            node_view.users += 1
             node_view.nodes |= bit
             self._of_node[name] = node_view
             changed |= bit
@@ -455,7 +447,7 @@ class Views:
         for key in pools:
             known = self.of_pool.get(key, {})
             for sight_key, view in tuple(known.items()):
-                if not view.users:
+                if not view.nodes:
                     removed.append(view)
                     del known[sight_key]
             if not known:
@@ -463,7 +455,7 @@ class Views:
             if not self._watchers.get(key) and key not in self.inventory.pools:
                 self._watchers.pop(key, None)
         for node_view in self._idle:
-            if not node_view.users:
+            if not node_view.nodes:
                 self._node_views.pop(node_view.key, None)
         self._idle.clear()
         if self._matcher.size > _MAX_MATCHED:
