@@ -135,7 +135,7 @@ class Walk:
         self, plans: Sequence[ClaimPlan], fast: FastSearches, view: NodeView, budget: Budget, *, is_new: bool
     ) -> Shortcut | None:
         """Return the shortcut that may leave out more nodes like the last one, where a search was in vain."""
-        if view.error is not None or not can_be_left_out(plans, fast):
+        if not can_be_left_out(plans, fast):
             return None
         if not is_new:
             # Nodes that were filled since the question came up last have too little left.
