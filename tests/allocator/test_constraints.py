@@ -16,7 +16,7 @@ from dra_operator.allocator.constraints import (
     Constraint,
     ConstraintPlan,
     DistinctSets,
-    as_set,
+    elements,
     fresh,
 )
 from dra_operator.allocator.search import searches
@@ -120,8 +120,8 @@ class TwoValues(DistinctSets):
 
     def add(self, value: AttributeValue) -> bool:
         """Take a device in, if that leaves no more than two values."""
-        own = as_set(value)
-        if own is None or len({own, *self._stack}) > 2:
+        own = frozenset(elements(value))
+        if not own or len({own, *self._stack}) > 2:
             return False
         self._stack.append(own)
         return True

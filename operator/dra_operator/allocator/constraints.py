@@ -6,6 +6,7 @@ Source: docs/dra-semantics 3.7.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from dra_operator.api.attributes import AttributeType, AttributeValue
@@ -17,7 +18,7 @@ COUNTED: Final = frozenset((MATCH, DISTINCT))
 """The kinds that fast searches know, as groups of devices with equal values; others are left to the plain search."""
 
 _T = TypeVar("_T")
-ValueSet: TypeAlias = tuple[str, frozenset[int | bool | str]]
+_Values: TypeAlias = frozenset[AttributeValue]
 _BASE_TYPES: dict[str, AttributeType] = {
     "ints": "int",
     "bools": "bool",
@@ -88,20 +89,17 @@ class MatchScalar(_Stack[AttributeValue]):
 
 
 @dataclass(slots=True)
-class MatchSets(_Stack[ValueSet]):
+class MatchSets(_Stack[_Values]):
     """All values, as sets, have something in common; a scalar is a set of one."""
 
     def add(self, value: AttributeValue) -> bool:
         """Take a device in, if it has something in common with all before it."""
-        own = as_set(value)
-        if own is None:
-            return False
+        common = _set_of(value)
         if self._stack:
-            kind, common = self._stack[-1]
-            own = (kind, common & own[1]) if kind == own[0] else (kind, frozenset())
-        if not own[1]:
+            common &= self._stack[-1]
+        if not common:
             return False
-        self._stack.append(own)
+        self._stack.append(common)
         return True
 
     @property
@@ -123,37 +121,32 @@ class DistinctScalar(_Stack[AttributeValue]):
 
 
 @dataclass(slots=True)
-class DistinctSets(_Stack[ValueSet]):
+class DistinctSets(_Stack[_Values]):
     """No two values, as sets, have anything in common."""
 
     def add(self, value: AttributeValue) -> bool:
         """Take a device in, if it has nothing in common with any before it."""
-        own = as_set(value)
-        if own is None or any(kind == own[0] and taken & own[1] for kind, taken in self._stack):
+        own = _set_of(value)
+        if not own or not all(map(own.isdisjoint, self._stack)):
             return False
         self._stack.append(own)
         return True
 
 
-def as_set(value: AttributeValue) -> ValueSet | None:
-    """Return the base type and the set of values, or None for a value of unknown type or an empty list."""
-    if value.type in SCALARS:
-        assert not isinstance(value.value, tuple)
-        assert value.value is not None
-        return (value.type, frozenset((value.value,)))
-    if value.type in _BASE_TYPES and value.value and isinstance(value.value, tuple):
-        return (_BASE_TYPES[value.type], frozenset(value.value))
-    return None
-
-
 def elements(value: AttributeValue) -> tuple[AttributeValue, ...]:
-    """Return the values that a value has, as a set; none if it is of unknown type or an empty list."""
+    """Return the values that a value has, each once; none if it is of unknown type or an empty list."""
     if value.type in SCALARS:
         return (value,)
     base = _BASE_TYPES.get(value.type)
     if base is None or not isinstance(value.value, tuple):
         return ()
     return tuple([AttributeValue(base, item) for item in dict.fromkeys(value.value)])
+
+
+@lru_cache(maxsize=4096)
+def _set_of(value: AttributeValue) -> _Values:
+    # Searches ask for the same few values again and again.
+    return frozenset(elements(value))
 
 
 def fresh(plan: ConstraintPlan, *, lists: bool) -> Constraint:
