@@ -50,6 +50,22 @@ def test_as_many_pods_want_claims_as_run_at_a_time(simulate, kind, spec, pods):
     assert "ignored" not in result.stderr
 
 
+def test_a_cron_job_counts_as_one_of_its_jobs(simulate):
+    """Suspended or not: what is asked is whether a Job of it would get its devices."""
+    job = workload("Job", parallelism=2)["spec"]
+    body = {
+        **workload("CronJob", version="batch/v1"),
+        "spec": {"suspend": True, "jobTemplate": {"spec": job}},
+    }
+    wrong = {**body, "spec": {"jobTemplate": {"spec": {**job, "parallelism": "two"}}}}
+
+    result = simulate(CLASS, devices("a", "b", "c"), TEMPLATE, body)
+
+    assert [row[0][:-5] for row in table(result)] == ["default/train-0-gpu-", "default/train-1-gpu-"]
+    message = 'CronJob "train": spec.jobTemplate.spec.parallelism: "two" is not a whole number'
+    assert message in simulate(CLASS, wrong).stderr
+
+
 def test_the_pods_are_those_of_the_template(simulate):
     """They are in the namespace of the workload, and what else they ask for counts as in any pod."""
     entry = {"name": "gpu", "resourceClaimName": "shared"}
@@ -116,11 +132,11 @@ def test_a_number_of_pods_that_cannot_be_is_an_error(simulate, replicas, message
     [
         {**workload(), "metadata": {"name": "train", "uid": "u"}},
         workload(version="example.com/v1"),
-        workload("DaemonSet"),
+        workload("DaemonSet", version="example.com/v1"),
         {**workload(), "spec": {"replicas": 1}},
         {**workload(), "spec": None},
     ],
-    ids=["it is in a cluster", "another group", "a pod on each node", "no template", "no spec"],
+    ids=["it is in a cluster", "another group", "not of its group", "no template", "no spec"],
 )
 def test_other_workloads_are_passed_over(simulate, body):
     """In a cluster their pods are there; of others nobody knows them."""

@@ -25,7 +25,7 @@ from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_obje
 from dra_operator.api.refusals import find_refusals
 from dra_operator.cli.expressions import find_refused_expressions
 from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable, template_hint
-from dra_operator.cli.workloads import pods_of
+from dra_operator.cli.workloads import DAEMON_SET, Workload, find_workload
 
 DEFAULT_NAMESPACE = "default"
 Key = tuple[str, str, str]
@@ -52,9 +52,13 @@ class Thing:
 
 @dataclass(slots=True)
 class Gathered:
-    """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing."""
+    """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing.
+
+    The pods of DaemonSets are made later, when it is known which nodes there are.
+    """
 
     things: dict[Key, Thing] = field(default_factory=dict)
+    daemon_sets: list[Workload] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -99,8 +103,12 @@ def gather(found: Iterable[Found]) -> Gathered:
             others[_KUSTOMIZATION] += 1
         elif not _is_foreign(item.body):
             _take(gathered, left_out, item)
-        elif not _take_pods(gathered, left_out, item):
+        elif (workload := find_workload(item)) is None:
             others[str(item.body["kind"])] += 1
+        elif workload.kind == DAEMON_SET:
+            gathered.daemon_sets.append(workload)
+        else:
+            take_pods(gathered, workload, workload.pods())
     gathered.notes += left_out.notes()
     if others:
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
@@ -110,20 +118,16 @@ def gather(found: Iterable[Found]) -> Gathered:
     return gathered
 
 
-def _take_pods(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> bool:
-    """Take the pods of a workload instead of it; False if it is none."""
-    try:
-        pods = pods_of(manifest)
-    except ObjectError as error:
-        gathered.errors.append(f"{manifest.place}: {error}{template_hint(error.value)}")
-        return True
+def take_pods(gathered: Gathered, workload: Workload, pods: Iterable[Manifest]) -> None:
+    """Take the pods of a workload instead of it; what is wrong with one is wrong with all, and is told once."""
     known = len(gathered.errors)
-    for pod in pods or ():
-        _take(gathered, left_out, pod)
-        if len(gathered.errors) > known:
-            # What is wrong with one is wrong with all.
-            break
-    return pods is not None
+    try:
+        for pod in pods:
+            _take(gathered, _LeftOut(), pod)
+            if len(gathered.errors) > known:
+                return
+    except ObjectError as error:
+        gathered.errors.append(f"{workload.manifest.place}: {error}{template_hint(error.value)}")
 
 
 def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:

@@ -130,6 +130,8 @@ class Cluster:
 
     def decide_first(self, options: Sequence[Option]) -> Outcome:
         """Decide the first of some claims that fits on one of its nodes; none of the others is needed then."""
+        if (settled := _settled(options[0].thing)) is not None:
+            return settled
         for option in options:
             decision = self._allocator.allocate((option.thing.obj,), option.nodes)
             if isinstance(decision, Allocated):
@@ -143,15 +145,9 @@ class Cluster:
 
     def _decide(self, thing: Thing) -> Outcome | Decision:
         """Return what a claim comes to, or the decision to explain if it waits."""
-        claim: ResourceClaim = thing.obj
-        metadata = claim.metadata
-        if claim.status.allocation is not None:
-            return Outcome(thing, State.HELD, claim.status.allocation)
-        if metadata.deletion_timestamp:
-            return Outcome(thing, State.LEFT_ALONE, message="it is being deleted")
-        if metadata.labels.get(OPT_OUT_LABEL) == "false":
-            return Outcome(thing, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
-        decision = self._allocator.allocate((claim,))
+        if (settled := _settled(thing)) is not None:
+            return settled
+        decision = self._allocator.allocate((thing.obj,))
         if isinstance(decision, Allocated):
             return self._allocated(thing, decision)
         return decision
@@ -171,12 +167,13 @@ class Cluster:
         named = _named_nodes(gathered)
         asked = gathered.of("ResourceClaim") or gathered.of("Pod")
         # What comes from a cluster comes with its slices, if it has any.
-        if not gathered.of("ResourceSlice") and any(not thing.obj.metadata.uid for thing in asked):
+        is_new = gathered.daemon_sets or any(not thing.obj.metadata.uid for thing in asked)
+        if is_new and not gathered.of("ResourceSlice"):
             self.notes.append(_NO_SLICES)
         if not nodes:
             names = sorted({*named, *wanted}) or [_MADE_UP]
             nodes = {name: Node(Metadata(name=name, labels={_HOSTNAME: name})) for name in names}
-            if asked:
+            if asked or gathered.daemon_sets:
                 self.notes.append(_assumed(names, named, wanted))
         elif missing := [name for name in named if name not in nodes]:
             self.notes.append(f"slices name nodes that are not given: {listed(missing)}")
@@ -193,6 +190,19 @@ class Cluster:
                 # Nothing that a Node can have says so.
                 self._inventory.nodes[name] = replace(self._inventory.nodes[name], unusable=_NOT_CHOSEN)
         return {name: node for name, node in sorted(nodes.items()) if not wanted or name in wanted}
+
+
+def _settled(thing: Thing) -> Outcome | None:
+    """Return what a claim comes to of which nothing is decided; None for another."""
+    claim: ResourceClaim = thing.obj
+    metadata = claim.metadata
+    if claim.status.allocation is not None:
+        return Outcome(thing, State.HELD, claim.status.allocation)
+    if metadata.deletion_timestamp:
+        return Outcome(thing, State.LEFT_ALONE, message="it is being deleted")
+    if metadata.labels.get(OPT_OUT_LABEL) == "false":
+        return Outcome(thing, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
+    return None
 
 
 def _idle_rules(gathered: Gathered) -> Iterator[str]:

@@ -8,6 +8,7 @@ Source: docs/dra-semantics 8.1.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dra_operator.api.types import AllocationResult, Node, NodeSelector, Pod
+from dra_operator.cli.daemons import node_of
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Outcome, State, pinned_to
 from dra_operator.cli.pod_claims import is_over
@@ -16,6 +17,7 @@ from dra_operator.cli.special_claims import ClaimsOfPods, usable
 _EACH_BY_ITSELF = "claims of pod {pod} were decided each by itself, on {nodes}"
 _APART = "kube-scheduler puts a pod's claims on one node"
 _BOUND = "the pod is bound to node {node}"
+_ONLY = "the pod can only run on node {node}"
 _NOT_SELECTED = "the nodeSelector of the pod selects {nodes}"
 _MOST_SHOWN = 5
 
@@ -66,6 +68,8 @@ def _problem(thing: Thing, nodes: Mapping[str, Node], together: frozenset[str]) 
         return _APART
     if bound := thing.obj.spec.node_name:
         return None if bound in together else _BOUND.format(node=bound)
+    if only := node_of(thing):
+        return None if only in together else _ONLY.format(node=only)
     wanted = (thing.body.get("spec") or {}).get("nodeSelector")
     if not isinstance(wanted, Mapping):
         return None

@@ -16,6 +16,7 @@ import typer
 
 from dra_operator.api.shortened import printable
 from dra_operator.cli import outcomes
+from dra_operator.cli.daemons import split, take_daemons
 from dra_operator.cli.gather import gather
 from dra_operator.cli.given import choice_of, file_path, node_name, place
 from dra_operator.cli.lines import opened, refuse, refusing
@@ -85,13 +86,16 @@ def simulate(
     if not found:
         refuse("there is no object in what is given")
     gathered = gather(found)
-    _say(f"error: {line}" for line in gathered.errors)
-    made, missing = make_claims(gathered)
     try:
         cluster = Cluster(gathered, node or ())
     except UnknownNodeError as error:
-        refuse(printable(f"--node: {error}"))
-    decided = cluster.decide([*gathered.of("ResourceClaim"), *made])
+        refuse(*map(printable, (*gathered.errors, f"--node: {error}")))
+    take_daemons(gathered, cluster.nodes)
+    _say(f"error: {line}" for line in gathered.errors)
+    made, missing = make_claims(gathered)
+    anywhere, bound = split(gathered, [*gathered.of("ResourceClaim"), *made])
+    decided = cluster.decide(anywhere)
+    decided += [cluster.decide_first([option]) for option in bound]
     special = decide_special_claims(gathered, cluster, decided)
     decided = sorted([*decided, *special.outcomes], key=by_name)
     missing += special.problems

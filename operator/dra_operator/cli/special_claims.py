@@ -24,6 +24,7 @@ from dra_operator.allocator.extended import (
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.quantity import NANO, Quantity
 from dra_operator.api.types import AllocationResult, DeviceClass, Node, Pod, ResourceClaim
+from dra_operator.cli.daemons import node_of
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Cluster, Option, Outcome, State, by_age
 from dra_operator.cli.pod_claims import SPECIAL, claim_of, is_over, named_claims, special_prefix, subject
@@ -63,16 +64,16 @@ def decide_special_claims(gathered: Gathered, cluster: Cluster, decided: Sequenc
 
 
 def _decide(asks: "_Asks", cluster: Cluster, beside: Sequence[Outcome], found: SpecialClaims) -> None:
-    options, plugged = asks.options(cluster.nodes)
+    only = node_of(asks.thing)
+    nodes = {name: node for name, node in cluster.nodes.items() if only in (None, name)}
+    options, plugged = asks.options(nodes)
     if plugged:
         found.notes.append(
             f"{subject(asks.pod)}: device plugins serve it on {', '.join(plugged)}; it needs no claim there"
         )
     if not options:
         if not plugged:
-            missing = ", ".join(
-                sorted({name for node in cluster.nodes.values() for name in asks.unserved(node)})
-            )
+            missing = ", ".join(sorted({name for node in nodes.values() for name in asks.unserved(node)}))
             found.problems.append(
                 f"{asks.thing.place}: {subject(asks.pod)}: no DeviceClass and no node has {missing}"
             )

@@ -2,58 +2,87 @@
 
 Few people write bare pods: what stands beside a template is a workload, and what they want to know is whether the
 claims of all its pods fit. One with a uid comes from an API server, where its pods are made already: they are among the
-manifests, or have been left out. A DaemonSet has a pod on each node, whose claims are decided for that node; here no
-claim is, and it is left to the note about ignored kinds, as is what makes its pods later or in a way of its own.
+manifests, or have been left out. Of a CronJob one Job counts; the pods of a DaemonSet are made once the nodes are known
+(`daemons`). What makes pods in a way of its own is left to the note about ignored kinds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from dra_operator.api.read import ObjectError
 from dra_operator.api.shortened import shown
 from dra_operator.cli.manifests import Manifest
 
+DAEMON_SET = "DaemonSet"
 _REPLICATED = {"Deployment": "apps", "ReplicaSet": "apps", "StatefulSet": "apps"}
-_GROUPS = {**_REPLICATED, "Job": "batch"}
+_GROUPS = {**_REPLICATED, "Job": "batch", "CronJob": "batch", DAEMON_SET: "apps"}
 _MOST_PODS = 10_000
 
 
-def pods_of(manifest: Manifest) -> list[Manifest] | None:
-    """Return the pods that a workload has at a time, or None if it is none, or one whose pods exist.
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Something that makes pods; `spec` is what says how many there are, and has the template."""
 
-    They are named as those of a StatefulSet, since the ends of other names are random. Raises ObjectError.
-    """
+    manifest: Manifest
+    kind: str
+    name: str
+    spec: Mapping[str, Any]
+
+    @property
+    def pod_spec(self) -> Mapping[str, Any]:
+        """What its pods are to be."""
+        return part(self.spec, "template", "spec")
+
+    def error(self, path: str, value: Any, message: str) -> ObjectError:
+        """Return what is wrong with a field of it."""
+        metadata = part(self.manifest.body, "metadata")
+        place = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+        path = f"spec.jobTemplate.{path}" if self.kind == "CronJob" else path
+        return ObjectError(self.kind, *place, path, value=value, message=message)
+
+    def pods(self) -> Iterator[Manifest]:
+        """Yield the pods that it has at a time. Raises ObjectError.
+
+        They are named as those of a StatefulSet, since the ends of other names are random.
+        """
+        for number in range(_at_a_time(self)):
+            yield self.pod(str(number))
+
+    def pod(self, end: str, **spec: Any) -> Manifest:
+        """Return a pod whose name ends like this; `spec` takes the place of what the template says."""
+        metadata = {
+            name: value
+            for owner, names in (
+                (part(self.spec, "template", "metadata"), ("labels", "annotations")),
+                (part(self.manifest.body, "metadata"), ("namespace",)),
+            )
+            for name in names
+            if (value := owner.get(name))
+        }
+        metadata["name"] = f"{self.name}-{end}"
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**self.pod_spec, **spec}}
+        return Manifest(self.manifest.place, body)
+
+
+def find_workload(manifest: Manifest) -> Workload | None:
+    """Return the workload that a manifest is, or None if it is none, or one whose pods exist."""
     body = manifest.body
     kind, version = body.get("kind"), str(body.get("apiVersion"))
     if not isinstance(kind, str) or version.rpartition("/")[0] != _GROUPS.get(kind):
         return None
-    metadata, spec = _mapping(body, "metadata"), _mapping(body, "spec")
-    template = _mapping(spec, "template")
+    metadata, spec = part(body, "metadata"), part(body, "spec")
+    if kind == "CronJob":
+        # Whether it is suspended or not, a Job of it is what there is to know about.
+        spec = part(spec, "jobTemplate", "spec")
     name = metadata.get("name") or str(metadata.get("generateName") or "").rstrip("-")
-    if not name or metadata.get("uid") or not _mapping(template, "spec"):
-        return None
-    namespace = {"namespace": metadata["namespace"]} if metadata.get("namespace") else {}
-    own = {
-        key: value
-        for key, value in _mapping(template, "metadata").items()
-        if key in ("labels", "annotations")
-    }
-    return [
-        Manifest(
-            manifest.place,
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {**own, **namespace, "name": f"{name}-{number}"},
-                "spec": template["spec"],
-            },
-        )
-        for number in range(_at_a_time(kind, metadata, spec))
-    ]
+    found = Workload(manifest, kind, name, spec)
+    return found if name and not metadata.get("uid") and found.pod_spec else None
 
 
-def _at_a_time(kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> int:
+def _at_a_time(workload: Workload) -> int:
     """Return how many pods a workload has at a time. Raises ObjectError."""
+    spec = workload.spec
 
     def count(field: str, default: int) -> int:
         value = spec.get(field)
@@ -65,11 +94,10 @@ def _at_a_time(kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) 
         elif value > _MOST_PODS:
             problem = f"{value} pods are more than the {_MOST_PODS:,} that are looked at"
         if problem:
-            place = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
-            raise ObjectError(kind, *place, f"spec.{field}", value=value, message=problem)
+            raise workload.error(f"spec.{field}", value, problem)
         return int(value)
 
-    if kind in _REPLICATED:
+    if workload.kind in _REPLICATED:
         return count("replicas", 1)
     if spec.get("suspend") is True:
         return 0
@@ -77,6 +105,9 @@ def _at_a_time(kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) 
     return min(parallel, count("completions", parallel))
 
 
-def _mapping(owner: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    value = owner.get(field)
-    return value if isinstance(value, Mapping) else {}
+def part(owner: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """Return the map that stands somewhere in another, or an empty one."""
+    for name in path:
+        value = owner.get(name)
+        owner = value if isinstance(value, Mapping) else {}
+    return owner
