@@ -131,19 +131,19 @@ class Candidates:
         if views:
             self._room.forget([view.serial for view in views])
 
-    def ask(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int = -1) -> Answers:
-        """Return the answers of a key about a view, at least those about the `needed` devices.
+    def ask(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
+        """Return the answers of a key about all devices of a view. Raises AbortedError if the time is used up."""
+        found = key.answers.get(view.serial)
+        if found is None or found.unknown:
+            found = self.find(key, view, budget, -1)
+        return found
+
+    def find(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int) -> Answers:
+        """Find the answers of a key about a view, where they are not known: at least those about the needed devices.
 
         Most devices are in use and need no answer; if neither the selector nor the values are shared, each answer is an
         evaluation. Raises AbortedError if the time is used up.
         """
-        found = key.answers.get(view.serial)
-        if found is None or needed & found.unknown:
-            found = self.find(key, view, budget, needed)
-        return found
-
-    def find(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int) -> Answers:
-        """Find the answers of a key about a view, where they are not known: at least those about the needed devices."""
         selectable = mask = errors = unknown = skipped = 0
         selection = self.selection(key)
         for offset, content in view.placed:
