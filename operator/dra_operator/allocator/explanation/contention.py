@@ -16,9 +16,9 @@ from typing import NamedTuple
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.explanation.overlap import tell_overlap
-from dra_operator.allocator.explanation.phrases import devices
+from dra_operator.allocator.explanation.phrases import devices, names_of
 from dra_operator.allocator.explanation.reduced import only, stuck_requests, with_alternative
-from dra_operator.allocator.explanation.values_left import names_of, reached_by, tell_values
+from dra_operator.allocator.explanation.values_left import reached_by, tell_values
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.search.board import Board, set_up
 from dra_operator.allocator.search.bounds import Choice

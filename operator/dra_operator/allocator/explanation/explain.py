@@ -21,6 +21,7 @@ from dra_operator.allocator.explanation.phrases import (
     constraint_name,
     devices,
     first_few,
+    names_of,
     rivals,
     tell_left_of_all,
 )
@@ -38,7 +39,6 @@ from dra_operator.allocator.explanation.reduced import (
 )
 from dra_operator.allocator.explanation.tainted import tell_rules, tell_tolerations
 from dra_operator.allocator.explanation.tally import Obstacle, Tally, TallyMaker, tell_old
-from dra_operator.allocator.explanation.values_left import names_of
 from dra_operator.allocator.matching.failures import Whereabouts, failing, in_class, in_request, invalid
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason

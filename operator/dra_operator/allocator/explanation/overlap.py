@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.explanation.values_left import names_of
+from dra_operator.allocator.explanation.phrases import names_of
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.inventory import PoolView, bits

@@ -1,10 +1,11 @@
-"""Phrases: parts of explanations that follow from what has been counted, without asking anybody."""
+"""Phrases: parts of explanations that follow from what is asked for and has been counted, without asking anybody."""
 
 from collections.abc import Sequence
 
 from dra_operator.allocator.explanation.tally import Tally
-from dra_operator.allocator.plan import ClaimPlan
+from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
+from dra_operator.api.shortened import shortened
 
 _MOST_OF_ALTERNATIVES = 700
 """How long what is told of alternatives may be, so that the names of the others still fit into an Event."""
@@ -38,6 +39,12 @@ def first_few(texts: Sequence[str]) -> str:
 def devices(count: int) -> str:
     """Return a number of devices."""
     return f"{count} device{'s' if count != 1 else ''}"
+
+
+def names_of(requests: Sequence[RequestPlan]) -> str:
+    """Return the names of some requests, of at least two; of many the first ones and how many there are besides."""
+    *most, last = shortened([request.name for request in requests])
+    return f"{', '.join(most)} and {last}"
 
 
 def constraint_name(plan: ClaimPlan, number: int | None) -> str:

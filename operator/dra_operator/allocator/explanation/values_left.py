@@ -8,18 +8,13 @@ Source: docs/dra-semantics 3.7.
 from collections.abc import Collection, Sequence
 
 from dra_operator.allocator.comparison import listed_values
+from dra_operator.allocator.explanation.phrases import names_of
 from dra_operator.allocator.matching.groups import Groups
-from dra_operator.allocator.plan import ClaimPlan, RequestPlan
+from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.search.board import Board
 from dra_operator.allocator.search.bounds import Demand, is_bound, least_of
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.shortened import listed, shortened
-
-
-def names_of(requests: Sequence[RequestPlan]) -> str:
-    """Return the names of some requests, of at least two; of many the first ones and how many there are besides."""
-    *most, last = shortened([request.name for request in requests])
-    return f"{', '.join(most)} and {last}"
+from dra_operator.api.shortened import listed
 
 
 def reached_by(demands: Sequence[Demand]) -> int:
