@@ -241,6 +241,16 @@ def test_check_refuses_what_the_api_server_would(run):
     assert "must be of type bool" in wrong.stdout
 
 
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [("['a']", 0), ("device.driver", 0), ("1.5", 1), ("quantity('1')", 1), ("lists.range(2000000)[0]", 1)],
+)
+def test_check_knows_what_a_derived_attribute_may_be(run, expression, code):
+    """Any value of an attribute, within the same cost."""
+    assert run("check", "--derived", expression).exit_code == code
+    assert run("check", expression).exit_code == 1
+
+
 def test_check_reads_a_file(run, tmp_path):
     """With -f the expression is read from a file; both or neither is wrong usage."""
     file = tmp_path / "selector.cel"
@@ -263,6 +273,19 @@ def test_eval_says_which_devices_match(run, tmp_path):
     assert lines[:2] == ["match    d/p/a", "no match d/p/b"]
     assert lines[2].startswith("error    d/p/c  no such key: model; this device has no attributes; guard")
     assert result.stderr == "1 match, 1 no match, 1 error\n"
+
+
+def test_eval_says_each_error_once(run, tmp_path):
+    """Slices of other drivers have thousands of devices on which a selector fails alike."""
+    file = tmp_path / "slices.yaml"
+    file.write_text(SLICE + "---\n" + SLICE.replace("driver: d", "driver: e"))
+
+    result = run("eval", "--slices", file, "device.attributes['d'].model == 'h100'")
+
+    third, fourth, fifth, sixth = result.stdout.splitlines()[2:]
+    assert third.startswith("error    d/p/c  no such key: model; this device has no attributes; guard")
+    assert fourth.startswith("error    e/p/a  no such key: model; this device has nothing in domain d")
+    assert (fifth, sixth) == ("error    e/p/b  as on e/p/a", "error    e/p/c  as on d/p/c")
 
 
 def test_eval_says_of_wrong_types_what_they_are(run, tmp_path):

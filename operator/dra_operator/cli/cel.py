@@ -19,6 +19,7 @@ from dra_operator.cel import (
     CelError,
     Environment,
     Selector,
+    compile_derived_attribute,
     compile_program,
     compile_selector,
     prepare_device,
@@ -155,15 +156,20 @@ def _printable(text: str) -> str:
     help="Kubernetes version whose rules apply.",
 )
 @click.option("--new", is_flag=True, help="Apply the rules for new expressions, not those for stored ones.")
-def check(expression: str | None, file: Path | None, kubernetes: Version, *, new: bool) -> None:
+@click.option("--derived", is_flag=True, help="Check a derived attribute, not a selector.")
+def check(
+    expression: str | None, file: Path | None, kubernetes: Version, *, new: bool, derived: bool
+) -> None:
     """Print the type of an expression and what it can cost, or what is wrong with it and where."""
     text = _text(expression, file)
     environment = Environment(kubernetes, "new" if new else "stored")
     try:
-        program = compile_program(text, environment)
+        if derived:
+            found = verdict(text, compile_derived_attribute(text, environment).program, None)
+        else:
+            found = verdict(text, compile_program(text, environment), environment)
     except CelError as error:
         _not_compiled(text, error, environment)
-    found = verdict(text, program, environment)
     _say(found)
     if found.problems:
         raise click.exceptions.Exit(1)
@@ -188,12 +194,17 @@ def evaluate(expression: str | None, slices: tuple[Path, ...], file: Path | None
     except CelError as error:
         _not_compiled(text, error, Environment())
     counts: Counter[str] = Counter()
+    # What fails on one device of a driver fails on most, and is long.
+    told: dict[str, str] = {}
     for resource_slice in _slices(slices):
         spec = resource_slice.spec
         for device in spec.devices:
             verdict, why = _verdict(selector, spec.driver, device)
             counts[verdict] += 1
-            click.echo(_printable(f"{verdict:8} {spec.driver}/{spec.pool.name}/{device.name}{why}"))
+            path = f"{spec.driver}/{spec.pool.name}/{device.name}"
+            first = told.setdefault(why, path) if why else path
+            told_why = why if first == path else f"as on {first}"
+            click.echo(_printable(f"{verdict:8} {path}  {told_why}".rstrip()))
     click.echo(", ".join(f"{counts[name]} {name}" for name in ("match", "no match", "error")), err=True)
     if counts["error"]:
         raise click.exceptions.Exit(1)
@@ -206,7 +217,7 @@ def _verdict(selector: Selector, driver: str, device: "Device") -> tuple[str, st
         # Needed for errors only.
         from dra_operator.allocator.matching.failures import described  # noqa: PLC0415
 
-        return "error", f"  {described(selector.expression, error, selector.reads, driver, device)}"
+        return "error", described(selector.expression, error, selector.reads, driver, device)
 
 
 def _slices(files: Iterable[Path]) -> "Iterator[ResourceSlice]":

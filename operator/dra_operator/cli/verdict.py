@@ -42,13 +42,13 @@ class Refusal:
     problems: tuple[str, ...]
 
 
-def verdict(text: str, program: Program, environment: Environment) -> Verdict:
-    """Return what there is to say of an expression that compiles."""
+def verdict(text: str, program: Program, environment: Environment | None) -> Verdict:
+    """Return what there is to say of an expression that compiles, as selector of an environment if one is given."""
     cost, reads = program.estimate().high, program.reads()
     problems = _length_problem(text)
     if cost > COST_LIMIT:
         problems.append(f"the API server admits no cost above {COST_LIMIT:,}: too complex")
-    if program.type not in (BOOL, environment.attribute_type):
+    if environment is not None and program.type not in (BOOL, environment.attribute_type):
         problems.append("a selector must be of type bool, or of the type of an attribute")
     if "quantity(" in text or "semver(" in text:
         from dra_operator.cel.advice.diagnostics import mistaken_texts  # noqa: PLC0415
