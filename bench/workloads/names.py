@@ -26,7 +26,7 @@ from workloads.partitions import partitions
 from workloads.processors import cpus
 from workloads.related import apart, lists, shared_pair, together
 from workloads.scenario import Scenario, Wire
-from workloads.shares import models, policies
+from workloads.shares import fleets, models, policies
 from workloads.virtual import paid, virtual
 
 
@@ -58,6 +58,7 @@ SHAPES = {
     "sharedpair": Shape(shared_pair, (100, 1000)),
     "policies": Shape(policies, (100, 1000)),
     "models": Shape(models, (100, 1000)),
+    "fleets": Shape(fleets, (100, 1000)),
     "virtual": Shape(virtual, (100, 1000)),
     "paid": Shape(paid, (100, 1000)),
     "cpus": Shape(cpus, (100, 1000)),

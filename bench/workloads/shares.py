@@ -51,14 +51,8 @@ def models(scenario: Scenario, size: int) -> None:
 
 def _add_models(scenario: Scenario, node: str) -> None:
     random = scenario.random
-    policy = {"default": "1G", "validRange": {"min": "1M", "step": "1M"}}
     nics = [
-        {
-            "name": name,
-            "allowMultipleAllocations": True,
-            "attributes": {"model": {"string": name.partition("-")[0]}},
-            "capacity": {"bandwidth": {"value": value, "requestPolicy": policy}},
-        }
+        _nic_of(name, name.partition("-")[0], value)
         for name, value in (("large-0", "400G"), ("small-0", "100G"), ("small-1", "100G"))
     ]
     scenario.add_slice(f"{node}-nic", NIC, node, nodeName=node, devices=nics)
@@ -66,6 +60,38 @@ def _add_models(scenario: Scenario, node: str) -> None:
     for name in ("small-0", "small-1"):
         if random.random() < 0.95:
             scenario.share(node, NIC, node, name, {"bandwidth": f"{random.randrange(60, 100)}G"})
+
+
+def fleets(scenario: Scenario, size: int) -> None:
+    """Ask for a part of a NIC of one of two models, in amounts that hardly any two claims have in common.
+
+    Each node has four of one model; there is room on the nodes of the more common one, and little on the others.
+    """
+    random = scenario.random
+    scenario.add_class("nic", f'device.driver == "{NIC}"')
+    for node in scenario.add_nodes(size):
+        common = random.random() < 0.7
+        names = [f"nic-{number}" for number in range(4)]
+        nics = [_nic_of(name, "common" if common else "rare", "100G") for name in names]
+        scenario.add_slice(f"{node}-nic", NIC, node, nodeName=node, devices=nics)
+        for name in names:
+            used = random.randrange(5, 60) if common else random.randrange(60, 99)
+            scenario.share(node, NIC, node, name, {"bandwidth": f"{used}G"})
+    for _ in range(min(MOST_CLAIMS, size)):
+        model = random.choice(["rare", "rare", "common"])
+        amount = {"requests": {"bandwidth": f"{random.randrange(5_000, 40_000)}M"}}
+        is_model_of_nic = f'device.attributes["{NIC}"].model == "{model}"'
+        scenario.ask([request("nic", "nic", 1, is_model_of_nic, capacity=amount)])
+
+
+def _nic_of(name: str, model: str, bandwidth: str) -> Wire:
+    policy = {"default": "1G", "validRange": {"min": "1M", "step": "1M"}}
+    return {
+        "name": name,
+        "allowMultipleAllocations": True,
+        "attributes": {"model": {"string": model}},
+        "capacity": {"bandwidth": {"value": bandwidth, "requestPolicy": policy}},
+    }
 
 
 def _of_gpu(random: Random, most: int) -> Wire:

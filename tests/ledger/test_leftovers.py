@@ -8,14 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.api.quantity import NANO
-from dra_operator.ledger.leftovers import Leftovers, level_of
+from dra_operator.ledger.leftovers import EVERY, Leftovers, LeftoversOf, level_of
 
 LEFT = st.dictionaries(st.sampled_from(["memory", "cores"]), st.integers(-5, 2**70), max_size=2)
 
 
 def view(position: int, *left: dict[str, int], free: int = 1) -> Any:
     """Return a node with a pool of one driver for each of these."""
-    pools = tuple(SimpleNamespace(key=("gpu", str(n)), free=free, most=most) for n, most in enumerate(left))
+    pools = tuple(
+        SimpleNamespace(key=("gpu", str(n)), free=free, most={EVERY: most}) for n, most in enumerate(left)
+    )
     return SimpleNamespace(nodes=1 << position, pools=pools)
 
 
@@ -40,7 +42,7 @@ def test_who_has_room_is_found_until_it_is_forgotten(
     """Of those that are known each with enough of everything, and none of those that are forgotten."""
     leftovers = Leftovers()
     for position, most in enumerate(left):
-        leftovers.enter(view(position, most))
+        leftovers.enter(view(position, most), EVERY)
     for position in forgotten:
         leftovers.forget(1 << position)
     amounts = [(name, max(amount, 0), "") for name, amount in asked.items()]
@@ -62,7 +64,7 @@ def test_who_has_room_is_found_until_it_is_forgotten(
 def test_a_node_has_what_the_best_of_its_pools_has() -> None:
     """Both may serve."""
     leftovers = Leftovers()
-    leftovers.enter(view(3, {"memory": 2 * NANO}, {"memory": 9 * NANO}))
+    leftovers.enter(view(3, {"memory": 2 * NANO}, {"memory": 9 * NANO}), EVERY)
 
     assert leftovers.by_driver["gpu"].with_room([("memory", 8 * NANO, "8")]) == 0b1000
 
@@ -70,8 +72,8 @@ def test_a_node_has_what_the_best_of_its_pools_has() -> None:
 def test_a_driver_without_a_known_node_is_forgotten() -> None:
     """Drivers come and go under new names, and each that is kept is gone through for each claim."""
     leftovers = Leftovers()
-    leftovers.enter(view(0, {"memory": 1}))
-    leftovers.enter(view(1, {"memory": 1}))
+    leftovers.enter(view(0, {"memory": 1}), EVERY)
+    leftovers.enter(view(1, {"memory": 1}), EVERY)
     leftovers.forget(1)
     assert leftovers.by_driver["gpu"].nodes == 2
     leftovers.forget(2)
@@ -82,7 +84,26 @@ def test_a_driver_without_a_known_node_is_forgotten() -> None:
 def test_a_pool_without_free_devices_has_nothing() -> None:
     """Its node is known, and has nothing of its driver."""
     leftovers = Leftovers()
-    leftovers.enter(view(0, {}, free=0))
+    leftovers.enter(view(0, {}, free=0), EVERY)
 
     assert leftovers.known == 1
     assert leftovers.by_driver == {}
+
+
+def test_what_is_forgotten_of_a_node_is_forgotten_of_all_that_is_selected_there() -> None:
+    """A device that is taken may be any of them."""
+    leftovers = LeftoversOf()
+    leftovers.every.enter(view(0, {"memory": 1}), EVERY)
+    leftovers.of_selected("a").enter(view(0, {"memory": 1}), EVERY)
+    leftovers.forget(1)
+
+    assert leftovers.every.known == leftovers.of_selected("a").known == 0
+
+
+def test_only_so_many_selections_are_told_apart() -> None:
+    """Claims may bring selectors of their own, and each is told of every device that is taken."""
+    leftovers = LeftoversOf()
+    last = [leftovers.of_selected(number) for number in range(100)][-1]
+
+    assert list(leftovers.selected) == list(range(84, 100))
+    assert leftovers.of_selected(99) is last

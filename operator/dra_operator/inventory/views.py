@@ -42,7 +42,8 @@ class PoolView:
     `roomy` keeps what searches have found out about shared devices, by candidate key: which they have looked at, and
     which of these have room; of each until the ledger changes what is used of it. `payable` keeps the same of devices
     that draw on counters, behind the version of the counters that it is about. `most` is the most that any of its free
-    devices has left of each capacity, in nano-units, from when somebody asks until the ledger changes what is used.
+    devices, or of those that some selectors select, has left of each capacity, in nano-units, from when somebody asks
+    until the ledger changes what is used.
     `spare` keeps what is left of shared devices, by offset of the slice; of those in `reshared` that has changed since.
     `judged_by` is the epoch of the pool in which it was judged.
     """
@@ -68,7 +69,7 @@ class PoolView:
     free: int = 0
     charged: int = 0
     roomy: dict[int, tuple[int, int]] = field(default_factory=dict)
-    most: Mapping[str, int] | None = None
+    most: dict[object, Mapping[str, int]] = field(default_factory=dict)
     payable: tuple[object, int, int] = (None, 0, 0)
     spare: dict[int, object] = field(default_factory=dict)
     reshared: int = 0

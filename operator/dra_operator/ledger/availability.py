@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from dra_operator.inventory import PoolKey, PoolView, Renumbering, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
-from dra_operator.ledger.leftovers import Leftovers
+from dra_operator.ledger.leftovers import LeftoversOf
 from dra_operator.ledger.spare import FEW_DEVICES, spare_of
 from dra_operator.ledger.uses import Ledger, Touched
 from dra_operator.ledger.view_index import OnlyView, ViewIndex
@@ -21,6 +21,8 @@ from dra_operator.ledger.view_index import OnlyView, ViewIndex
 _LOG_LENGTH = 4096
 _MOST_MOVES = 256
 """Of nodes that have come or gone."""
+_MOST_SETS = 16
+"""Of devices of a view, of which is kept what they have left."""
 
 
 @dataclass(slots=True)
@@ -105,7 +107,7 @@ class Availability:
     ledger: Ledger
     nonempty: int = 0
     log: Log = field(default_factory=Log)
-    leftovers: Leftovers = field(default_factory=Leftovers)
+    leftovers: LeftoversOf = field(default_factory=LeftoversOf)
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
     _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
     _nodes: dict[CounterLayout, tuple[int, int]] = field(default_factory=dict)
@@ -141,12 +143,15 @@ class Availability:
         """Return what is left of a pool's counters, or None if it has none or no node sees it."""
         return None if layout is None else self._counters.get(layout)
 
-    def find_most_left(self, view: PoolView) -> Mapping[str, int]:
-        """Find the most that any free device of a view has left of each capacity, in nano-units; it stays in `most`."""
-        shared, free = self.ledger.shared(view.key), view.free
+    def find_most_left(self, view: PoolView, whose: object, devices: int) -> Mapping[str, int]:
+        """Find the most that any of some devices of a view has left of each capacity, in nano-units.
+
+        It stays in `most` of the view, by whose it is, until a device of the view is taken or given back.
+        """
+        shared = self.ledger.shared(view.key)
         most: dict[str, int] = {}
         for offset, content in view.placed:
-            here = free >> offset & content.every
+            here = devices >> offset & content.every
             if here.bit_count() > FEW_DEVICES:
                 for name, left in spare_of(view, offset, content, shared).most(here):
                     if name not in most or left > most[name]:
@@ -163,7 +168,9 @@ class Availability:
                             left -= used.get(name, 0)
                         if name not in most or left > most[name]:
                             most[name] = left
-        view.most = most
+        if len(view.most) >= _MOST_SETS:
+            view.most.clear()
+        view.most[whose] = most
         return most
 
     def _take_views(self, changes: ViewChanges) -> None:
@@ -233,7 +240,7 @@ class Availability:
                 # A claim has taken each of them for itself alone, and has it still.
                 for view, here in views.of(devices):
                     view.free &= ~here
-                    if view.most is not None:
+                    if view.most:
                         self._forget_left(view)
                     if not view.free:
                         closed |= view.nodes
@@ -261,7 +268,7 @@ class Availability:
                 view.charged |= bit
             elif view.charged:
                 view.charged &= ~bit
-            if view.most is not None:
+            if view.most:
                 self._forget_left(view)
             view.reshared |= bit
             for key, (asked, roomy) in view.roomy.items():
@@ -275,7 +282,7 @@ class Availability:
         return closed, helped
 
     def _forget_left(self, view: PoolView) -> None:
-        view.most = None
+        view.most.clear()
         self.leftovers.forget(view.nodes)
 
     def _touch_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:

@@ -7,13 +7,21 @@ much left, and a few that do not quite.
 
 A node stands here once somebody has looked at it, and until something is taken or comes back there. Whoever asks gets
 the others as well.
+
+Where nodes have devices of several kinds, what the best of all has left says little to those who want another kind. So
+nodes can also stand by what the devices have left that some selectors select.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from dra_operator.inventory import NodeView, bits
 
+EVERY: Final = "every free device"
+"""What a view calls its free devices together; those that are selected it calls by the expressions of selectors."""
+_MOST_SELECTIONS = 16
+"""All of them are told of each device that is taken."""
 _STEPS = 3
 """Levels have so many bits below the leading one."""
 _Levels = dict[int, int]
@@ -50,20 +58,19 @@ class Leftover:
 
 @dataclass(slots=True)
 class Leftovers:
-    """What is left on the `known` nodes, by driver."""
+    """What the same devices have left on the `known` nodes, by driver."""
 
     known: int = 0
     by_driver: dict[str, Leftover] = field(default_factory=dict)
     _places: dict[int, list[tuple[_Levels, int]]] = field(default_factory=dict)
 
-    def enter(self, view: NodeView) -> None:
-        """Enter a node that sees no pool together with others; what each of its pools has left is known."""
+    def enter(self, view: NodeView, whose: object) -> None:
+        """Enter a node that sees no pool together with others; of those that count, it is known what is left."""
         node = view.nodes
         places: list[tuple[_Levels, int]] = []
         for pool in view.pools:
-            most = pool.most
-            assert most is not None
-            if not pool.free:
+            most = pool.most.get(whose)
+            if most is None or not pool.free:
                 continue
             driver, _ = pool.key
             found = self.by_driver.get(driver)
@@ -99,11 +106,33 @@ class Leftovers:
                 else:
                     levels.pop(level, None)
 
+
+@dataclass(slots=True)
+class LeftoversOf:
+    """The leftovers of `every` free device, and of those that some selectors select, by their expressions."""
+
+    every: Leftovers = field(default_factory=Leftovers)
+    selected: dict[object, Leftovers] = field(default_factory=dict)
+
+    def of_selected(self, selectors: object) -> Leftovers:
+        """Return the leftovers of what some selectors select, to add to them. If they are too many, others go."""
+        found = self.selected.get(selectors)
+        if found is None:
+            if len(self.selected) >= _MOST_SELECTIONS:
+                del self.selected[next(iter(self.selected))]
+            found = self.selected[selectors] = Leftovers()
+        return found
+
+    def forget(self, nodes: int) -> None:
+        """Let go of what is known of some nodes."""
+        self.every.forget(nodes)
+        for leftovers in self.selected.values():
+            leftovers.forget(nodes)
+
     def clear(self) -> None:
         """Forget all nodes: they have other positions."""
-        self.known = 0
-        self.by_driver.clear()
-        self._places.clear()
+        self.every = Leftovers()
+        self.selected.clear()
 
 
 def level_of(amount: int) -> int:

@@ -37,9 +37,15 @@ def amounts(ask: Any) -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
+def both(amounts: Any) -> Callable[[str], Sequence[dict[str, Any]]]:
+    """Write two requests for the same amount, as each of them alone is weighed: `both("4")`."""
+    return lambda memory: (amounts("r", memory=memory), amounts("s", memory=memory))
+
+
+@pytest.fixture
 def slow(scene: Any) -> Any:
-    """Ten nodes with a fast device of 100, and a slow one, which has 10 on the last and little on the others."""
-    return _two_models(scene, 10)
+    """Ten nodes with a slow device, which has 40 on the last and 10 on the others."""
+    return _slow_devices(scene, 10)
 
 
 @pytest.fixture
@@ -51,67 +57,60 @@ def unfit(scene: Any) -> Any:
     return scene
 
 
-def _two_models(scene: Any, number: int) -> Any:
+def _slow_devices(scene: Any, number: int) -> Any:
     for index in range(number):
         name = f"n{index:03d}"
         scene.nodes(name)
-        left = 10 if index == number - 1 else index % 3
-        scene.slice(
-            name, device("fast", "fast", memory=100), device("slow", "slow", memory=left), nodeName=name
-        )
+        scene.slice(name, device("slow", "slow", memory=40 if index == number - 1 else 10), nodeName=name)
     return scene
 
 
-def test_a_node_is_not_searched_for_more_than_was_too_much(
-    slow: Any, amounts: Any, searched: list[str]
-) -> None:
+def test_a_node_is_not_searched_for_more_than_was_too_much(slow: Any, both: Any, searched: list[str]) -> None:
     """Two searches in vain, and the nodes that others have found to have too little are known."""
-    assert slow.decide(slow.claim(amounts(memory=4))).node == "n009"
+    assert slow.decide(slow.claim(*both("6"))).node == "n009"
     searched.clear()
 
-    assert slow.decide(slow.claim(amounts(memory=5))).node == "n009"
+    assert slow.decide(slow.claim(*both("7"))).node == "n009"
     assert searched == ["n000", "n001", "n009"]
 
 
-def test_a_node_is_searched_for_less_than_was_too_much(slow: Any, amounts: Any) -> None:
+def test_a_node_is_searched_for_less_than_was_too_much(slow: Any, both: Any) -> None:
     """It may have that."""
-    assert slow.decide(slow.claim(amounts(memory=4))).node == "n009"
-    assert slow.decide(slow.claim(amounts(memory="1500m"))).node == "n002"
+    assert slow.decide(slow.claim(*both("6"))).node == "n009"
+    assert slow.decide(slow.claim(*both("4500m"))).node == "n000"
 
 
-def test_the_same_amount_written_in_another_way_is_no_less(
-    slow: Any, amounts: Any, searched: list[str]
-) -> None:
+def test_the_same_amount_written_in_another_way_is_no_less(slow: Any, both: Any, searched: list[str]) -> None:
     """What was too much for a node is still too much."""
-    assert slow.decide(slow.claim(amounts(memory="4"))).node == "n009"
+    assert slow.decide(slow.claim(*both("6"))).node == "n009"
     searched.clear()
 
-    assert slow.decide(slow.claim(amounts(memory="4000m"))).node == "n009"
+    assert slow.decide(slow.claim(*both("6000m"))).node == "n009"
     assert searched == ["n000", "n001", "n009"]
 
 
 def test_a_node_where_something_came_back_is_searched_once_more(
-    slow: Any, amounts: Any, searched: list[str]
+    slow: Any, both: Any, searched: list[str]
 ) -> None:
     """It may have more than it had then; if not, it is known again."""
-    slow.slice("n004", device("fast", "fast", memory=50), device("slow", "slow", memory=8), nodeName="n004")
-    slow.use("holder", amounts(memory=7))
-    assert slow.decide(slow.claim(amounts(memory=4))).node == "n009"
+    slow.slice("n004", device("slow", "slow", memory=18), nodeName="n004")
+    slow.use("holder", *both("5500m"))
+    assert slow.decide(slow.claim(*both("7"))).node == "n009"
     slow.ledger.withdraw("team", "holder")
 
-    assert slow.decide(slow.claim(amounts(memory=5))).node == "n004"
-    assert slow.decide(slow.claim(amounts(memory="8500m"))).node == "n009"
+    assert slow.decide(slow.claim(*both("8"))).node == "n004"
+    assert slow.decide(slow.claim(*both("9500m"))).node == "n009"
     searched.clear()
-    assert slow.decide(slow.claim(amounts(memory=9))).node == "n009"
+    assert slow.decide(slow.claim(*both("9600m"))).node == "n009"
     assert searched == ["n000", "n001", "n009"]
 
 
-def test_a_node_that_changed_is_searched(slow: Any, amounts: Any) -> None:
+def test_a_node_that_changed_is_searched(slow: Any, both: Any) -> None:
     """Its driver has published more."""
-    assert slow.decide(slow.claim(amounts(memory=4))).node == "n009"
-    slow.slice("n006", device("slow", "slow", memory=9), nodeName="n006")
+    assert slow.decide(slow.claim(*both("6"))).node == "n009"
+    slow.slice("n006", device("slow", "slow", memory=19), nodeName="n006")
 
-    assert slow.decide(slow.claim(amounts(memory=5))).node == "n006"
+    assert slow.decide(slow.claim(*both("7"))).node == "n006"
 
 
 def test_each_amount_counts(unfit: Any, amounts: Any) -> None:
@@ -207,21 +206,21 @@ def test_nodes_of_one_view_are_told_apart_if_their_kubelets_differ(scene: Any, a
     assert scene.decide(scene.claim(amounts(memory=5))).node == "n4"
 
 
-def test_a_claim_costs_few_visits_however_many_nodes_are_full(scene: Any, amounts: Any) -> None:
+def test_a_claim_costs_few_visits_however_many_nodes_are_full(scene: Any, both: Any) -> None:
     """Nearly all nodes are known from the claims before."""
-    _two_models(scene, 200)
-    assert isinstance(scene.decide(scene.claim(amounts(memory=4))), Allocated)
+    _slow_devices(scene, 200)
+    assert isinstance(scene.decide(scene.claim(*both("6"))), Allocated)
 
     def decide() -> None:
-        assert isinstance(scene.decide(scene.claim(amounts(memory=5))), Allocated)
+        assert isinstance(scene.decide(scene.claim(*both("7"))), Allocated)
 
     assert opcodes(decide) < 20_000
 
 
-def test_only_so_many_amounts_are_kept(slow: Any, amounts: Any) -> None:
+def test_only_so_many_amounts_are_kept(slow: Any, both: Any) -> None:
     """Claims may ask for less and less, each for another amount."""
     for number in range(300, 0, -1):
-        slow.decide(slow.claim(amounts(memory=f"{3000 + number}m")))
+        slow.decide(slow.claim(*both(f"{6000 + number}m")))
     (ceiling,) = slow.allocator._walk._ceilings.memory._known.values()
 
     assert 64 <= len(ceiling.refused) <= 128

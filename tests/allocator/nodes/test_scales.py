@@ -111,6 +111,69 @@ def test_a_claim_that_fits_nowhere_costs_little_however_many_nodes_there_are(sce
     assert cost(200) < 1.5 * cost(20)
 
 
+@pytest.fixture
+def models(scene: Any) -> Any:
+    """Ten nodes with a device of kind y that has 100, and one of kind x, of 10 on the last and less on the others."""
+    for number in range(10):
+        name = f"n{number}"
+        scene.nodes(name)
+        x = shared("x", 10 if number == 9 else 1 + number % 3, RANGE, kind={"string": "x"})
+        scene.slice(name, shared("y", 100, RANGE, kind={"string": "y"}), x, nodeName=name)
+    return scene
+
+
+def test_only_what_is_selected_is_weighed_after_a_search_in_vain(
+    models: Any, amount: Any, searched: list[str]
+) -> None:
+    """Each node has enough left on a device that the selectors refuse."""
+    assert models.picks(models.claim(amount("r", 4, KIND))) == ["r=x"]
+
+    assert searched == ["n0", "n9"]
+
+
+def test_nodes_are_known_by_what_is_selected(
+    models: Any, amount: Any, searched: list[str], weighed: list[str]
+) -> None:
+    """Who selects the same is not held up by any of them; who selects something else finds what that has."""
+    models.decide(models.claim(amount("r", 4, KIND)))
+    searched.clear()
+    weighed.clear()
+
+    assert models.decide(models.claim(amount("r", 5, KIND))).node == "n9"
+    assert weighed == searched == ["n9"]
+    assert models.decide(models.claim(amount("r", 6))).node == "n0"
+    assert models.decide(models.claim(amount("r", 7, KIND.replace('"x"', '"y"')))).node == "n0"
+
+
+@pytest.mark.parametrize("who", ["the request", "the class"])
+def test_nodes_whose_devices_are_refused_are_left_out_after_a_search_in_vain(
+    scene: Any, amount: Any, searched: list[str], who: str
+) -> None:
+    """Whatever they have left, and for all amounts that follow."""
+    scene.device_class("gpu", *[KIND] * (who == "the class"))
+    for number in range(10):
+        kind = {"kind": {"string": "x" if number == 9 else "y"}}
+        scene.nodes(f"n{number}")
+        scene.slice(f"n{number}", shared("d", 100, RANGE, **kind), nodeName=f"n{number}")
+    selectors = [KIND] * (who == "the request")
+
+    assert scene.decide(scene.claim(amount("r", 4, *selectors))).node == "n9"
+    assert scene.decide(scene.claim(amount("r", 5, *selectors))).node == "n9"
+    assert searched == ["n0", "n9", "n9"]
+
+
+def test_what_is_selected_comes_back(models: Any, amount: Any) -> None:
+    """Whatever is selected, and in whichever pool of the node it is: one that had nothing for anybody counts."""
+    other = {**shared("z", 50, None, kind={"string": "x"}), "allowMultipleAllocations": None}
+    models.slice("n4-other", other, nodeName="n4", pool="n4-other")
+    models.use("holder", amount("r", 20, KIND))
+    before = models.decide(models.claim(amount("r", 8, KIND)))
+    models.ledger.withdraw("team", "holder")
+
+    assert before.node == "n9"
+    assert models.decide(models.claim(amount("r", 7, KIND))).node == "n4"
+
+
 def test_what_comes_back_is_found(used: Any, amount: Any, outcome: Any) -> None:
     """A node that was left out is looked at again."""
     before = outcome(used.decide(used.claim(amount("r", 6))))
@@ -255,7 +318,7 @@ def test_a_pool_that_nodes_share_is_weighed_with_each(scene: Any, amount: Any) -
 
     assert scene.decide(scene.claim(amount("r", 6))) == Unsatisfied()
     assert scene.picks(scene.claim(amount("r", 5), amount("s", 1))) == ["r=wide", "s=own-n1"]
-    assert not scene.allocator.availability.leftovers.known
+    assert not scene.allocator.availability.leftovers.every.known
 
 
 def test_a_node_with_room_is_not_looked_at_further(scene: Any, amount: Any) -> None:
@@ -265,7 +328,7 @@ def test_a_node_with_room_is_not_looked_at_further(scene: Any, amount: Any) -> N
     scene.slice("n1", shared("b", 9, RANGE), nodeName="n1")
 
     assert scene.picks(scene.claim(amount("r", 7))) == ["r=b"]
-    assert scene.allocator.availability.leftovers.known == 0b01
+    assert scene.allocator.availability.leftovers.every.known == 0b01
 
 
 def test_kinds_beyond_number_are_counted(scene: Any, amount: Any, searched: list[str]) -> None:

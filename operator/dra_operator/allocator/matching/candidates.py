@@ -241,6 +241,15 @@ class Candidates:
         """True if no device of a slice is fit for an ordinary amount that is unfit for a smaller one."""
         return self._amounts.has_rules(content)
 
+    def selected(self, key: CandidateKey, view: PoolView, devices: int, budget: Budget) -> int:
+        """Return those of some devices of a view that all selectors select. Raises AbortedError."""
+        selection = self.selection(key)
+        found = 0
+        for offset, content in view.placed:
+            if wanted := devices >> offset & content.every:
+                found |= (selection.answer(content, wanted, budget)[1] & wanted) << offset
+        return found
+
     def select(self, key: CandidateKey, content: Slice, budget: Budget) -> int:
         """Return the devices of a slice that all selectors select."""
         devices = self._without_binding(content)

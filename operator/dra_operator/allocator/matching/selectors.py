@@ -69,7 +69,7 @@ class Selection:
     `room` limits the answers of all selections together. Answers are kept (`keeps`) if several candidate keys share the
     selection, if slices are alike in what is read, or if an answer `may_take_long`: then an attempt that ran out of
     time can go on from there. If slices are `unlike`, as with UUIDs, answers are not kept: that takes longer than most
-    evaluations.
+    evaluations. They are `selective` if they are known to refuse a device of a driver that they admit.
     """
 
     of_driver: tuple[_Match, ...]
@@ -84,12 +84,18 @@ class Selection:
     before: "Selection | None" = None
     leading: _Match | None = None
     unlike: bool = False
+    selective: bool = False
     _by_columns: dict[object, Answer] = field(default_factory=dict)
 
     @property
     def is_alone(self) -> bool:
         """True if its answers are not kept, as nobody will look for them again."""
         return self.unlike and not self.keeps and self.before is None
+
+    @property
+    def is_selective(self) -> bool:
+        """True if it, or what is asked before, is known to refuse a device of a driver that it admits."""
+        return self.selective or (self.before is not None and self.before.is_selective)
 
     def all_reads(self) -> Iterator[Reads]:
         """Yield what the selectors read. Slices that are alike in it have the same answer."""
@@ -153,6 +159,8 @@ class Selection:
             self._keep(key, (known, selected, failed))
             raise
         found = (known, selected, failed)
+        if selected | failed != known:
+            self.selective = True
         if self.keeps or len(self._by_columns) < _KEPT_AT_FIRST:
             self._keep(key, found)
         else:

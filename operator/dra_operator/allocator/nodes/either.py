@@ -34,7 +34,8 @@ class Either(Shortcut):
         return self.scales.finds_lack(view, budget) and self.common.finds_lack(view, budget)
 
     def note(self, view: NodeView, budget: Budget) -> None:
-        """Have `common` begin to ask, if it has not. Raises AbortedError."""
+        """Have `scales` look closer and `common` begin to ask, where they have not. Raises AbortedError."""
+        self.scales.note(view, budget)
         self.common.note(view, budget)
 
 

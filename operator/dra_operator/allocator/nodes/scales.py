@@ -5,6 +5,9 @@ left. Asking each of their devices takes much longer than comparing the amounts 
 So nodes that were looked at are kept on levels by what they have left (`ledger/leftovers`). Those with too little are
 not visited, and for most of the others a few numbers tell.
 
+The selectors may refuse the device that has the most. So if a search was in vain on a node that has enough left, what
+is left of the devices that they select is compared from then on, and nodes stand on other levels by that.
+
 A node is left out only if nothing could end the attempt with an error. No selector may fail on any of its slices, which
 is found out at the first visit and holds until something comes back or changes there (`doubts`). Amounts and policies
 must be ordinary: then what a policy makes of an amount is no error, and never less than the amount.
@@ -20,9 +23,9 @@ from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
 from dra_operator.allocator.nodes.doubts import Doubt, Doubts
 from dra_operator.allocator.nodes.shortcut import Shortcut
 from dra_operator.allocator.plan import ClaimPlan
-from dra_operator.api.sealed import sealed
-from dra_operator.inventory import NodeView
+from dra_operator.inventory import NodeView, PoolView
 from dra_operator.ledger import Availability
+from dra_operator.ledger.leftovers import EVERY, Leftovers
 
 _MOST_DEVICES = 128
 """Of a pool with more, what is left is not looked at again after each share that is taken."""
@@ -72,25 +75,36 @@ class ScalesMaker:
         for _, key, _ in wishes:
             # This fills in `key.refused`, the drivers that the key refuses.
             self.candidates.selection(key)
-        return Scales(self.availability, self.doubts.of(keys), number, wishes)
+        return Scales(self.availability, self.candidates, self.doubts.of(keys), number, wishes)
 
 
-@sealed
+@dataclass(slots=True)
 class Scales(Shortcut):
     """Leaves out nodes with too little left for one of the requests with amounts.
 
-    `number` counts these requests. `doubt` is about the selectors of all requests.
+    `number` counts these requests. `doubt` is about the selectors of all requests. With `selected`, only devices that
+    the selectors select are weighed.
     """
 
     availability: Availability
+    candidates: Candidates
     doubt: Doubt
     number: int
     wishes: Sequence[_Wish]
+    selected: bool = False
+    _had_enough: bool = False
 
     def closed(self, nodes: int) -> int:
         """Return which of the nodes are known to have too little left on each device for a request."""
-        nodes = self.doubt.free_of(nodes & self.availability.leftovers.known)
-        return nodes & ~self._with_room() if nodes else 0
+        leftovers = self.availability.leftovers
+        # Whoever is known by what is selected there is known by everything as well.
+        nodes = self.doubt.free_of(nodes & leftovers.every.known)
+        if not nodes:
+            return 0
+        found = nodes & ~self._with_room(leftovers.every)
+        if leftovers.selected:
+            found |= self._closed_by_selected(nodes & ~found)
+        return found
 
     def finds_lack(self, view: NodeView, budget: Budget) -> bool:
         """True if a request finds too little on each free device; false if not, or if that is not known.
@@ -103,34 +117,41 @@ class Scales(Shortcut):
                 return False
             if not pool.free:
                 continue
+            if (most := pool.most.get(EVERY)) is None:
+                most = self.availability.find_most_left(pool, EVERY, pool.free)
             for request, key, asked in self.wishes:
-                if missing >> request & 1 and pool.driver not in key.refused:
-                    most = self.availability.find_most_left(pool) if pool.most is None else pool.most
-                    if _has(most, asked):
-                        # The selectors may refuse the device that has it; a search finds out as fast.
-                        missing ^= 1 << request
+                if (
+                    missing >> request & 1
+                    and pool.driver not in key.refused
+                    and _has(most, asked)
+                    and (not self.selected or _has(self._most_selected(pool, key, budget), asked))
+                ):
+                    missing ^= 1 << request
             if not missing:
+                self._had_enough = True
                 return False
         return self._note_lack(view, budget)
 
-    def _note_lack(self, view: NodeView, budget: Budget) -> bool:
-        """Remember nodes with too little, and return true; false if one of their devices might be an error."""
-        if not self.doubt.settle(view, budget):
-            return False
-        leftovers, nodes = self.availability.leftovers, view.nodes
-        if not nodes & (leftovers.known | nodes - 1):
-            for pool in view.pools:
-                if pool.nodes != nodes:
-                    return True
-                if pool.most is None:
-                    self.availability.find_most_left(pool)
-            leftovers.enter(view)
-        return True
+    def note(self, view: NodeView, budget: Budget) -> None:
+        """If the search was in vain although enough is left, look closer. Raises AbortedError."""
+        if self._had_enough and not self.selected:
+            self._had_enough = False
+            self.look_closer(view, budget)
 
-    def _with_room(self) -> int:
+    def look_closer(self, view: NodeView, budget: Budget) -> bool:
+        """Weigh only what is selected, if that tells that the nodes of a view have too little. Raises AbortedError.
+
+        It never does if the selectors refuse no device.
+        """
+        if any(key.selection is not None and key.selection.is_selective for _, key, _ in self.wishes):
+            self.selected = True
+            self.selected = self.finds_lack(view, budget)
+        return self.selected
+
+    def _with_room(self, every: Leftovers) -> int:
         """Return which of the known nodes may have a device with enough left for each request."""
         open_to = [0] * self.number
-        for driver, left in self.availability.leftovers.by_driver.items():
+        for driver, left in every.by_driver.items():
             for request, key, asked in self.wishes:
                 if driver not in key.refused:
                     open_to[request] |= left.with_room(asked)
@@ -138,6 +159,63 @@ class Scales(Shortcut):
         for those in open_to:
             with_room &= those
         return with_room
+
+    def _closed_by_selected(self, nodes: int) -> int:
+        """Return which of the nodes have too little left on each device that is selected."""
+        lacking = [nodes] * self.number
+        for request, key, asked in self.wishes:
+            known = self.availability.leftovers.selected.get(_selectors(key))
+            if known is None:
+                lacking[request] = 0
+            elif lacking[request]:
+                with_room = 0
+                for left in known.by_driver.values():
+                    with_room |= left.with_room(asked)
+                lacking[request] &= known.known & ~with_room
+        found = 0
+        for those in lacking:
+            found |= those
+        return found
+
+    def _note_lack(self, view: NodeView, budget: Budget) -> bool:
+        """Remember nodes with too little, and return true; false if one of their devices might be an error."""
+        if not self.doubt.settle(view, budget):
+            return False
+        nodes = view.nodes
+        if nodes & nodes - 1 or any(pool.nodes != nodes for pool in view.pools):
+            return True
+        leftovers = self.availability.leftovers.every
+        if not nodes & leftovers.known:
+            for pool in view.pools:
+                if EVERY not in pool.most:
+                    self.availability.find_most_left(pool, EVERY, pool.free)
+            leftovers.enter(view, EVERY)
+        if self.selected:
+            self._enter_selected(view, budget)
+        return True
+
+    def _enter_selected(self, view: NodeView, budget: Budget) -> None:
+        for _, key, _ in self.wishes:
+            leftovers = self.availability.leftovers.of_selected(_selectors(key))
+            if not view.nodes & leftovers.known:
+                for pool in view.pools:
+                    if pool.driver not in key.refused:
+                        self._most_selected(pool, key, budget)
+                leftovers.enter(view, _selectors(key))
+
+    def _most_selected(self, pool: PoolView, key: CandidateKey, budget: Budget) -> Mapping[str, int]:
+        """Return the most that any free device has left which the selectors select. Raises AbortedError."""
+        selectors = _selectors(key)
+        most = pool.most.get(selectors)
+        if most is None:
+            selected = self.candidates.selected(key, pool, pool.free, budget)
+            most = self.availability.find_most_left(pool, selectors, selected)
+        return most
+
+
+def _selectors(key: CandidateKey) -> object:
+    """Return by what selectors the devices are selected whose leftovers are weighed."""
+    return key.content[:2]
 
 
 def _has(most: Mapping[str, int], amounts: Iterable[tuple[str, int, object]]) -> bool:

@@ -140,6 +140,6 @@ class Walk:
         if not is_new:
             # Nodes that were filled since the question came up last have too little left.
             scales = self._scales.of(plans)
-            if scales is not None and scales.finds_lack(view, budget):
+            if scales is not None and (scales.finds_lack(view, budget) or scales.look_closer(view, budget)):
                 return scales
         return self._ceilings.of(plans)
