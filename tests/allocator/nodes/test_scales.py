@@ -125,9 +125,12 @@ def models(scene: Any) -> Any:
 def test_only_what_is_selected_is_weighed_after_a_search_in_vain(
     models: Any, amount: Any, searched: list[str]
 ) -> None:
-    """Each node has enough left on a device that the selectors refuse."""
+    """Each node has enough left on a device that the selectors refuse; if nobody shares them, searches find out."""
     assert models.picks(models.claim(amount("r", 4, KIND))) == ["r=x"]
+    assert len(searched) > 2
+    searched.clear()
 
+    assert models.picks(models.claim(amount("r", 5, KIND))) == ["r=x"]
     assert searched == ["n0", "n9"]
 
 
@@ -135,14 +138,15 @@ def test_nodes_are_known_by_what_is_selected(
     models: Any, amount: Any, searched: list[str], weighed: list[str]
 ) -> None:
     """Who selects the same is not held up by any of them; who selects something else finds what that has."""
-    models.decide(models.claim(amount("r", 4, KIND)))
+    for much in (4, 5):
+        models.decide(models.claim(amount("r", much, KIND)))
     searched.clear()
     weighed.clear()
 
-    assert models.decide(models.claim(amount("r", 5, KIND))).node == "n9"
+    assert models.decide(models.claim(amount("r", 6, KIND))).node == "n9"
     assert weighed == searched == ["n9"]
-    assert models.decide(models.claim(amount("r", 6))).node == "n0"
-    assert models.decide(models.claim(amount("r", 7, KIND.replace('"x"', '"y"')))).node == "n0"
+    assert models.decide(models.claim(amount("r", 7))).node == "n0"
+    assert models.decide(models.claim(amount("r", 8, KIND.replace('"x"', '"y"')))).node == "n0"
 
 
 @pytest.mark.parametrize("who", ["the request", "the class"])
@@ -156,10 +160,43 @@ def test_nodes_whose_devices_are_refused_are_left_out_after_a_search_in_vain(
         scene.nodes(f"n{number}")
         scene.slice(f"n{number}", shared("d", 100, RANGE, **kind), nodeName=f"n{number}")
     selectors = [KIND] * (who == "the request")
+    scene.decide(scene.claim(amount("r", 3, *selectors)))
+    searched.clear()
 
     assert scene.decide(scene.claim(amount("r", 4, *selectors))).node == "n9"
     assert scene.decide(scene.claim(amount("r", 5, *selectors))).node == "n9"
     assert searched == ["n0", "n9", "n9"]
+
+
+def test_nobody_looks_closer_for_long_where_that_tells_nothing(
+    scene: Any, amount: Any, recorded: Any
+) -> None:
+    """What is selected has enough left for each request, and not for both."""
+    for number in range(10):
+        kinds = ("x", "y") if number < 9 else ("x", "x")
+        devices = [shared(f"d{place}", 10, RANGE, kind={"string": kind}) for place, kind in enumerate(kinds)]
+        scene.nodes(f"n{number}")
+        scene.slice(f"n{number}", *devices, nodeName=f"n{number}")
+    scene.decide(scene.claim(amount("r", 6, KIND), amount("s", 6, KIND)))
+    with recorded(Scales, "look_closer") as looks:
+        assert scene.decide(scene.claim(amount("r", 5, KIND), amount("s", 7, KIND))).node == "n9"
+
+    assert len(looks) == 2
+
+
+def test_what_differs_from_slice_to_slice_is_not_weighed_on_each(scene: Any, amount: Any) -> None:
+    """Selectors that read a value which no two devices have say little about other devices: few nodes are weighed."""
+    for number in range(200):
+        name = f"n{number:03d}"
+        scene.nodes(name)
+        scene.slice(name, shared("d", 10, RANGE, serial={"int": number}), nodeName=name)
+    serial = 'device.attributes["gpu.example.com"].serial >= 199'
+    for much in (3, 4, 5):
+        assert scene.decide(scene.claim(amount("r", much, serial))).node == "n199"
+
+    assert not any(
+        left.known.bit_count() > 64 for left in scene.allocator.availability.leftovers.selected.values()
+    )
 
 
 def test_what_is_selected_comes_back(models: Any, amount: Any) -> None:
@@ -167,6 +204,7 @@ def test_what_is_selected_comes_back(models: Any, amount: Any) -> None:
     other = {**shared("z", 50, None, kind={"string": "x"}), "allowMultipleAllocations": None}
     models.slice("n4-other", other, nodeName="n4", pool="n4-other")
     models.use("holder", amount("r", 20, KIND))
+    models.decide(models.claim(amount("r", 9, KIND)))
     before = models.decide(models.claim(amount("r", 8, KIND)))
     models.ledger.withdraw("team", "holder")
 

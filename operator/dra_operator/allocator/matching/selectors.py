@@ -34,6 +34,7 @@ from dra_operator.inventory import PoolView, Slice, bits
 _MAX_ANSWERS = 262_144
 _KEPT_AT_FIRST = 16
 """If no two of so many slices are alike in what selectors read, the next ones are not either."""
+_FEW_KINDS = 64
 _MAX_DRIVERS = 1024
 _LONG: Final = 256
 """If the selectors of a request have more characters than this, it does not keep their code alive."""
@@ -94,7 +95,12 @@ class Selection:
 
     @property
     def is_selective(self) -> bool:
-        """True if it, or what is asked before, is known to refuse a device of a driver that it admits."""
+        """True if it, or what is asked before, is known to refuse a device of a driver that it admits.
+
+        Not if slices differ in what is read, as with serial numbers: then what is selected says little about others.
+        """
+        if len(self._by_columns) > _FEW_KINDS:
+            return False
         return self.selective or (self.before is not None and self.before.is_selective)
 
     def all_reads(self) -> Iterator[Reads]:

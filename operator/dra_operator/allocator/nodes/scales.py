@@ -29,6 +29,8 @@ from dra_operator.ledger.leftovers import EVERY, Leftovers
 
 _MOST_DEVICES = 128
 """Of a pool with more, what is left is not looked at again after each share that is taken."""
+_MOST_LOOKS = 2
+"""If a closer look has told nothing on so many nodes, it probably tells nothing on the next ones."""
 
 _Wish = tuple[int, CandidateKey, tuple[AskedAmount, ...]]
 """The number of a request, and the key and the amounts of one of its alternatives."""
@@ -93,6 +95,7 @@ class Scales(Shortcut):
     wishes: Sequence[_Wish]
     selected: bool = False
     _had_enough: bool = False
+    _patience: int = _MOST_LOOKS
 
     def closed(self, nodes: int) -> int:
         """Return which of the nodes are known to have too little left on each device for a request."""
@@ -130,20 +133,27 @@ class Scales(Shortcut):
             if not missing:
                 self._had_enough = True
                 return False
-        return self._note_lack(view, budget)
+        if self._note_lack(view, budget):
+            return True
+        # Where a selector may fail, a search has to find out; to find out twice what it selects would take longer.
+        self.selected = False
+        return False
 
     def note(self, view: NodeView, budget: Budget) -> None:
         """If the search was in vain although enough is left, look closer. Raises AbortedError."""
-        if self._had_enough and not self.selected:
+        if self._had_enough and self._patience and not self.selected:
             self._had_enough = False
+            self._patience -= 1
             self.look_closer(view, budget)
 
     def look_closer(self, view: NodeView, budget: Budget) -> bool:
         """Weigh only what is selected, if that tells that the nodes of a view have too little. Raises AbortedError.
 
-        It never does if the selectors refuse no device.
+        It never does if the selectors refuse no device. It does not pay if no other claim has them, as nodes are known
+        by them for the claims that follow.
         """
-        if any(key.selection is not None and key.selection.is_selective for _, key, _ in self.wishes):
+        selections = [key.selection for _, key, _ in self.wishes]
+        if any(item is not None and item.keeps and item.is_selective for item in selections):
             self.selected = True
             self.selected = self.finds_lack(view, budget)
         return self.selected
