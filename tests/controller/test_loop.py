@@ -55,7 +55,7 @@ async def loop(passes, done):
     loop = Loop(passes, done.append, metrics=Metrics(), quiet=QUIET, latest=LATEST, full=1000)
     task = asyncio.create_task(loop.run())
     yield loop
-    await loop.stop()
+    loop.stop()
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -98,7 +98,7 @@ async def test_the_depth_of_the_queue_is_what_waits_now(passes):
     await until(lambda: passes.learnt == ["a", "b"])
     assert depth() == 0
 
-    await loop.stop()
+    loop.stop()
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -150,7 +150,7 @@ async def test_no_pass_begins_after_stop(loop, passes):
     """SIGTERM: no new pass."""
     loop.open()
     await until(lambda: passes.runs)
-    await loop.stop()
+    loop.stop()
     loop.put("delta")
     await asyncio.sleep(LATEST * 2)
 
@@ -163,7 +163,7 @@ async def test_everything_is_tried_again_every_so_often(passes, done):
     task = asyncio.create_task(loop.run())
     loop.open()
     await until(lambda: len(passes.runs) >= 3)
-    await loop.stop()
+    loop.stop()
     await task
 
     assert all(any(isinstance(item, Tick) for item in items) for items in passes.runs)
@@ -204,7 +204,7 @@ async def test_what_is_known_settles_once(passes, done):
     await until(lambda: loop.settled)
     loop.put(Tick())
     await until(lambda: len(passes.runs) == 2)
-    await loop.stop()
+    loop.stop()
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -220,10 +220,9 @@ async def test_a_stop_in_the_first_pass_is_no_defect(passes, done):
     task = asyncio.create_task(loop.run())
     loop.open()
     await until(begun.is_set)
-    stopping = asyncio.create_task(loop.stop())
-    await asyncio.sleep(0.01)
+    loop.stop()
     go_on.set()
-    await stopping
+    await loop.idle()
     await asyncio.wait_for(task, 5)
 
     assert metrics.registry.get_sample_value("dra_operator_passes_total", {"outcome": "error"}) == 0

@@ -73,6 +73,8 @@ class Loop:
         self._arrived = asyncio.Event()
         self._taken = asyncio.Event()
         self._gate = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._stopping = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pass")
         self.running_since: float | None = None
@@ -110,7 +112,7 @@ class Loop:
         return self._gate.is_set()
 
     async def run(self) -> None:
-        """Run passes until cancelled, or until `stop`."""
+        """Run passes until cancelled, or until `stop` is called."""
         failures, wake_at = 0, None
         next_full = self._clock() + self._full
         while not self._stopping:
@@ -129,11 +131,15 @@ class Loop:
                 # What it was to do still has to be done.
                 self.put(Tick())
 
-    async def stop(self) -> None:
-        """Start no further pass and wait for the one that runs, which ends after its current claim."""
+    def stop(self) -> None:
+        """Start no further pass; the one that runs ends after its current claim."""
         self._stopping = True
         self._arrived.set()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
+        self._thread.shutdown(wait=False)
+
+    async def idle(self) -> None:
+        """Wait for the end of the pass that runs; return at once if none does."""
+        await self._idle.wait()
 
     async def _wait(self, until: float) -> None:
         """Wait for something to arrive and then for quiet, or until the time given."""
@@ -155,6 +161,7 @@ class Loop:
         self._taken.set()
         loop = asyncio.get_running_loop()
         self.running_since = self._clock()
+        self._idle.clear()
         try:
             if not self.is_open:
                 await loop.run_in_executor(self._thread, self._passes.learn, _drained(items))
@@ -167,6 +174,7 @@ class Loop:
                 self.settled = True
         finally:
             self.running_since = None
+            self._idle.set()
         self._metrics.passes.labels("done").inc()
         return wake_at
 

@@ -180,8 +180,10 @@ class Runtime:
         self._stopping = True
         log.info(messages.STOPPING)
         drain = self._settings.drain_seconds
+        self._loop.stop()
         try:
-            await asyncio.wait_for(self._loop.stop(), drain)
+            async with asyncio.timeout(drain):
+                await self._loop.idle()
         except TimeoutError:
             log.warning(messages.PASS_LATE)
         # Let what the last pass handed over reach the writer before the writer closes.
