@@ -1,5 +1,7 @@
 """The end of the operator: it waits for the pass that runs, but not for long."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -39,3 +41,35 @@ async def test_a_pass_that_runs_is_left_unfinished(cluster, hasty, monkeypatch):
 
     assert await close(hasty) == ["stopping", "pass left unfinished", "stopped"]
     go_on.set()
+
+
+LONG_PASS = """
+import asyncio, time
+from dra_operator.controller.loop import Loop
+from dra_operator.controller.metrics import Metrics
+
+class Passes:
+    def run(self, items, emit, stopping):
+        print("begun", flush=True)
+        time.sleep(60)
+
+async def main():
+    loop = Loop(Passes(), print, metrics=Metrics(), quiet=0, latest=0, full=1000)
+    loop.open()
+    running = asyncio.create_task(loop.run())
+    while loop.running_since is None:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    loop.stop()
+    running.cancel()
+
+asyncio.run(main())
+"""
+
+
+def test_a_pass_that_is_left_unfinished_does_not_hold_up_the_process():
+    """Else it would end when the pass does, which may be later than the kubelet kills it."""
+    command = [sys.executable, "-c", LONG_PASS]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "begun\n", "")

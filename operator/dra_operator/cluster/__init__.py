@@ -7,5 +7,6 @@ requests, over `sockets` that notice who has gone, and `decoding` reads the answ
 write to its outcome (by `protobuf` where a claim takes no patch). `events` tells people, `lease` says who of several
 operators decides.
 
-All wait by the rule of `backoff`, which ends early after an `outage`; `defects` logs and counts our own.
+All wait by the rule of `backoff`, which ends early after an `outage`; `defects` logs and counts our own. What may take
+long has `threads` that the end of the process does not wait for.
 """

@@ -12,8 +12,6 @@ TLS context, since a connection is one of its context: the API server knows whoe
 certificate, until that expires, and from then on says 401. Source: client-go closes them, `util/connrotation`.
 """
 
-import asyncio
-import concurrent.futures
 import contextlib
 import datetime as dt
 import json
@@ -25,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.request import getproxies
 
 import kopf
@@ -55,16 +53,12 @@ TOLD_SECONDS = 600.0
 KOPF_SECONDS = 600.0
 """After how long Kopf logs in again, so that it never meets an expired token (docs/kopf.md, 1.6)."""
 
-
 _CREDENTIALS = frozenset({"token", "tokenFile", "username", "password", "exec", "auth-provider"})
 """What of a user in a kubeconfig leads to an authorization."""
 _BEFORE_EXEC = ("token", "tokenFile", "auth-provider")
 """What the loader looks for before it starts a plugin."""
 _LOOPBACK = "localhost,127.0.0.0/8,::1"
 """What no proxy of the environment is for. Source: golang.org/x/net/http/httpproxy, `useProxy`."""
-
-
-_T = TypeVar("_T")
 
 
 class AccessError(Exception):
@@ -233,25 +227,6 @@ class Access:
         except OSError as error:
             raise AccessError(f"certificates for {credentials.server}: {error}") from error
         self.ssl, self._material = context, material
-
-
-async def in_thread(read: Callable[[], _T]) -> _T:
-    """Read credentials in a thread that the end of the process does not wait for.
-
-    It would for a thread of asyncio's: for a plugin that hangs, longer than the kubelet waits for us.
-    """
-    done = concurrent.futures.Future[_T]()
-    # Whoever is not interested any more must not take the place away where the answer goes.
-    done.set_running_or_notify_cancel()
-
-    def work() -> None:
-        try:
-            done.set_result(read())
-        except BaseException as error:  # noqa: BLE001 - it is raised where this is awaited
-            done.set_exception(error)
-
-    threading.Thread(target=work, name="credentials", daemon=True).start()
-    return await asyncio.wrap_future(done)
 
 
 def load_access(

@@ -23,10 +23,11 @@ import orjson
 import structlog
 
 from dra_operator._version import __version__
-from dra_operator.cluster.access import Access, in_thread
+from dra_operator.cluster.access import Access
 from dra_operator.cluster.decoding import decode, encode
 from dra_operator.cluster.outage import Outage
 from dra_operator.cluster.sockets import open_socket
+from dra_operator.cluster.threads import in_thread
 
 log = structlog.get_logger(__name__)
 
@@ -290,7 +291,7 @@ class ApiSession:
             if self.access.has_failed():
                 # With credentials that have expired each request gets a 401, and would start a plugin.
                 return
-            self._reload = asyncio.create_task(in_thread(self.access.reload))
+            self._reload = asyncio.create_task(in_thread("credentials", self.access.reload))
             # Whoever waits may have no time left before it is done.
             self._reload.add_done_callback(_look_at)
             await asyncio.wait({self._reload}, timeout=self._renewal_timeout)

@@ -3,7 +3,7 @@
 Changes come in bursts: a driver publishes a hundred slices, a job makes a thousand claims. A pass for each change would
 decide the same claims a thousand times. So a pass starts when nothing has changed for a moment (`quiet`), or some time
 after the first change (`latest`), and takes in everything at once. It runs in a thread, because the event loop must go
-on answering probes and sending writes while the allocator computes.
+on answering probes and sending writes while the allocator computes. The end of the process does not wait for it.
 
 A pass that ends with an error is tried again, later each time. What it had taken in is not lost.
 """
@@ -12,11 +12,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Protocol
 
 from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.defects import Defect
+from dra_operator.cluster.threads import in_thread
 from dra_operator.cluster.writes import Unknown
 from dra_operator.controller.desk import Effect
 from dra_operator.controller.metrics import Metrics
@@ -76,7 +77,6 @@ class Loop:
         self._idle = asyncio.Event()
         self._idle.set()
         self._stopping = False
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pass")
         self.running_since: float | None = None
         """When the pass that runs now began, by the clock; None between passes."""
         self.settled = False
@@ -135,7 +135,6 @@ class Loop:
         """Start no further pass; the one that runs ends after its current claim."""
         self._stopping = True
         self._arrived.set()
-        self._thread.shutdown(wait=False)
 
     async def idle(self) -> None:
         """Wait for the end of the pass that runs; return at once if none does."""
@@ -159,18 +158,18 @@ class Loop:
         items, self._queue = self._queue, []
         self._arrived.clear()
         self._taken.set()
-        loop = asyncio.get_running_loop()
         self.running_since = self._clock()
         self._idle.clear()
         try:
             if not self.is_open:
-                await loop.run_in_executor(self._thread, self._passes.learn, _drained(items))
+                await in_thread("pass", partial(self._passes.learn, _drained(items)))
                 return None
-            wake_at = await loop.run_in_executor(
-                self._thread, self._passes.run, _drained(items), self._emit_to(loop), self._is_stopping
+            emit = self._emit_to(asyncio.get_running_loop())
+            wake_at = await in_thread(
+                "pass", partial(self._passes.run, _drained(items), emit, self._is_stopping)
             )
             if not self.settled and not self._stopping:
-                await loop.run_in_executor(self._thread, self._settle)
+                await in_thread("pass", self._settle)
                 self.settled = True
         finally:
             self.running_since = None

@@ -20,8 +20,9 @@ import orjson
 
 from dra_operator._version import __version__
 from dra_operator.allocator.rehearsal import RehearsalError, rehearse
-from dra_operator.cluster.access import Access, in_thread, trust_as_kubectl
+from dra_operator.cluster.access import Access, trust_as_kubectl
 from dra_operator.cluster.defects import Defect
+from dra_operator.cluster.threads import in_thread
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.runtime import Runtime
@@ -173,7 +174,7 @@ def build_registry(
     @kopf.on.login(registry=registry, id="access")
     async def login(**_: Any) -> kopf.AiohttpSession:
         await asyncio.sleep(pace.pause())
-        return session_for(await in_thread(access.connection_info))
+        return session_for(await in_thread("credentials", access.connection_info))
 
     @kopf.on.probe(registry=registry, id="runtime")
     async def probe(**_: Any) -> dict[str, Any]:
