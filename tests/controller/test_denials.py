@@ -97,6 +97,19 @@ def test_a_right_that_was_granted_is_told_no_more(rights):
     assert (len(rights.logged), len(rights.messages)) == (3, 2)
 
 
+def test_a_right_that_nobody_needs_any_more_is_told_no_more(rights):
+    """Its kind is not served any more: the Event is not repeated, and nobody says that it is permitted."""
+    rights.look(Node=denied())
+    rights.look(LASTING_SECONDS, Node=denied())
+    rights.look()
+    rights.look(REFRESH)
+    assert (rights.logged, len(rights.messages)) == ([("forbidden", "watch", "nodes")], 1)
+
+    rights.look(Node=denied())
+    rights.look(LASTING_SECONDS, Node=denied())
+    assert (len(rights.logged), len(rights.messages)) == (2, 2)
+
+
 async def test_the_operator_looks_after_itself_while_nobody_says_what_is_served(
     cluster, operator, monkeypatch
 ):

@@ -36,18 +36,27 @@ class Denials:
         self._told: dict[str, ApiError] = {}
 
     def look(self, denied: Mapping[str, ApiError | None]) -> None:
-        """Tell what has been denied for long; `denied` has the refusal, or None, by what the right is needed for."""
+        """Tell what has been denied for long; `denied` has the refusal, or None, by what the right is needed for.
+
+        Nothing is known of a right that is not in it any more: what was told of it is told no more.
+        """
         now = self._clock()
+        for name in self._since.keys() - denied.keys():
+            self._forget(name)
         for name, error in denied.items():
             if error is None:
-                self._since.pop(name, None)
-                self._reports.clear(name)
-                if (told := self._told.pop(name, None)) is not None:
+                if (told := self._forget(name)) is not None:
                     log.info(messages.PERMITTED, verb=told.verb, resource=told.resource)
             elif now >= self._since.setdefault(name, now) + LASTING_SECONDS:
                 self._tell(name, error, now)
         for notice in self._reports.due(now):
             self._record(notice)
+
+    def _forget(self, name: str) -> ApiError | None:
+        """Keep nothing of a right; return the refusal that was told."""
+        self._since.pop(name, None)
+        self._reports.clear(name)
+        return self._told.pop(name, None)
 
     def _tell(self, name: str, error: ApiError, now: float) -> None:
         sentence = messages.forbidden(error)
