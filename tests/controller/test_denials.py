@@ -25,11 +25,11 @@ class Rights:
         self.clock, self.recorded, self.logged = clock, [], []
         self.denials = Denials(ITSELF, self.recorded.append, REFRESH, clock)
 
-    def look(self, seconds=2.0, **errors):
+    def look(self, seconds=2.0, unanswered=(), **errors):
         """Look, after a time, at what is denied by kind."""
         self.clock.now += seconds
         with capture_logs() as logs:
-            self.denials.look(errors)
+            self.denials.look(errors, set(unanswered))
         self.logged += [(line["event"], line["verb"], line["resource"]) for line in logs]
 
     @property
@@ -110,6 +110,16 @@ def test_a_right_that_nobody_needs_any_more_is_told_no_more(rights):
     assert (len(rights.logged), len(rights.messages)) == (2, 2)
 
 
+def test_what_was_told_of_a_right_stands_while_there_is_no_answer(rights):
+    """A reflector that has just begun knows nothing: it is neither permitted nor forgotten."""
+    rights.look(Node=denied())
+    rights.look(LASTING_SECONDS, Node=denied())
+    rights.look(REFRESH, unanswered={"Node"})
+    rights.look(Node=denied())
+
+    assert (rights.logged, len(rights.messages)) == ([("forbidden", "watch", "nodes")], 2)
+
+
 async def test_the_operator_looks_after_itself_while_nobody_says_what_is_served(
     cluster, operator, monkeypatch
 ):
@@ -121,3 +131,21 @@ async def test_the_operator_looks_after_itself_while_nobody_says_what_is_served(
     cluster.server.faults.cut_watches("Node")
 
     await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))
+
+
+async def test_an_api_server_in_trouble_permits_nothing(cluster, operator):
+    """A 503 says nothing of the right that it denied before."""
+    denial = cluster.server.faults.answer(403, times=None, verb="watch", kind="Node")
+    with capture_logs() as logs:
+
+        def told():
+            return [line["event"] for line in logs if line.get("resource") == "nodes"]
+
+        cluster.server.faults.cut_watches("Node")
+        await cluster.until(told, "the refusal")
+        denial.times, trouble = 0, cluster.server.faults.answer(503, times=None, verb="watch", kind="Node")
+        await cluster.until(lambda: trouble.met, "the trouble")
+        await cluster.stays(lambda: told() == ["forbidden"])
+
+        trouble.times = 0
+        await cluster.until(lambda: told() == ["forbidden", "permitted again"], "the grant", 10)

@@ -219,6 +219,28 @@ async def test_one_that_stands_by_and_may_not_list_says_so(cluster, start, monke
     assert [line["resource"] for line in logs if line["event"] == "forbidden"] == ["nodes"]
 
 
+async def test_one_that_takes_over_and_may_not_list_yet_does_not_say_that_it_may(cluster, start):
+    """What it told while it stood by stands until its reflectors have an answer, and is not told again."""
+    first = await (await start("first")).ready()
+    message = 'nodes is forbidden: User "x" cannot list resource "nodes"'
+    fault = cluster.server.faults.answer(403, times=None, verb="list", kind="Node", message=message)
+    with capture_logs() as logs:
+
+        def told():
+            return [line["event"] for line in logs if line.get("resource") == "nodes"]
+
+        second = await start("second")
+        await cluster.until(told, "the refusal")
+        held = cluster.server.faults.delay(0.5, verb="list", kind="Node")
+        await first.runtime.close()
+        await cluster.until(lambda: held.met > 1, "the second list")
+        assert told() == ["forbidden"]
+
+        held.times = fault.times = 0
+        await second.ready()
+        await cluster.until(lambda: told() == ["forbidden", "permitted again"], "the grant")
+
+
 async def test_one_that_stands_by_and_loses_the_api_server_says_so(cluster, start):
     """In /readyz and, when it is back, in the log, as at the start."""
     await (await start("first")).ready()

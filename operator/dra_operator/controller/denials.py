@@ -6,6 +6,7 @@ its roles, and whoever reads `forbidden` in the morning looks for a role that wa
 """
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 
 from dra_operator.cluster.session import ApiError
 from dra_operator.controller import messages
@@ -35,13 +36,14 @@ class Denials:
         self._since: dict[str, float] = {}
         self._told: dict[str, ApiError] = {}
 
-    def look(self, denied: Mapping[str, ApiError | None]) -> None:
+    def look(self, denied: Mapping[str, ApiError | None], unanswered: AbstractSet[str] = frozenset()) -> None:
         """Tell what has been denied for long; `denied` has the refusal, or None, by what the right is needed for.
 
-        Nothing is known of a right that is not in it any more: what was told of it is told no more.
+        What was told of those that are `unanswered` stands. All others are needed no more, and what was told of them is
+        told no more.
         """
         now = self._clock()
-        for name in self._since.keys() - denied.keys():
+        for name in self._since.keys() - denied.keys() - unanswered:
             self._forget(name)
         for name, error in denied.items():
             if error is None:

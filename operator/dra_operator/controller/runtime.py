@@ -369,14 +369,22 @@ class Runtime:
             self._interruptions.look(self._reflectors)
             if self._session is not None and self._leading.stands_by:
                 await self._standby.look(self._session)
-            errors = {name: reflector.forbidden for name, reflector in self._reflectors.items()}
-            self._denials.look(self._standby.forbidden | errors | {"Lease": self._leading.forbidden})
+            self._look_at_rights()
             if self._unsaid is not None:
                 self._unsaid.look()
             if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
                 await self._rediscover()
             if self._connected:
                 self._open_or_close()
+
+    def _look_at_rights(self) -> None:
+        """Tell what is denied. Of kinds that have no answer yet, or have another trouble now, nothing new is known."""
+        asked = (self._standby.forbidden or self._reflectors or WATCHED).keys()
+        found = self._standby.forbidden | {"Lease": self._leading.forbidden}
+        for name, reflector in self._reflectors.items():
+            if reflector.forbidden is not None or self._trouble_of(reflector) is None:
+                found[name] = reflector.forbidden
+        self._denials.look(found, unanswered=asked - found.keys())
 
     def _self(self) -> Subject:
         """Return what stands for the operator in the cluster: its pod if known, else its namespace."""
@@ -387,7 +395,8 @@ class Runtime:
 
     async def _rediscover(self) -> None:
         """Watch kinds that are served by now. If one is served in another version, the process must start again."""
-        if all(name in self._reflectors for name in WATCHED) and not self._in_trouble():
+        in_trouble = any(reflector.trouble is not None for reflector in self._reflectors.values())
+        if all(name in self._reflectors for name in WATCHED) and not in_trouble:
             self._discovered_at = self._clock()
             return
         try:
@@ -424,9 +433,6 @@ class Runtime:
         if (reflector := self._reflectors.get(kind)) is None or reflector.trouble is not None:
             return False
         return self._clock() >= reflector.well_since + CATCHING_UP_SECONDS
-
-    def _in_trouble(self) -> bool:
-        return any(reflector.trouble is not None for reflector in self._reflectors.values())
 
     # --- health
 
