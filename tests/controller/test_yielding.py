@@ -210,11 +210,14 @@ async def test_a_claim_that_is_used_from_now_on_does_not_give_way(cluster, opera
     """Whoever began to use it was faster than our write, which comes to nothing."""
     cluster.put(node(), CLASS, resource_slice("gpu-0", "gpu-1"), claim("ours"))
     await cluster.allocated("ours")
-    cluster.server.faults.refuse(verb="patch", times=1)
+    release = {"verb": "patch", "kind": "ResourceClaim", "subresource": "status"}
+    held = cluster.server.faults.delay(0.3, times=1, **release)
     cluster.put(claim("theirs") | {"status": {"allocation": allocation(), "reservedFor": USER}})
+    await cluster.until(lambda: held.met, "our write")
     cluster.change("ResourceClaim", "ours", lambda body: body["status"].update(reservedFor=USER), "default")
 
-    await cluster.until(lambda: "DeviceAllocatedTwice" in cluster.reasons("ours"))
+    conflict = b'dra_operator_writes_total{kind="release",outcome="conflict"} 1.0'
+    await cluster.until(lambda: conflict in operator.runtime.metrics.text(), "the conflict")
     await cluster.stays(lambda: cluster.devices("ours") == ["gpu-0"])
 
 
