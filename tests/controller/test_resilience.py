@@ -42,28 +42,33 @@ async def test_a_write_that_fails_once_is_made_good(cluster, operator, gpu, code
     assert await cluster.allocated() == ["gpu-0"]
 
 
+CONFLICT = b'dra_operator_writes_total{kind="allocate",outcome="conflict"} 1.0'
+
+
 async def test_a_claim_that_changes_under_the_decision_is_decided_again(cluster, operator, gpu):
     """A label that somebody adds between decision and write is a conflict, and costs one more attempt."""
-    cluster.server.faults.delay(0.1, times=1, verb="patch", kind="ResourceClaim")
+    held = cluster.server.faults.delay(0.3, times=1, verb="patch", kind="ResourceClaim")
     cluster.put(claim())
-    await asyncio.sleep(0.05)
+    await cluster.until(lambda: held.met, "the write")
     cluster.change(
         "ResourceClaim", "claim", lambda body: body["metadata"].update(labels={"a": "b"}), "default"
     )
 
     await cluster.allocated()
     assert cluster.claim()["metadata"]["labels"] == {"a": "b"}
+    assert CONFLICT in operator.runtime.metrics.text()
 
 
 async def test_a_claim_that_is_recreated_under_the_decision_gets_its_own(cluster, operator, gpu):
     """The write for the old claim is refused by its uid; the new one is decided by itself."""
-    cluster.server.faults.delay(0.1, times=1, verb="patch", kind="ResourceClaim")
+    held = cluster.server.faults.delay(0.3, times=1, verb="patch", kind="ResourceClaim")
     cluster.put(claim())
-    await asyncio.sleep(0.05)
+    await cluster.until(lambda: held.met, "the write")
     cluster.server.remove("ResourceClaim", "claim", "default")
     cluster.put(claim())
 
     assert await cluster.allocated() == ["gpu-0"]
+    await cluster.until(lambda: CONFLICT in operator.runtime.metrics.text(), "the conflict")
 
 
 async def test_a_write_that_is_refused_is_told_on_the_claim(cluster, operator, gpu):
