@@ -18,6 +18,7 @@ from dra_operator.cluster.writes import (
     Written,
 )
 from dra_operator.controller.claims import PodUse
+from dra_operator.controller.passes import Tick
 from dra_operator.controller.reports import Notice
 
 
@@ -226,3 +227,14 @@ def test_a_missing_right_is_told_no_more_when_nobody_needs_it(bench, clock, end)
     clock.now += 1200
 
     assert notices(bench.run()) == []
+
+
+def test_a_missing_right_is_told_again_although_its_claim_was_decided_meanwhile(bench, clock):
+    """To say why it waits is still not permitted: the Event must not expire."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    assert notices(bench.run(Forbidden(annotate, denied("resourceclaims")))) == ["Forbidden"]
+    bench.run(Tick())
+    clock.now += 1200
+
+    assert bench.allocator.asked == ["claim", "claim"]
+    assert "Forbidden" in notices(bench.run())
