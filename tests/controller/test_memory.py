@@ -10,7 +10,7 @@ from cluster import CLASS, claim, node, resource_slice
 from dra_operator.allocator import Allocator
 from dra_operator.allocator.explanation import census
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AllocateWrite, Conflict, Refused, Written, steps
+from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, Conflict, Refused, Written, steps
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.passes import Passes
@@ -45,6 +45,8 @@ class World:
         self.versions = itertools.count(1)
         self.made = itertools.count(1)
         self.bodies = {}
+        self.refused = 0
+        """How often an annotation could not be taken off."""
         failing = {"selectors": [{"cel": {"expression": "device.attributes['a.io'].none == 1"}}]}
         self.items = [
             Delta("DeviceClass", "", name, {**CLASS, "metadata": {"name": name, "uid": name}, **more})
@@ -86,6 +88,10 @@ class World:
         if isinstance(write, AllocateWrite) and write.name.endswith("7"):
             self.items.append(Refused(write, "no"))
             return
+        if isinstance(write, AnnotateWrite) and write.text is None and write.name.endswith("4"):
+            self.refused += 1
+            self.items.append(Refused(write, "no"))
+            return
         if isinstance(write, AllocateWrite) and number % 9 == 8:
             self.put(key, self.bodies[key])
             self.items.append(Conflict(write, self.bodies[key], "changed"))
@@ -116,7 +122,7 @@ class World:
         self.items.append(Delta("ResourceClaim", *key, None))
 
     def cycle(self, count: int) -> None:
-        """Make so many claims of all kinds, let them be decided, and delete them."""
+        """Make so many claims of all kinds, let them be decided and some be used by pods, and delete them."""
         for number in range(count):
             request = DEFAULTS | REQUESTS[number % len(REQUESTS)]
             name = f"claim-{next(self.made)}"
@@ -124,6 +130,9 @@ class World:
             self.put(("default", name), body)
             if number % 13 == 7:
                 self.items.append(PodUse("default", f"pod-of-{name}", frozenset({name})))
+        self.run()
+        for _, name in tuple(self.bodies)[::13]:
+            self.items.append(PodUse("default", f"pod-of-{name}", frozenset({name})))
         self.run()
         for key, body in tuple(self.bodies.items()):
             self.items.append(PodUse("default", f"pod-of-{key[1]}", frozenset()))
@@ -187,6 +196,7 @@ def test_nothing_is_kept_of_claims_that_are_gone(clock):
         metrics.registry.get_sample_value("dra_operator_decisions_total", {"result": result}) > CYCLES / 5
         for result in ("allocated", "failed", "unsatisfied")
     } == {True}
+    assert world.refused > CYCLES / AT_ONCE
     assert all(after.pop(place, 0) <= most for place, most in BOUNDED.items())
     assert len(after) > 50
     assert {place: count for place, count in after.items() if count > before.get(place, 0)} == {}
