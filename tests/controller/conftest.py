@@ -11,22 +11,12 @@ import structlog
 # The cluster is a module beside the tests, which importlib mode does not find by itself.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from passbench import FITS, Bench, writes
+from passbench import FITS, Bench, Clock, writes
 
 from cluster import CLASS, Cluster, Operator, access_to, claim, node, resource_slice
 from dra_operator.cluster.session import ApiSession
 from dra_operator.sim.server import ApiServer
 from holding_proxy import HoldingProxy
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.now
 
 
 @pytest.fixture

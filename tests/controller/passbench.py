@@ -27,6 +27,16 @@ FITS = fits("gpu-0")
 KEY = ("default", "claim")
 
 
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 1000.0
+
+    def __call__(self):
+        """Return the time."""
+        return self.now
+
+
 class Allocator:
     """Answers as a test says, and notes in which order it was asked."""
 

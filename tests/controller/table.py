@@ -51,16 +51,6 @@ def has(*results, at="2026-01-01T00:00:00Z"):
     return {"devices": {"results": listed}, "allocationTimestamp": at}
 
 
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    now = 0.0
-
-    def __call__(self):
-        """Return the time."""
-        return self.now
-
-
 class Table:
     """A bench on which claims of ours and of pods lie."""
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from passbench import Bench, notices, writes
-from table import DRIVER, SHARED, SIZES, USER, Clock, Table, has, said, slices
+from passbench import Bench, Clock, notices, writes
+from table import DRIVER, SHARED, SIZES, USER, Table, has, said, slices
 
 from cluster import CLASS, claim, node
 from dra_operator.allocator import Allocated
