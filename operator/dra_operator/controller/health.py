@@ -8,7 +8,7 @@ code alone.
 """
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
@@ -32,18 +32,19 @@ class HealthServer:
         metrics: Callable[[], bytes],
     ) -> None:
         self._listen = listen
-        self._stuck = stuck
-        self._unready = unready
-        self._following = following
+        self._probes = {
+            "/healthz": _probe(stuck, red=500),
+            "/readyz": _probe(unready, red=503),
+            "/leaderz": _probe(following, red=503),
+        }
         self._metrics = metrics
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
         """Start to listen; return HOST:PORT with the port that was taken. Raises OSError."""
         app = web.Application()
-        app.router.add_get("/healthz", self._get_healthz)
-        app.router.add_get("/readyz", self._get_readyz)
-        app.router.add_get("/leaderz", self._get_leaderz)
+        for path, probe in self._probes.items():
+            app.router.add_get(path, probe)
         app.router.add_get("/metrics", self._get_metrics)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
@@ -65,22 +66,19 @@ class HealthServer:
             await self._runner.cleanup()
             self._runner = None
 
-    async def _get_healthz(self, _request: web.Request) -> web.Response:
-        return _answer(self._stuck(), red=500)
-
-    async def _get_readyz(self, _request: web.Request) -> web.Response:
-        return _answer(self._unready(), red=503)
-
-    async def _get_leaderz(self, _request: web.Request) -> web.Response:
-        return _answer(self._following(), red=503)
-
     async def _get_metrics(self, _request: web.Request) -> web.Response:
         return web.Response(
             body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )
 
 
-def _answer(reasons: Sequence[str], *, red: int) -> web.Response:
-    if not reasons:
-        return web.Response(text="ok\n")
-    return web.Response(status=red, text="".join(f"{reason}\n" for reason in reasons))
+def _probe(reasons: Reasons, *, red: int) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return what answers `ok`, or the reasons why not with the status `red`."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        found = reasons()
+        if not found:
+            return web.Response(text="ok\n")
+        return web.Response(status=red, text="".join(f"{reason}\n" for reason in found))
+
+    return answer
