@@ -1,11 +1,11 @@
 """Taken: which claims that wait are to be decided again since others have taken devices.
 
-That somebody takes a device helps nobody, save those whose attempt ended with an error: no search asks about a device
-in use, so a selector that failed on this one fails no more, and the claim may have another. And what people were told
-is not so any more: how many devices are in use, and by whom.
+When somebody takes a device, no waiting claim gains one, with one exception: a claim whose attempt ended with an error.
+Searches skip devices in use, so a selector that failed on this device fails no more, and the claim may get another.
+Besides, the messages of waiting claims are out of date: how many devices are in use, and by whom.
 
-Where one claim after the other is allocated, each pass would decide all of them again. So they wait for what else is
-taken meanwhile, those that may be helped not for long, unless they are many.
+To decide all of them again after each allocation would be too much. So they wait and are decided together: those that
+failed after `FAILED_SECONDS`, `FAILED_AT_ONCE` of them at most, and all of them after `ALL_SECONDS`.
 """
 
 from collections.abc import Callable
