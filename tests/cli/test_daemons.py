@@ -64,13 +64,36 @@ AFFINITY = {
         (labelled("b", TAINT), {"tolerations": [{"key": "gpu", "value": "h100"}]}, False),
         (labelled("b", TAINT), {"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]}, False),
         (labelled("b", {"taints": [{"key": "gpu", "effect": "PreferNoSchedule"}]}), {}, True),
-        (labelled("b", {"taints": [{"key": "node.kubernetes.io/a", "effect": "NoExecute"}]}), {}, True),
         (labelled("b", {"unschedulable": True}), {}, False),
     ],
 )
 def test_a_node_has_a_pod_if_it_fits(simulate, other, pod, has_pod):
     """By labels and taints; not if the node cannot be used, as no claim is allocated there."""
     result = simulate(CLASS, devices("x", on="b"), TEMPLATE, other, daemons(**pod))
+
+    assert claims(result) == ({"b": ["allocated", "b"]} if has_pod else {})
+
+
+@pytest.mark.parametrize(
+    ("condition", "effect", "pod", "has_pod"),
+    [
+        ("not-ready", "NoExecute", {}, True),
+        ("not-ready", "NoSchedule", {}, False),
+        ("unreachable", "NoExecute", {}, True),
+        ("disk-pressure", "NoSchedule", {}, True),
+        ("disk-pressure", "NoExecute", {}, False),
+        ("memory-pressure", "NoSchedule", {}, True),
+        ("pid-pressure", "NoSchedule", {}, True),
+        ("unschedulable", "NoSchedule", {}, True),
+        ("network-unavailable", "NoSchedule", {}, False),
+        ("network-unavailable", "NoSchedule", {"hostNetwork": True}, True),
+        ("out-of-service", "NoExecute", {}, False),
+    ],
+)
+def test_pods_tolerate_the_taints_of_some_conditions(simulate, condition, effect, pod, has_pod):
+    """Those for which the DaemonSet controller adds a toleration."""
+    tainted = node("b", taints=[{"key": f"node.kubernetes.io/{condition}", "effect": effect}])
+    result = simulate(CLASS, devices("x", on="b"), TEMPLATE, tainted, daemons(**pod))
 
     assert claims(result) == ({"b": ["allocated", "b"]} if has_pod else {})
 

@@ -20,8 +20,18 @@ from dra_operator.cli.workloads import Workload, part
 from dra_operator.inventory.nodes import read_node
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_OF_CONDITIONS = "node.kubernetes.io/"
-"""How taints begin that say in what condition a node is: the controller lets the pods tolerate them."""
+_TOLERATED = frozenset(
+    {
+        "node.kubernetes.io/not-ready:NoExecute",
+        "node.kubernetes.io/unreachable:NoExecute",
+        "node.kubernetes.io/disk-pressure:NoSchedule",
+        "node.kubernetes.io/memory-pressure:NoSchedule",
+        "node.kubernetes.io/pid-pressure:NoSchedule",
+        "node.kubernetes.io/unschedulable:NoSchedule",
+    }
+)
+"""The taints that the controller lets all pods of DaemonSets tolerate. Source: `AddOrUpdateDaemonPodTolerations`."""
+_TOLERATED_ON_HOST_NETWORK = _TOLERATED | {"node.kubernetes.io/network-unavailable:NoSchedule"}
 
 
 def take_daemons(gathered: Gathered, nodes: Mapping[str, Node]) -> None:
@@ -77,11 +87,12 @@ def _fits(workload: Workload, node: Node, taints: Iterable[Mapping[str, Any]]) -
     except (ValidationError, NodeSelectorError):
         path = "spec.template.spec.affinity.nodeAffinity"
         raise workload.error(path, None, "is no affinity that selects nodes") from None
+    tolerated = _TOLERATED_ON_HOST_NETWORK if spec.get("hostNetwork") is True else _TOLERATED
     return all(
         any(_tolerates(toleration, taint) for toleration in _maps(spec, "tolerations"))
         for taint in taints
         if taint.get("effect") in ("NoSchedule", "NoExecute")
-        and not str(taint.get("key")).startswith(_OF_CONDITIONS)
+        and f"{taint.get('key')}:{taint['effect']}" not in tolerated
     )
 
 
