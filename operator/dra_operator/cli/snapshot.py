@@ -134,31 +134,18 @@ async def take(session: "ApiSession") -> Snapshot:
 
 
 async def _list(session: "ApiSession", kind: "Served") -> list[Body]:
-    """Return all objects of a kind. Raises ApiError."""
+    """Return all objects of a kind. Raises ApiError, ApiUnreachable."""
+    from dra_operator.cluster.lists import pages  # noqa: PLC0415
     from dra_operator.cluster.session import ApiError  # noqa: PLC0415
 
+    named = {"apiVersion": kind.api_version, "kind": kind.kind.kind}
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return [body async for body in _pages(session, kind)]
+            return [{**named, **item} async for _, items, _ in pages(session, kind, PAGE) for item in items]
         except ApiError as error:
             if error.status != 410 or attempt == ATTEMPTS:
                 raise
     raise AssertionError("the last attempt returns or raises")
-
-
-async def _pages(session: "ApiSession", kind: "Served") -> Any:
-    from dra_operator.cluster.reflector import list_version  # noqa: PLC0415
-
-    params = {"limit": str(PAGE)}
-    while True:
-        answer = await session.request("GET", kind.path(), params=params)
-        list_version(kind.path(), answer)
-        for item in answer.get("items") or ():
-            yield {"apiVersion": kind.api_version, "kind": kind.kind.kind, **item}
-        following = answer["metadata"].get("continue")
-        if not following:
-            return
-        params = {"limit": str(PAGE), "continue": following}
 
 
 # --- what is kept of an object --------------------------------------------------------------------------------------

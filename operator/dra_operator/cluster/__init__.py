@@ -2,7 +2,7 @@
 
 `access` says where it is and as whom we speak, by a `kubeconfig` or a `plugin` that must end in time; `session` sends
 requests, over `sockets` that notice who has gone, and `decoding` reads the answers; `discovery` asks what is served,
-`reflector` brings what there is.
+`reflector` brings what there is, beginning with `lists`.
 `writer` puts decisions onto claims: `writes` says what can be written and what can come of it, `delivery` takes one
 write to its outcome (by `protobuf` where a claim takes no patch). `events` tells people, `lease` says who of several
 operators decides.

@@ -30,6 +30,7 @@ from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.decoding import decode
 from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.lists import list_version, pages
 from dra_operator.cluster.session import ApiError, ApiSession, ApiSilent, ApiUnreachable, Trouble
 
 log = structlog.get_logger(__name__)
@@ -253,25 +254,19 @@ class Reflector:
     async def _list(self) -> None:
         """Take in all objects, page by page, and deliver what differs from what is known."""
         present: set[Key] = set()
-        params = {"limit": str(self._chunk)}
         # What is observed while the list runs may be newer than the list, whose version is that of its first
         # page; an answer that was long on its way is older.
         self._observed = set()
         try:
-            while True:
-                page = await self._session.request("GET", self.served.path(), params=params)
-                version, proceed = list_version(self.served.path(), page), page["metadata"].get("continue")
+            async for version, items, proceed in pages(self._session, self.served, self._chunk):
                 self._touch()
                 if proceed:
                     self._turn(halfway=True)
-                for item in page.get("items") or ():
+                for item in items:
                     present.add(_key(item))
                     self._reconcile(item, version)
-                del page
-                if not proceed:
-                    break
-                await self._room()
-                params = {"limit": str(self._chunk), "continue": proceed}
+                if proceed:
+                    await self._room()
             for key in [key for key in self._seen if key not in present and not self._outlives(key, version)]:
                 self._repair()
                 self._drop(key)
@@ -456,14 +451,6 @@ class Reflector:
             self._in_vain += await self._session.outage.pause(seconds, self._sleep, self._in_vain)
         else:
             await self._sleep(seconds)
-
-
-def list_version(path: str, page: dict[str, Any]) -> str:
-    """Return the version of a list. Raises ApiUnreachable for what is none: it would read as if nothing were there."""
-    try:
-        return str(page["metadata"]["resourceVersion"])
-    except (KeyError, TypeError):
-        raise ApiUnreachable(f"GET {path}: the answer is no list of objects, but {shown(page)}") from None
 
 
 def _key(body: dict[str, Any]) -> Key:
