@@ -2,8 +2,8 @@
 
 import pytest
 
+from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_operator.api.node_selector import NodeSelectorError, describe, matches
-from dra_operator.api.types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 LABELS = {"zone": "a", "size": "5", "word": "five", "empty": ""}
 

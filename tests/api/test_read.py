@@ -3,9 +3,10 @@
 import pytest
 
 from dra_operator.api.attributes import UNKNOWN, AttributeValue
+from dra_operator.api.core import Node
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import ObjectError, read_object
-from dra_operator.api.types import Node, ResourceClaim, ResourceSlice
+from dra_operator.api.types import ResourceClaim, ResourceSlice
 
 
 def body(kind="ResourceSlice", version="v1", **spec):

@@ -1,12 +1,8 @@
 """A pass on the bench, for tests: the allocator is scripted, and what goes in and comes out is seen."""
 
 from dra_operator.allocator import Allocated, Explanation, Failed, Reason, Unsatisfied
-from dra_operator.api.types import (
-    AllocationResult,
-    DeviceAllocationResult,
-    DeviceRequestAllocationResult,
-    NodeSelector,
-)
+from dra_operator.api.core import NodeSelector
+from dra_operator.api.types import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite
 from dra_operator.controller.metrics import Metrics

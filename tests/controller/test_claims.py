@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra_operator.api.core import Metadata, OwnerReference
 from dra_operator.api.names import FINALIZER
 from dra_operator.api.types import (
     AllocationResult,
-    Metadata,
-    OwnerReference,
     ResourceClaim,
     ResourceClaimConsumerReference,
     ResourceClaimStatus,

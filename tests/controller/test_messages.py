@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dra_operator.api.core import NodeSelector
 from dra_operator.api.quantity import NANO
-from dra_operator.api.types import (
-    AllocationResult,
-    DeviceAllocationResult,
-    DeviceRequestAllocationResult,
-    NodeSelector,
-)
+from dra_operator.api.types import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra_operator.cluster.events import shorten
 from dra_operator.controller import messages
 from dra_operator.ledger.overcommitment import Overcommitment, Resource

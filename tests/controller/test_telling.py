@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
+from dra_operator.api.core import Metadata
 from dra_operator.api.names import PENDING_ANNOTATION
-from dra_operator.api.types import Metadata, ResourceClaim
+from dra_operator.api.types import ResourceClaim
 from dra_operator.controller.reports import Reports
 from dra_operator.controller.telling import Telling, Waiting, one_line
 

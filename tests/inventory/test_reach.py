@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.read import read_object
-from dra_operator.api.types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_operator.inventory import Features, Inventory, PoolKey, Views, bits
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord
 from dra_operator.inventory.reach import NodeFields, Reach

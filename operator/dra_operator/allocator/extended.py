@@ -13,16 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dra_operator.api.core import Container, Metadata, OwnerReference, Pod
 from dra_operator.api.quantity import NANO, Quantity, parse_quantity
 from dra_operator.api.types import (
-    Container,
     DeviceClaim,
     DeviceClass,
     DeviceRequest,
     ExactDeviceRequest,
-    Metadata,
-    OwnerReference,
-    Pod,
     ResourceClaim,
     ResourceClaimSpec,
 )

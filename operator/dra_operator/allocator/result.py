@@ -12,15 +12,13 @@ from dra_operator.allocator.matching.capacity import Consumed
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.found import Served
+from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import (
     AllocationResult,
     DeviceAllocationConfiguration,
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
 )
 
 

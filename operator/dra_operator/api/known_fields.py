@@ -16,6 +16,7 @@ from typing import Any, get_args, get_origin
 
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.convert import FLAT_VERSIONS, Body, to_v1, version_of
+from dra_operator.api.core import Metadata, OwnerReference
 from dra_operator.api.types import (
     AllocationResult,
     Device,
@@ -24,8 +25,6 @@ from dra_operator.api.types import (
     DeviceTaintRule,
     DeviceTaintSelector,
     ExactDeviceRequest,
-    Metadata,
-    OwnerReference,
     ResourceClaim,
     ResourceClaimSpec,
     ResourceClaimStatus,

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_operator.api.patterns import KEY, VALUE
 from dra_operator.api.shortened import shortened
-from dra_operator.api.types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 _NAME_FIELD = "metadata.name"
 _INTEGER = re.compile(r"[+-]?[0-9]+")

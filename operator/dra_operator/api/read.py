@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from dra_operator.api.convert import FLAT_VERSIONS, to_v1, version_of
+from dra_operator.api.core import Namespace, Node, Pod
 from dra_operator.api.shortened import shown
 from dra_operator.api.types import (
     CELSelector,
@@ -23,9 +24,6 @@ from dra_operator.api.types import (
     DeviceCapacity,
     DeviceClass,
     DeviceTaintRule,
-    Namespace,
-    Node,
-    Pod,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceSlice,

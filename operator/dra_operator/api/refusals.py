@@ -9,6 +9,7 @@ Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceClaim`.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dra_operator.api.core import Namespace, Pod
 from dra_operator.api.lengths import find_too_long
 from dra_operator.api.patterns import (
     DRIVER,
@@ -37,8 +38,6 @@ from dra_operator.api.types import (
     DeviceTaintRule,
     DeviceToleration,
     ExactDeviceRequest,
-    Namespace,
-    Pod,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceSlice,

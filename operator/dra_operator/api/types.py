@@ -10,72 +10,10 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from dra_operator.api.core import (
-    Container,
-    Metadata,
-    Namespace,
-    Node,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    OwnerReference,
-    Pod,
-    PodResourceClaim,
-)
+from dra_operator.api.core import Metadata, NodeSelector
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
 from dra_operator.api.wire import Amount, Attributes, Flag, Items, Json, Table, Whole, Wire
-
-__all__ = [
-    "AllocationResult",
-    "CELSelector",
-    "CapacityRequestPolicy",
-    "CapacityRequestPolicyRange",
-    "CapacityRequirements",
-    "Container",
-    "Counter",
-    "CounterSet",
-    "DerivedAttribute",
-    "Device",
-    "DeviceAllocationConfiguration",
-    "DeviceAllocationResult",
-    "DeviceCapacity",
-    "DeviceClaim",
-    "DeviceClass",
-    "DeviceClassSpec",
-    "DeviceConfiguration",
-    "DeviceConstraint",
-    "DeviceCounterConsumption",
-    "DeviceRequest",
-    "DeviceRequestAllocationResult",
-    "DeviceSelector",
-    "DeviceSubRequest",
-    "DeviceTaint",
-    "DeviceTaintRule",
-    "DeviceTaintRuleSpec",
-    "DeviceTaintSelector",
-    "DeviceToleration",
-    "ExactDeviceRequest",
-    "Metadata",
-    "Namespace",
-    "Node",
-    "NodeSelector",
-    "NodeSelectorRequirement",
-    "NodeSelectorTerm",
-    "OpaqueConfiguration",
-    "OwnerReference",
-    "Pod",
-    "PodResourceClaim",
-    "ResourceClaim",
-    "ResourceClaimConsumerReference",
-    "ResourceClaimSpec",
-    "ResourceClaimStatus",
-    "ResourceClaimTemplate",
-    "ResourceClaimTemplateSpec",
-    "ResourcePool",
-    "ResourceSlice",
-    "ResourceSliceSpec",
-]
 
 _NOTHING: Final = Quantity(0)
 """What an amount is that is not said: Go's zero value, which the API server stores."""

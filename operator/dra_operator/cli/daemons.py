@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from dra_operator.api.core import Node, NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
-from dra_operator.api.types import Node, NodeSelector
 from dra_operator.cli.gather import Gathered, Thing, take_pods
 from dra_operator.cli.manifests import Manifest
 from dra_operator.cli.offline import Option, by_age, pinned_to

@@ -12,20 +12,12 @@ from enum import Enum
 from random import Random
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Limits, Reason
+from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.names import OPT_OUT_LABEL, POD_CLAIM_NAME
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.share_ids import share_id
 from dra_operator.api.shortened import listed
-from dra_operator.api.types import (
-    AllocationResult,
-    Device,
-    Metadata,
-    Node,
-    NodeSelector,
-    ResourceClaim,
-    ResourceSlice,
-    ResourceSliceSpec,
-)
+from dra_operator.api.types import AllocationResult, Device, ResourceClaim, ResourceSlice, ResourceSliceSpec
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.controller import messages
 from dra_operator.inventory import Inventory

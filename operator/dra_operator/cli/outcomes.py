@@ -8,9 +8,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dra_operator.api.core import NodeSelector
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.api.shortened import printable
-from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult, NodeSelector
+from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult
 from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cli.describe import align
 from dra_operator.cli.manifests import to_yaml

@@ -11,10 +11,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
+from dra_operator.api.core import OwnerReference, Pod, PodResourceClaim
 from dra_operator.api.names import OVER, POD_CLAIM_NAME, RANDOM_LETTERS
 from dra_operator.api.patterns import LABEL
 from dra_operator.api.read import read_object
-from dra_operator.api.types import OwnerReference, Pod, PodResourceClaim, ResourceClaim, ResourceClaimSpec
+from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
 from dra_operator.api.write import to_wire
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.manifests import Place

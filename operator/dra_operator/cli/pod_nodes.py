@@ -7,7 +7,8 @@ Source: docs/dra-semantics 8.1.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from dra_operator.api.types import AllocationResult, Node, NodeSelector, Pod
+from dra_operator.api.core import Node, NodeSelector, Pod
+from dra_operator.api.types import AllocationResult
 from dra_operator.cli.daemons import node_of
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Outcome, State, pinned_to

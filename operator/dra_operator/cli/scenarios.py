@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from dra_operator.allocator import AdminAccess, Allocator, Features, Limits
+from dra_operator.api.core import Metadata
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import read_object
@@ -19,7 +20,6 @@ from dra_operator.api.types import (
     AllocationResult,
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
-    Metadata,
     ResourceClaim,
     ResourceClaimStatus,
 )

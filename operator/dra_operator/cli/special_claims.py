@@ -21,9 +21,10 @@ from dra_operator.allocator.extended import (
     special_claim,
     unserved,
 )
+from dra_operator.api.core import Node, Pod
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.quantity import NANO, Quantity
-from dra_operator.api.types import AllocationResult, DeviceClass, Node, Pod, ResourceClaim
+from dra_operator.api.types import AllocationResult, DeviceClass, ResourceClaim
 from dra_operator.cli.daemons import node_of
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Cluster, Option, Outcome, State, by_age

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dra_operator.api.core import Namespace, Node
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
-from dra_operator.api.types import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceSlice
+from dra_operator.api.types import DeviceClass, DeviceTaintRule, ResourceSlice
 from dra_operator.inventory.changes import Changes, Followers
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, read_node

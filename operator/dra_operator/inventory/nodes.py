@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from dra_operator.api.types import Node
+from dra_operator.api.core import Node
 
 OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
 """The feature a node declares when its kubelet can skip node operations."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
 
+from dra_operator.api.core import NodeSelector, NodeSelectorTerm
 from dra_operator.api.node_selector import NodeSelectorError, parse_node_selector
-from dra_operator.api.types import NodeSelector, NodeSelectorTerm
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, Trait, Values
 
 _Mark = tuple[Trait, Values]

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dra_operator.api.core import NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
-from dra_operator.api.types import NodeSelector
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.nodes import NodeRecord
 from dra_operator.inventory.pool import Pool
