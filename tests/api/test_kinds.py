@@ -1,6 +1,6 @@
 """The kinds and where they are served."""
 
-from dra_operator.api.kinds import DEVICE_TAINT_RULE, KINDS, NODE, RESOURCE_CLAIM
+from dra_operator.api.kinds import KINDS
 from dra_operator.api.read import TYPES
 
 
@@ -11,11 +11,11 @@ def test_every_kind_but_events_and_leases_can_be_read():
 
 def test_api_versions_name_the_group_unless_it_is_core():
     """`apiVersion` is group and version; the core group has no name."""
-    assert RESOURCE_CLAIM.api_version("v1") == "resource.k8s.io/v1"
-    assert NODE.api_version("v1") == "v1"
+    assert KINDS["ResourceClaim"].api_version("v1") == "resource.k8s.io/v1"
+    assert KINDS["Node"].api_version("v1") == "v1"
 
 
 def test_the_newest_version_comes_first():
     """The first version that is served is the one to use."""
-    assert RESOURCE_CLAIM.versions == ("v1", "v1beta2", "v1beta1")
-    assert DEVICE_TAINT_RULE.versions == ("v1", "v1beta2", "v1alpha3")
+    assert KINDS["ResourceClaim"].versions == ("v1", "v1beta2", "v1beta1")
+    assert KINDS["DeviceTaintRule"].versions == ("v1", "v1beta2", "v1alpha3")

@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from dra_operator.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM
+from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.access import Credentials
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.protobuf import PROTOBUF
 
-CLAIMS = Served(RESOURCE_CLAIM, "v1")
-CLASSES = Served(DEVICE_CLASS, "v1")
+CLAIMS = Served(KINDS["ResourceClaim"], "v1")
+CLASSES = Served(KINDS["DeviceClass"], "v1")
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.api.kinds import DEVICE_TAINT_RULE, KINDS, NODE, RESOURCE_CLAIM
+from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.session import ApiError, ApiUnreachable
 
@@ -33,8 +33,8 @@ async def test_newest_version_wins(session, offer):
 
     found = await served(session, KINDS)
 
-    assert found["ResourceClaim"] == Served(RESOURCE_CLAIM, "v1")
-    assert found["DeviceTaintRule"] == Served(DEVICE_TAINT_RULE, "v1beta2")
+    assert found["ResourceClaim"] == Served(KINDS["ResourceClaim"], "v1")
+    assert found["DeviceTaintRule"] == Served(KINDS["DeviceTaintRule"], "v1beta2")
 
 
 async def test_old_servers_are_spoken_to_in_their_version(session, offer):
@@ -51,7 +51,7 @@ async def test_unserved_kinds_are_absent(session, offer):
     """A kind that is not served is absent, which is no error."""
     offer()
 
-    assert await served(session, KINDS) == {"Node": Served(NODE, "v1")}
+    assert await served(session, KINDS) == {"Node": Served(KINDS["Node"], "v1")}
 
 
 async def test_an_answer_that_is_no_list_of_resources_is_no_answer(script, session):
@@ -89,29 +89,30 @@ async def test_fault_is_not_taken_for_absence(script, session, fault, error):
 
     # The core, which must be there in any case, is not among those asked for.
     with pytest.raises(error):
-        await served(session, {"ResourceClaim": RESOURCE_CLAIM})
+        await served(session, {"ResourceClaim": KINDS["ResourceClaim"]})
 
 
 @pytest.mark.parametrize(
-    ("served_kind", "arguments", "path"),
+    ("kind", "version", "arguments", "path"),
     [
-        (Served(RESOURCE_CLAIM, "v1"), (), "/apis/resource.k8s.io/v1/resourceclaims"),
-        (Served(RESOURCE_CLAIM, "v1"), ("ns",), "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"),
+        ("ResourceClaim", "v1", (), "/apis/resource.k8s.io/v1/resourceclaims"),
+        ("ResourceClaim", "v1", ("ns",), "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"),
         (
-            Served(RESOURCE_CLAIM, "v1beta1"),
+            "ResourceClaim",
+            "v1beta1",
             ("ns", "c", "status"),
             "/apis/resource.k8s.io/v1beta1/namespaces/ns/resourceclaims/c/status",
         ),
-        (Served(NODE, "v1"), ("", "n1"), "/api/v1/nodes/n1"),
+        ("Node", "v1", ("", "n1"), "/api/v1/nodes/n1"),
     ],
     ids=["all", "of a namespace", "subresource", "cluster-scoped"],
 )
-def test_paths(served_kind, arguments, path):
+def test_paths(kind, version, arguments, path):
     """Paths are those of the API server."""
-    assert served_kind.path(*arguments) == path
+    assert Served(KINDS[kind], version).path(*arguments) == path
 
 
 def test_api_version_of_the_core_group_has_no_group():
     """Objects of the core group say `v1`, others name their group."""
-    assert Served(NODE, "v1").api_version == "v1"
-    assert Served(RESOURCE_CLAIM, "v1beta2").api_version == "resource.k8s.io/v1beta2"
+    assert Served(KINDS["Node"], "v1").api_version == "v1"
+    assert Served(KINDS["ResourceClaim"], "v1beta2").api_version == "resource.k8s.io/v1beta2"

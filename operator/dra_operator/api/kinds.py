@@ -28,32 +28,20 @@ class Kind:
 
 _RESOURCE_VERSIONS = ("v1", "v1beta2", "v1beta1")
 
-DEVICE_CLASS = Kind("DeviceClass", "deviceclasses", RESOURCE_GROUP, False, _RESOURCE_VERSIONS)
-RESOURCE_CLAIM = Kind("ResourceClaim", "resourceclaims", RESOURCE_GROUP, True, _RESOURCE_VERSIONS)
-RESOURCE_CLAIM_TEMPLATE = Kind(
-    "ResourceClaimTemplate", "resourceclaimtemplates", RESOURCE_GROUP, True, _RESOURCE_VERSIONS
-)
-RESOURCE_SLICE = Kind("ResourceSlice", "resourceslices", RESOURCE_GROUP, False, _RESOURCE_VERSIONS)
-DEVICE_TAINT_RULE = Kind(
-    "DeviceTaintRule", "devicetaintrules", RESOURCE_GROUP, False, ("v1", "v1beta2", "v1alpha3")
-)
-NODE = Kind("Node", "nodes", CORE_GROUP, False, ("v1",))
-NAMESPACE = Kind("Namespace", "namespaces", CORE_GROUP, False, ("v1",))
-POD = Kind("Pod", "pods", CORE_GROUP, True, ("v1",))
 EVENT = Kind("Event", "events", CORE_GROUP, True, ("v1",))
 LEASE = Kind("Lease", "leases", "coordination.k8s.io", True, ("v1",))
 
 KINDS: dict[str, Kind] = {
     kind.kind: kind
     for kind in (
-        DEVICE_CLASS,
-        RESOURCE_CLAIM,
-        RESOURCE_CLAIM_TEMPLATE,
-        RESOURCE_SLICE,
-        DEVICE_TAINT_RULE,
-        NODE,
-        NAMESPACE,
-        POD,
+        Kind("DeviceClass", "deviceclasses", RESOURCE_GROUP, False, _RESOURCE_VERSIONS),
+        Kind("ResourceClaim", "resourceclaims", RESOURCE_GROUP, True, _RESOURCE_VERSIONS),
+        Kind("ResourceClaimTemplate", "resourceclaimtemplates", RESOURCE_GROUP, True, _RESOURCE_VERSIONS),
+        Kind("ResourceSlice", "resourceslices", RESOURCE_GROUP, False, _RESOURCE_VERSIONS),
+        Kind("DeviceTaintRule", "devicetaintrules", RESOURCE_GROUP, False, ("v1", "v1beta2", "v1alpha3")),
+        Kind("Node", "nodes", CORE_GROUP, False, ("v1",)),
+        Kind("Namespace", "namespaces", CORE_GROUP, False, ("v1",)),
+        Kind("Pod", "pods", CORE_GROUP, True, ("v1",)),
         EVENT,
         LEASE,
     )
