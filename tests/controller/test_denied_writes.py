@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from passbench import KEY, notices, writes
+from passbench import KEY, fits, notices, writes
 from structlog.testing import capture_logs
 
 from cluster import FINALIZER, PENDING, allocation, claim
@@ -59,8 +59,30 @@ def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
     assert notices(bench.run()) == [], "what is no longer so is not told again"
 
 
+def test_all_that_were_denied_a_right_are_tried_when_it_is_there(bench, clock):
+    """However long they were put off, and in their order: those that come later must not take all of their devices."""
+    old = {"a": fits("gpu-0"), "b": fits("gpu-1")}
+    bench.allocator.answers = {**old, "late": fits("gpu-2")}
+
+    def told(effects):
+        """Have the annotations written of what a pass wants done."""
+        bench.run(*[Written(said, {}) for said in writes(effects, AnnotateWrite)])
+        return writes(effects)
+
+    tried = told(bench.run(*[bench.delta(claim(name)) for name in old]))
+    for _ in range(7):
+        told(bench.run(*[Forbidden(write, denied("resourceclaims/status")) for write in tried]))
+        clock.now += 32
+        tried = told(bench.run())
+    assert tried == [], "they wait for more than a minute by now"
+    (late,) = told(bench.run(bench.delta(claim("late"))))
+    written = bench.delta(claim("late"), allocation=dict(late.allocation))
+
+    assert [write.name for write in told(bench.run(written, Written(late, {})))] == ["a", "b"]
+
+
 def test_a_right_is_there_when_one_claim_shows_it(bench, clock):
-    """The others that were denied it are tried later, and readiness does not wait for them."""
+    """Readiness does not wait for the others that were denied it."""
     found = writes(bench.run(bench.delta(claim("a")), bench.delta(claim("b"))), AnnotateWrite)
     bench.run(*[Forbidden(write, denied("resourceclaims")) for write in found])
     clock.now += 10

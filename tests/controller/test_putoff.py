@@ -91,6 +91,15 @@ def test_a_claim_whose_wait_ends_during_a_pass_is_tried_in_the_next(bench, write
     assert bench.allocator.asked == ["claim", "other", "claim"]
 
 
+def test_a_wait_can_be_ended_and_the_next_is_longer_all_the_same(putoffs):
+    """What the claim waited for is there; of others that do not wait nothing is known."""
+    putoffs.for_time(KEY, "uid", 8, 60)
+    putoffs.end([KEY, ("default", "another")])
+
+    assert putoffs.over() == {KEY}
+    assert putoffs.for_time(KEY, "uid", 8, 60) == 16
+
+
 def test_the_first_wait_that_ends_is_the_next(putoffs, clock):
     """A claim that is put off for ten minutes holds up none that waits for a moment."""
     putoffs.for_time(KEY, "uid", 600, 600)

@@ -80,8 +80,11 @@ class Landing:
         # Whatever the answer, look at the claim again: what is to be done next may have changed meanwhile.
         changes.seen.add(key)
         if isinstance(outcome, Written):
-            for verb, resource in desk.rights.grant(write):
+            for (verb, resource), denied in desk.rights.grant(write).items():
                 log.info(messages.PERMITTED, verb=verb, resource=resource)
+                # They are older than many that come now, and must not lose their devices to these.
+                desk.putoffs.end(denied)
+                desk.lingering.end(denied)
             self._written(key, write, changes)
             if held is not None:
                 self._launch_held(key, held, changes)

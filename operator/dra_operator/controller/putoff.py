@@ -9,7 +9,7 @@ A wait ends when a pass asks which are over, and not later in that pass: it woul
 first at its end would not be done.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dra_operator.cluster.backoff import doubled
@@ -59,6 +59,13 @@ class PutOffs:
             return 0
         wait.refusals += 1
         return wait.refusals
+
+    def end(self, keys: Iterable[Key]) -> None:
+        """Let the waits of some claims be over now: what they waited for is there."""
+        now = self._clock()
+        for key in keys:
+            if (wait := self._waits.get(key)) is not None:
+                wait.until = min(wait.until, now)
 
     def forget(self, key: Key) -> None:
         """Forget that the claim was ever put off."""

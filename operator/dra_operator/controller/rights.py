@@ -37,16 +37,19 @@ class MissingRights:
         self._claims.setdefault((verb, resource), set()).add(key)
         return is_news
 
-    def grant(self, write: Write) -> list[tuple[str, str]]:
-        """Note that a write succeeded, so every right that it needs is there; return those that were not."""
-        before = tuple(self._texts)
+    def grant(self, write: Write) -> dict[tuple[str, str], frozenset[Key]]:
+        """Note that a write succeeded, so every right that it needs is there.
+
+        Return those that were not, each with the claims whose writes were denied.
+        """
+        before = {right: frozenset(keys) for right, keys in self._claims.items()}
         for right in before:
             if right == _TO_UPDATE:
                 # Only claims that take no patch need it, so only those can show that it is there.
                 self._excuse(right, (write.namespace, write.name))
             elif not isinstance(write, AnnotateWrite | FenceWrite) or right[1] == _FOR_METADATA:
                 self._drop(right)
-        return [right for right in before if right not in self._texts]
+        return {right: keys for right, keys in before.items() if right not in self._texts}
 
     def forget(self, key: Key) -> None:
         """Note that a claim is gone, or that we want nothing of it any more."""
