@@ -144,6 +144,30 @@ def test_an_older_version_has_its_own_fields(kind, spec, expected):
         ("ResourceClaim", "v1", {"spec": asking({"name": "r"})}, "only a ResourceClaimTemplate has it"),
         ("ResourceClaim", "v1beta1", asking({"name": "r"}, count=2), "it belongs to one of the requests"),
         (
+            "ResourceClaimTemplate",
+            "v1",
+            asking({"name": "r"}),
+            "write spec.spec.devices: a template has the spec of a claim below its own",
+        ),
+        (
+            "ResourceClaim",
+            "v1",
+            asking({"name": "r", "exactly": {"capacity": {"memory": "4Gi"}}}),
+            "amounts are in requests, by the name of the capacity",
+        ),
+        (
+            "ResourceClaim",
+            "v1",
+            asking({"name": "r", "firstAvailable": [{"name": "a", "exactly": {}}]}),
+            "move its fields up, next to the name",
+        ),
+        (
+            "ResourceClaim",
+            "v1",
+            asking({"name": "r", "firstAvailable": [{"name": "a", "adminAccess": True}]}),
+            "only a request without alternatives has it, in exactly",
+        ),
+        (
             "DeviceTaintRule",
             "v1alpha3",
             {"deviceSelector": {"selectors": []}},
@@ -156,6 +180,10 @@ def test_an_older_version_has_its_own_fields(kind, spec, expected):
         "a class of before",
         "the spec of a template",
         "beside requests",
+        "a template without a second spec",
+        "amounts without requests",
+        "exactly in an alternative",
+        "admin access in an alternative",
         "a rule's selectors",
     ],
 )

@@ -59,3 +59,13 @@ def test_what_an_api_server_has_taken_is_not_refused() -> None:
     assert refused(CASES["a rule whose effect is misspelt"][0], uid="u") == []
     assert refused(class_with({}), uid="u") == []
     assert refused(slips_of_derived.NAMES["an attribute that is derived twice"][0], uid="u") == []
+
+
+@pytest.mark.parametrize("key", [["cores"], {"name": "cores"}, 1], ids=["a list", "an object", "a number"])
+def test_the_name_of_a_capacity_is_a_text(key: Any) -> None:
+    """The API server cannot read anything else there."""
+    item = {"mapping": {"capacityKey": key, "capacityMultiplier": "1"}}
+    ((path, message),) = refused(slips_of_asides.consuming(item))
+
+    assert path == f'{slips_of_asides.AT}["cpu"].mapping.capacityKey'
+    assert message.startswith("is not a string: ")

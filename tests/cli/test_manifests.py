@@ -1,8 +1,11 @@
 """Reading manifests as kubectl reads them."""
 
+import errno
 import gzip
 import json
+import os
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import yaml
@@ -294,3 +297,24 @@ def test_parameters_that_were_carried_unread_are_written_as_others():
     carried = {"read": rb'{"a":"\u003c"}', "unread": rb'{"a":"\ud800"}'}
 
     assert to_yaml(carried) == "read:\n  a: <\nunread: {}\n"
+
+
+def test_a_folder_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path, monkeypatch):
+    """Who gets an answer about a part of the files must know that; root may read all, so the folder is only said to."""
+    for name in ("a", "closed", "z"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "node.yaml").write_text(OBJECT % name)
+    closed = tmp_path / "closed"
+    scan = os.scandir
+
+    def scandir(path):
+        if Path(path) == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    told, *others = read([str(tmp_path)])
+
+    assert told == Unreadable(f"{closed}: Permission denied")
+    assert names(others) == ["a", "z"]
+    assert list(read([str(closed)])) == [told]

@@ -19,9 +19,11 @@ from dra_operator.api.convert import FLAT_VERSIONS, Body, to_v1, version_of
 from dra_operator.api.core import Metadata, OwnerReference
 from dra_operator.api.types import (
     AllocationResult,
+    CapacityRequirements,
     Device,
     DeviceClaim,
     DeviceRequest,
+    DeviceSubRequest,
     DeviceTaintRule,
     DeviceTaintSelector,
     ExactDeviceRequest,
@@ -29,6 +31,7 @@ from dra_operator.api.types import (
     ResourceClaimSpec,
     ResourceClaimStatus,
     ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
     ResourceSlice,
     ResourceSliceSpec,
 )
@@ -58,6 +61,12 @@ _ADVICE: dict[tuple[type[Any], str], str] = {
     (Device, "basic"): "that is v1beta1: in this version its fields are next to the name",
     (ResourceClaimSpec, "resourceClassName"): "a request in spec.devices.requests names a class",
     (ResourceClaimSpec, "spec"): "only a ResourceClaimTemplate has it",
+    (
+        ResourceClaimTemplateSpec,
+        "devices",
+    ): "write spec.spec.devices: a template has the spec of a claim below its own",
+    (DeviceSubRequest, "exactly"): "move its fields up, next to the name",
+    (DeviceSubRequest, "adminAccess"): "only a request without alternatives has it, in exactly",
     **dict.fromkeys(
         ((DeviceClaim, name) for name in wire_fields(ExactDeviceRequest)), "it belongs to one of the requests"
     ),
@@ -67,6 +76,10 @@ _ADVICE: dict[tuple[type[Any], str], str] = {
     ),
 }
 """What to do about fields that belong elsewhere or to another version, by the type that they were given to."""
+_ADVICE_OF_ALL: dict[type[Any], str] = {
+    CapacityRequirements: "amounts are in requests, by the name of the capacity",
+}
+"""The same, whatever field it is."""
 
 _OF_EVERY_OBJECT = ("apiVersion", "kind")
 """Fields that say which dataclass an object is read as, and are in none."""
@@ -102,7 +115,7 @@ def find_unknown_fields(body: Body, kind: type[Any]) -> Iterator[UnknownField]:
     walk = _Walk(version)
     yield from walk.lost_in_conversion(body, kind)
     for slip in walk.slips(to_v1(body, kind=kind.__name__, version=version), kind):
-        advice = _ADVICE.get((slip.type, slip.name), "")
+        advice = _ADVICE.get((slip.type, slip.name)) or _ADVICE_OF_ALL.get(slip.type, "")
         yield UnknownField(slip.path, "" if advice else walk.meant(slip), advice)
 
 

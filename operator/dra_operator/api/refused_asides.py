@@ -16,6 +16,7 @@ from dra_operator.api.refused import Refusal
 _NO_RESOURCE = "is no resource that devices can consume: write cpu, memory or hugepages-…"
 _NEITHER = "has neither mapping nor overhead: write one of them"
 _NOT_ONE = "must have either capacityKey or deviceMultiplier: write one of them"
+_NO_NAME = "is not a string: write a capacity of the device"
 _NO_CAPACITY = "is no capacity of the device: write one that it has"
 _NO_MULTIPLIER = "is missing: say how much one unit of the capacity stands for"
 _NO_KEY = "is missing: name the capacity that is multiplied"
@@ -60,8 +61,10 @@ def _mapping(mapping: Mapping[str, Any], capacities: Mapping[str, Any], path: st
         return
     if key is None and multiplier is not None:
         yield Refusal(f"{path}.capacityKey", None, _NO_KEY)
-    if key is not None and key not in capacities:
-        yield Refusal(f"{path}.capacityKey", str(key), _NO_CAPACITY)
+    if key is not None and not isinstance(key, str):
+        yield Refusal(f"{path}.capacityKey", None, _NO_NAME)
+    elif key is not None and key not in capacities:
+        yield Refusal(f"{path}.capacityKey", key, _NO_CAPACITY)
     if key is not None and multiplier is None:
         yield Refusal(f"{path}.capacityMultiplier", None, _NO_MULTIPLIER)
     for field in ("capacityMultiplier", "deviceMultiplier"):

@@ -8,8 +8,9 @@ number. JSON goes the quick way, since states of whole clusters come as JSON as 
 import codecs
 import gzip
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -148,12 +149,11 @@ def read(paths: Iterable[str]) -> Iterator[Found]:
     Folders are read with all folders below, in the order of their names.
     """
     for path in paths:
-        try:
-            files = list(_files(path))
-        except OSError as error:
-            yield Unreadable(f"{path}: {why(error)}")
-            continue
-        if not files:
+        closed: list[OSError] = []
+        files = _files(path, closed)
+        for error in closed:
+            yield Unreadable(f"{error.filename}: {why(error)}")
+        if not files and not closed:
             yield Unreadable(f"{path}: no file in it ends in {', '.join(SUFFIXES[:3])}")
         for file in files:
             yield from _read_file(file)
@@ -171,13 +171,17 @@ def to_yaml(value: Any) -> str:
     return text
 
 
-def _files(path: str) -> Iterator[str]:
-    if path == STDIN or not Path(path).is_dir():
-        yield path
-        return
-    for file in sorted(Path(path).rglob("*")):
-        if file.name.endswith(SUFFIXES) and file.is_file():
-            yield str(file)
+def _files(path: str, closed: list[OSError]) -> Sequence[str]:
+    """Return the files of a path in the order of their names; folders that cannot be read go into `closed`."""
+    try:
+        if path == STDIN or not Path(path).is_dir():
+            return [path]
+    except OSError as error:
+        closed.append(error)
+        return []
+    walked = os.walk(path, onerror=closed.append)
+    files = sorted(Path(folder, name) for folder, _, names in walked for name in names)
+    return [str(file) for file in files if file.name.endswith(SUFFIXES) and file.is_file()]
 
 
 def _read_file(file: str) -> Iterator[Found]:
