@@ -35,6 +35,7 @@ _MAX_ANSWERS = 262_144
 _KEPT_AT_FIRST = 16
 """If no two of so many slices are alike in what selectors read, the next ones are not either."""
 _FEW_KINDS = 64
+"""If slices look different to selectors in more ways than this, what they select on one says nothing of the next."""
 _MAX_DRIVERS = 1024
 _LONG: Final = 256
 """If the selectors of a request have more characters than this, it does not keep their code alive."""
