@@ -156,6 +156,17 @@ async def test_only_what_decides_is_taken(cluster):
     assert "managedFields" not in text
 
 
+async def test_taints_of_nodes_are_taken(cluster):
+    """They say which pods of a DaemonSet there are."""
+    taint = {"key": "reserved", "effect": "NoSchedule"}
+    cluster.put({**node("node-3"), "spec": {"taints": [taint]}})
+
+    taken = await take(cluster.session)
+
+    specs = {body["metadata"]["name"]: body["spec"] for body in taken.bodies if body["kind"] == "Node"}
+    assert specs == {"node-1": {}, "node-2": {}, "node-3": {"taints": [taint]}}
+
+
 async def test_long_lists_come_in_pages(cluster, monkeypatch):
     """Everything is taken, however many pages it needs."""
     monkeypatch.setattr("dra_operator.cli.snapshot.PAGE", 2)

@@ -200,6 +200,27 @@ async def test_right_that_is_withdrawn_is_named(cluster, start):
     await operator.ready()
 
 
+async def test_api_server_in_trouble_does_not_permit_the_lease(cluster, start):
+    """A 503 says nothing of the right that was denied before, so `permitted again` waits for an answer."""
+    operator = await (await start("first")).ready()
+    message = 'leases.coordination.k8s.io "dra-operator" is forbidden: User "x" cannot update resource'
+    with capture_logs() as logs:
+
+        def told():
+            return [line["event"] for line in logs if line.get("resource") == "leases"]
+
+        denial = cluster.server.faults.answer(403, times=None, kind="Lease", message=message)
+        await cluster.until(told, "the refusal")
+        trouble = cluster.server.faults.answer(503, times=None, kind="Lease")
+        denial.times = 0
+        await cluster.until(lambda: trouble.met, "the trouble")
+        await cluster.stays(lambda: told() == ["forbidden"])
+
+        trouble.times = 0
+        await operator.ready()
+        await cluster.until(lambda: told() == ["forbidden", "permitted again"], "the grant")
+
+
 async def test_one_that_stands_by_and_may_not_list_says_so(cluster, start, monkeypatch):
     """In /readyz, in the log and in an Event, before it has to decide, and until it is granted."""
     monkeypatch.setattr("dra_operator.controller.standby.RETRY_SECONDS", 0.05)

@@ -67,6 +67,9 @@ def test_the_environment_can_name_the_configuration_file(monkeypatch, configurat
         ({"listen": "8080"}, '"8080" is not allowed; allowed: HOST:PORT'),
         ({"liveness_endpoint": "8081"}, "allowed: a URL"),
         ({"lease_identity": "$(POD_UID)"}, "allowed: letters, digits"),
+        ({"lease_namespace": "kube/system"}, '"kube/system" is not allowed; allowed: up to 63 of `a` to `z`'),
+        ({"lease_namespace": "a" * 64}, "allowed: up to 63 of"),
+        ({"pod_name": "$(POD_NAME)"}, '"$(POD_NAME)" is not allowed; allowed: `a` to `z`'),
     ],
     ids=[
         "unknown choice",
@@ -76,6 +79,9 @@ def test_the_environment_can_name_the_configuration_file(monkeypatch, configurat
         "no host",
         "no url",
         "a variable that is not set",
+        "not a namespace",
+        "too long",
+        "not a pod",
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_allowed(flags, text):

@@ -91,9 +91,10 @@ class Settings(BaseModel):
     )
     lease_namespace: str = Field(
         "",
+        pattern=r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$",
         description="Namespace of the Lease; must be the same for all operators of a cluster. Empty: that of the pod; "
         "outside a pod, that of the kubeconfig's context.",
-        json_schema_extra={"allowed": "a name"},
+        json_schema_extra={"allowed": "up to 63 of `a` to `z`, digits and `-`, a letter or digit at each end"},
     )
     lease_identity: str = Field(
         "",
@@ -116,9 +117,10 @@ class Settings(BaseModel):
     )
     pod_name: str = Field(
         "",
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
         description="Name of the operator's own pod, which gets the Events about the operator itself. "
         "Empty: its namespace gets them.",
-        json_schema_extra={"allowed": "a name"},
+        json_schema_extra={"allowed": "`a` to `z`, digits, `.` and `-`, a letter or digit at each end"},
     )
     quiet_seconds: float = Field(
         0.02, ge=0, le=10, description="A pass starts when nothing has changed for this long."
