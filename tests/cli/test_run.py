@@ -1,11 +1,37 @@
-"""`dra-operator run` before it runs: it ends when it is told to."""
+"""`dra-operator run` as a process: it ends when it is told to."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+
+import pytest
+
+from dra_operator.sim.server import ApiServer
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda sent: sent.name)
+async def test_a_signal_ends_the_operator_in_good_order(tmp_path, sent):
+    """It ends with 0 and gives up its Lease, also if somebody closes the terminal."""
+    async with ApiServer() as server:
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        operator = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "dra_operator", "run", "--listen=127.0.0.1:0"),
+            f"--kubeconfig={tmp_path}/kubeconfig",
+            stderr=asyncio.subprocess.PIPE,
+        )
+        said = b""
+        while b"allocating" not in said:
+            said += (line := await asyncio.wait_for(operator.stderr.readline(), 20))
+            assert line, said
+        operator.send_signal(sent)
+        _, rest = await asyncio.wait_for(operator.communicate(), 20)
+
+        assert (operator.returncode, b"Traceback" in said + rest) == (0, False)
+        assert server.get("Lease", "dra-operator", "default")["spec"].get("holderIdentity") is None
 
 
 def test_a_signal_ends_a_start_that_waits_for_a_plugin(tmp_path):

@@ -20,6 +20,9 @@ def run(config: str | None, flags: Mapping[str, str]) -> None:
     # Kopf handles it once it runs. Before, a plugin may take a minute to say as whom we speak, and the first process of
     # a container ignores what it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # A terminal that is closed, unless the operator is to outlive it (`nohup`).
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     settings = load_or_exit(flags, config).settings
     # Imported only when the settings are good: Kopf and the kubernetes package take most of a second.
     from dra_operator.cli.settling import collect_seldom, settle, take_turns  # noqa: PLC0415

@@ -1,7 +1,7 @@
 """`dra-operator snapshot`: the state of a cluster as a file, for `simulate` to run again.
 
-What allocation depends on, and no more: of nodes their labels, taints and whether they can be used, of pods which claims
-they name. It is read with the operator's own rights; what those do not cover is left out and said.
+What allocation depends on, and no more: of nodes their labels, taints and whether they can be used, of pods which
+claims they name. It is read with the operator's own rights; what those do not cover is left out and said.
 Source: docs/cli.md.
 """
 
@@ -164,7 +164,12 @@ def _node(body: Body) -> Body | None:
     ]
     kept = {"conditions": ready, **_some(status, "declaredFeatures", "allocatable")}
     metadata = _some(body["metadata"], "name", "labels", "deletionTimestamp")
-    return {**_kind(body), "metadata": metadata, "spec": _some(spec, "unschedulable", "taints"), "status": kept}
+    return {
+        **_kind(body),
+        "metadata": metadata,
+        "spec": _some(spec, "unschedulable", "taints"),
+        "status": kept,
+    }
 
 
 def _namespace(body: Body) -> Body | None:

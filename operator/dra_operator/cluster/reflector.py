@@ -205,7 +205,7 @@ class Reflector:
             except ApiSilent as error:
                 # A kind that nobody changes has nothing to say, and not even a bookmark where etcd tells no
                 # progress. If the connection is dead, the next watch tells more; enough time has passed.
-                log.info("watch silent, opened again", kind=self.served.kind.kind, why=str(error))
+                log.debug("watch silent, opened again", kind=self.served.kind.kind, why=str(error))
             except ApiUnreachable as error:
                 self._away = True
                 await self._pause(error)

@@ -94,7 +94,9 @@ class Settings(BaseModel):
         pattern=r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$",
         description="Namespace of the Lease; must be the same for all operators of a cluster. Empty: that of the pod; "
         "outside a pod, that of the kubeconfig's context.",
-        json_schema_extra={"allowed": "up to 63 of `a` to `z`, digits and `-`, a letter or digit at each end"},
+        json_schema_extra={
+            "allowed": "up to 63 of `a` to `z`, digits and `-`, a letter or digit at each end"
+        },
     )
     lease_identity: str = Field(
         "",
