@@ -52,17 +52,21 @@ def test_lines_of_libraries_look_the_same_and_say_whose_they_are(stream):
 
 
 RETRIED = "Request attempt #3 failed; will retry: GET https://10.0.0.1/api -> TimeoutError()"
+REFUSED = "Request attempt #2 failed; TCP closed; will re-authenticate: GET https://10.0.0.1/apis"
 ENDED = "Request attempt #3 failed; escalating: GET https://10.0.0.1/api -> TimeoutError()"
 
 
 @pytest.mark.parametrize(
     ("level", "shown"),
-    [("info", [("error", ENDED)]), ("debug", [("debug", RETRIED), ("error", ENDED)])],
+    [
+        ("info", [("error", ENDED)]),
+        ("debug", [("debug", RETRIED), ("debug", REFUSED), ("error", ENDED)]),
+    ],
 )
 def test_kopf_is_kept_from_an_error_for_each_attempt_that_it_repeats(stream, level, shown):
-    """The operator says itself, once, that the API server is not available."""
+    """The operator says itself, once, that the API server is not available or refuses its credentials."""
     logs.configure("json", level, stream)
-    for text in (RETRIED, ENDED):
+    for text in (RETRIED, REFUSED, ENDED):
         logging.getLogger("kopf._cogs.clients.api").error(text)
 
     assert [(line["level"], line["event"]) for line in lines(stream)] == shown

@@ -23,6 +23,8 @@ _QUIET = dict.fromkeys(
 
 _ATTEMPT = "Request attempt "
 """How Kopf's lines begin about its requests."""
+_REPEATED = ("will retry", "will re-authenticate")
+"""What stands in those about attempts that Kopf repeats."""
 
 
 def get_logger() -> Any:
@@ -78,7 +80,7 @@ def _without_attempts(record: logging.LogRecord) -> bool:
     """Return whether a line is to be shown: an attempt of Kopf's that it will repeat is for who debugs."""
     if not (record.name.startswith("kopf") and str(record.msg).startswith(_ATTEMPT)):
         return True
-    if " will retry" not in record.getMessage():
+    if not any(text in record.getMessage() for text in _REPEATED):
         return True
     record.levelno, record.levelname = logging.DEBUG, "DEBUG"
     return logging.getLogger().isEnabledFor(logging.DEBUG)
