@@ -156,6 +156,16 @@ async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
     assert answer.status == 413
 
 
+async def test_protobuf_is_refused_with_what_to_do(api: Api) -> None:
+    """Kubectl sends it for some kinds, and shows its user the message."""
+    answer = await api.send(
+        "POST", CLAIMS, io.BytesIO(b"k8s"), content_type="application/vnd.kubernetes.protobuf"
+    )
+
+    assert answer.status == 415
+    assert "use kubectl apply -f" in answer.body["message"]
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez"])
 async def test_health(api: Api, path: str) -> None:
     """It is well while it answers."""

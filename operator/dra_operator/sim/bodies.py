@@ -16,7 +16,8 @@ from dra_operator.sim.registry import Target
 
 JSON = "application/json"
 YAML = "application/yaml"
-_READABLE = (JSON, YAML, "application/vnd.kubernetes.protobuf")
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+_NAMED = (JSON, YAML, PROTOBUF)
 _MAX_BYTES = 3 * 1024 * 1024
 _SHOWN = 30
 _TYPE_META = (
@@ -54,8 +55,10 @@ def decode_object(request: web.BaseRequest, body: bytes, target: Target) -> dict
     Raises StatusError: 415 for a content type that is not read here, 400 for what is no object.
     """
     content_type = request.content_type if "Content-Type" in request.headers else JSON
+    if content_type == PROTOBUF:
+        raise errors.protobuf_is_not_read()
     if content_type not in (JSON, YAML):
-        raise errors.unsupported_media_type(_READABLE)
+        raise errors.unsupported_media_type(_NAMED)
     try:
         found = _value(content_type, body)
     except _UNREADABLE as error:

@@ -142,6 +142,14 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
     return StatusError(415, "UnsupportedMediaType", message)
 
 
+def protobuf_is_not_read() -> StatusError:
+    """415: the one format that a real API server reads and this one does not, said with what to do."""
+    message = (
+        "this API server in memory reads no protobuf, which some kubectl commands send; use kubectl apply -f"
+    )
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
 def unsupported_patch_type() -> StatusError:
     """415: a patch in a format that is no patch."""
     return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
