@@ -210,6 +210,30 @@ def test_a_refusal_is_told_and_put_off(bench, write, clock):
     assert bench.allocator.asked == ["claim", "claim"]
 
 
+def test_all_that_were_refused_are_tried_when_one_of_them_is_taken(bench, clock):
+    """A webhook that was mended has nobody wait for ten minutes; a claim that was never refused shows nothing."""
+    bench.allocator.answers = {name: fits(f"gpu-{name}") for name in ("a", "b", "new")}
+
+    def told(*items):
+        """Run a pass, have its annotations written, and return its allocations."""
+        effects = bench.run(*items)
+        bench.run(*[Written(said, {}) for said in writes(effects, AnnotateWrite)])
+        return writes(effects)
+
+    def land(write):
+        return told(bench.delta(claim(write.name), allocation=dict(write.allocation)), Written(write, {}))
+
+    for name in ("a", "b"):
+        told(*[Refused(write, "no") for write in told(bench.delta(claim(name)))])
+        clock.now += 4
+    (new,) = told(bench.delta(claim("new")))
+    assert land(new) == []
+
+    clock.now += 3
+    (first,) = told()
+    assert [first.name, *(write.name for write in land(first))] == ["a", "b"]
+
+
 @pytest.mark.parametrize(("answer", "said"), [(Unaccepted, (None, "away")), (Refused, ("no",))])
 def test_what_is_in_vain_all_night_is_logged_seldom(bench, write, clock, answer, said):
     """Both the allocation and what is to be said on the claim; each is tried again and again."""

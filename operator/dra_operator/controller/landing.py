@@ -107,7 +107,7 @@ class Landing:
             desk.lingering.forget(key)
         else:
             # An annotation says only that the claim waits, perhaps because it was put off.
-            desk.putoffs.forget(key)
+            desk.putoffs.accepted(key)
         if isinstance(write, DeallocateWrite):
             desk.metrics.deallocations.inc()
             log.info(messages.DEALLOCATED, claim=text(key), uid=write.uid)

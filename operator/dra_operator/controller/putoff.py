@@ -32,6 +32,7 @@ class PutOffs:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._waits: dict[Key, _Wait] = {}
+        self._refused: set[Key] = set()
 
     def for_time(self, key: Key, uid: str, first: float, longest: float) -> float:
         """Put a claim off for `first` seconds, twice as long each time up to `longest`; return for how long."""
@@ -58,6 +59,7 @@ class PutOffs:
         if (wait := self._waits.get(key)) is None:
             return 0
         wait.refusals += 1
+        self._refused.add(key)
         return wait.refusals
 
     def end(self, keys: Iterable[Key]) -> None:
@@ -67,9 +69,22 @@ class PutOffs:
             if (wait := self._waits.get(key)) is not None:
                 wait.until = min(wait.until, now)
 
+    def accepted(self, key: Key) -> None:
+        """Forget that the claim was ever put off: the API server took a write of it.
+
+        If it had refused one before, such as a webhook that was wrong for all claims, the waits of all others that it
+        refused are over as well. A claim that it never refused shows nothing: a policy may be about others only.
+        """
+        wait = self._waits.pop(key, None)
+        if wait is not None and wait.refusals:
+            self.end(self._refused)
+            # Once, however many succeed now: who is refused again is known again.
+            self._refused.clear()
+
     def forget(self, key: Key) -> None:
         """Forget that the claim was ever put off."""
         self._waits.pop(key, None)
+        self._refused.discard(key)
 
     def __contains__(self, key: Key) -> bool:
         return key in self._waits
