@@ -140,11 +140,13 @@ class Leading:
         error = self._lease.error if self._lease is not None else None
         return error if isinstance(error, ApiError) and error.is_missing_right else None
 
-    @property
-    def is_answered(self) -> bool:
-        """Whether the last answer tells if the Lease may be had: an API server in trouble tells nothing of rights."""
+    def denials(self) -> dict[str, ApiError | None]:
+        """Return the refusal of the Lease, or None where it is granted, by its name.
+
+        Empty while the API server is in trouble: then it says nothing of rights.
+        """
         error = self._lease.error if self._lease is not None else None
-        return error is None or _is_refusal(error)
+        return {"Lease": self.forbidden} if error is None or _is_refusal(error) else {}
 
     def following(self) -> list[str]:
         """Return why this operator is not the one that decides, for `/leaderz`; empty while it is."""

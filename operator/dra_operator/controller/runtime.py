@@ -380,9 +380,7 @@ class Runtime:
     def _look_at_rights(self) -> None:
         """Tell what is denied. Of kinds that have no answer yet, or have another trouble now, nothing new is known."""
         asked = (self._standby.forbidden or self._reflectors or WATCHED).keys() | {"Lease"}
-        found = dict(self._standby.forbidden)
-        if self._leading.is_answered:
-            found["Lease"] = self._leading.forbidden
+        found = self._standby.forbidden | self._leading.denials()
         for name, reflector in self._reflectors.items():
             if reflector.forbidden is not None or self._trouble_of(reflector) is None:
                 found[name] = reflector.forbidden
