@@ -124,6 +124,24 @@ def test_objects_of_other_kinds_are_passed_over(simulate):
     assert "note: ignored, and so are any pods that they would create: 2 Job, 1 Node" in result.stderr
 
 
+def test_what_makes_no_pods_is_not_said_to(simulate):
+    """Of Kubernetes' own kinds few make pods."""
+    bodies = [
+        {"apiVersion": version, "kind": kind, "metadata": {"name": "other"}}
+        for version, kind in (
+            ("v1", "ConfigMap"),
+            ("v1", "ReplicationController"),
+            ("rbac.authorization.k8s.io/v1", "Role"),
+            ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+        )
+    ]
+
+    assert simulate(*bodies).stderr.splitlines()[:2] == [
+        "note: ignored: 1 ConfigMap, 1 Role",
+        "note: ignored, and so are any pods that they would create: 1 JobSet, 1 ReplicationController",
+    ]
+
+
 def test_a_kustomization_is_told_to_have_no_effect(simulate):
     """What stands beside it is read as it is written, without its namespace and patches."""
     folder = {

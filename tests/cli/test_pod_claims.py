@@ -241,3 +241,107 @@ def test_a_container_that_names_no_entry_is_told(field):
     path = f"spec.{field}[0].resources.claims[1].name"
     text = f'Pod "default/train": {path}: "gp" is not in spec.resourceClaims, which has gpu'
     assert problems == [f"f, document 2 (line 1): {text}"]
+
+
+def group(*entries, **metadata):
+    """A PodGroup with claims."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "team", **metadata},
+        "spec": {"resourceClaims": entries},
+    }
+
+
+def member(name, entry=ENTRY, group="team"):
+    """A pod of a group."""
+    body = pod(entry, name=name, uid="")
+    body["spec"]["schedulingGroup"] = {"podGroupName": group}
+    return body
+
+
+def prefixes(claims):
+    """Return what claims are named after."""
+    return [thing.body["metadata"]["generateName"] for thing in claims]
+
+
+def test_pods_share_the_claims_of_their_group():
+    """One is made for the group, which owns it, whether or not a pod uses it."""
+    unused = {**ENTRY, "name": "unused"}
+    claims, problems = made(TEMPLATE, member("a"), member("b"), group(ENTRY, unused, uid="uid-2"))
+
+    assert problems == []
+    assert prefixes(claims) == ["team-gpu-", "team-unused-"]
+    assert claims[0].body["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "name": "team",
+            "uid": "uid-2",
+            "controller": True,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{**ENTRY, "name": "other"}, {**ENTRY, "resourceClaimTemplateName": "two-gpus"}],
+    ids=["another name", "another template"],
+)
+def test_only_what_a_pod_names_exactly_as_its_group_is_shared(entry):
+    """Everything else is the pod's own, as without a group."""
+    template = {**TEMPLATE, "metadata": {"name": "two-gpus"}}
+    claims, problems = made(TEMPLATE, template, group(ENTRY), member("a", entry))
+
+    assert problems == []
+    assert prefixes(claims) == ["team-gpu-", f"a-{entry['name']}-"]
+
+
+def test_a_group_that_is_not_there_is_told():
+    """The claim controller makes no claim for its pods: it cannot know which are shared."""
+    claims, (problem,) = made(TEMPLATE, group(ENTRY), member("a", group="taem"))
+
+    assert prefixes(claims) == ["team-gpu-"]
+    text = 'spec.schedulingGroup.podGroupName: there is no PodGroup "default/taem"'
+    assert problem.endswith(f'Pod "default/a": {text}')
+
+
+def test_a_pod_that_has_its_claim_needs_no_group():
+    """In a cluster the claim was made when the group was there."""
+    body = member("a")
+    body["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}
+
+    assert made(TEMPLATE, body, claim("c")) == ([], [])
+
+
+def test_what_is_wrong_with_the_claims_of_a_group_is_told_once():
+    """Of the group, not of each pod that shares them."""
+    entries = [{**ENTRY, "name": f"gpu-{number}", "resourceClaimTemplateName": "t"} for number in range(5)]
+    claims, problems = made(group(*entries), member("a", entries[0]))
+
+    assert claims == []
+    assert len(problems) == 6
+    assert problems[0].endswith(
+        'PodGroup "default/team": spec.resourceClaims: 5 are more than the 4 that a PodGroup can have'
+    )
+    assert all('PodGroup "default/team": ' in problem for problem in problems)
+
+
+@pytest.mark.parametrize("uid", ["", "uid-2"], ids=["of a file", "of a cluster"])
+def test_what_was_made_for_a_group_is_not_made_again(uid):
+    """As for pods; a pod of the group's name has claims of other names."""
+    bodies = (
+        TEMPLATE,
+        group(ENTRY, uid=uid),
+        member("team", {**ENTRY}, group="team"),
+        pod(name="team", uid=""),
+    )
+    claims, _ = made(*bodies)
+
+    assert made(*bodies, *(thing.body for thing in claims)) == ([], [])
+    assert len({thing.obj.metadata.name for thing in claims}) == len(claims)
+
+
+def test_a_group_that_is_being_deleted_gets_no_claims():
+    """Nor do its pods."""
+    assert made(TEMPLATE, group(ENTRY, deletionTimestamp="2026-01-01T00:00:00Z"), member("a")) == ([], [])

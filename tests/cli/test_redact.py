@@ -121,6 +121,34 @@ def test_references_still_fit(shown):
         assert body["metadata"]["namespace"] == pod["metadata"]["namespace"]
 
 
+def test_groups_are_shown_under_other_names():
+    """Pods, claims and reservations name them alike."""
+    owner = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "name": "secret-group",
+        "uid": "secret-u",
+    }
+    held = claim("secret-a", ownerReferences=[owner])
+    held["status"]["reservedFor"] = [{"resource": "podgroups", "name": "secret-group", "uid": "secret-u"}]
+    pod = copy.deepcopy(POD)
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "secret-group"}
+    spec = {"resourceClaims": POD["spec"]["resourceClaims"]}
+    metadata = {"name": "secret-group", "namespace": "secret-team", "uid": "secret-u"}
+    group = {"apiVersion": owner["apiVersion"], "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+    group, pod, held = shown = redact([group, pod, held])
+
+    assert SECRET not in json.dumps(shown)
+    assert {
+        group["metadata"]["name"],
+        pod["spec"]["schedulingGroup"]["podGroupName"],
+        held["metadata"]["ownerReferences"][0]["name"],
+        held["status"]["reservedFor"][0]["name"],
+    } == {"group-1"}
+    assert group["spec"]["resourceClaims"] == pod["spec"]["resourceClaims"]
+
+
 def test_names_keep_their_order():
     """Claims of one age are decided by namespace and name, so these stay sorted as they were."""
     bodies = [claim(name, space) for space in ("b", "a", "c10", "c9") for name in ("z", "a10", "a9", "m")]

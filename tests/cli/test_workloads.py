@@ -153,6 +153,37 @@ def test_a_generated_name_is_as_good_as_one(simulate):
     assert table(simulate(CLASS, devices("a"), TEMPLATE, body))[0][0].startswith("default/train-0-gpu-")
 
 
+def test_the_pods_of_a_job_share_what_it_says(simulate):
+    """The Job controller makes a PodGroup of them, with the claims of `spec.scheduling`."""
+    body = workload("Job", parallelism=2, scheduling={"resourceClaims": POD_SPEC["resourceClaims"]})
+
+    assert [row[0][:-5] for row in table(simulate(CLASS, devices("a"), TEMPLATE, body))] == [
+        "default/train-gpu-"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "pod"),
+    [("Job", {"schedulingGroup": {"podGroupName": "own"}}), ("CronJob", {})],
+    ids=["pods that have a group", "Jobs of a CronJob"],
+)
+def test_other_jobs_make_no_group(simulate, kind, pod):
+    """They leave that to whoever made the group, or to nobody."""
+    own = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "own"},
+        "spec": {},
+    }
+    job = workload("Job", pod={**POD_SPEC, **pod}, scheduling={"resourceClaims": POD_SPEC["resourceClaims"]})
+    if kind == "CronJob":
+        job = {**job, "kind": kind, "spec": {"jobTemplate": {"spec": job["spec"]}}}
+
+    assert [row[0][:-5] for row in table(simulate(CLASS, devices("a"), TEMPLATE, own, job))] == [
+        "default/train-0-gpu-"
+    ]
+
+
 def test_a_template_that_no_pod_uses_is_told(simulate):
     """Nothing is decided of it; those of a cluster need no mention."""
     stored = {**TEMPLATE, "metadata": {"name": "stored", "uid": "u"}}

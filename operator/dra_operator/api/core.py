@@ -1,6 +1,6 @@
-"""The objects of the core group as far as allocation sees them: metadata, nodes and their selectors, pods.
+"""The objects of other groups as far as allocation sees them: metadata, nodes and their selectors, pods, their groups.
 
-Source: k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1 of Kubernetes 1.37.
+Source: k8s.io/api/core/v1, k8s.io/api/scheduling and k8s.io/apimachinery/pkg/apis/meta/v1 of Kubernetes 1.37.
 """
 
 from dataclasses import dataclass, field
@@ -108,7 +108,7 @@ class Namespace(Wire):
 
 @dataclass(frozen=True, slots=True)
 class PodResourceClaim(Wire):
-    """A claim that a pod names, or the template it is made from."""
+    """A claim that a pod or a group of pods names, or the template it is made from."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -117,7 +117,7 @@ class PodResourceClaim(Wire):
 
 @dataclass(frozen=True, slots=True)
 class PodResourceClaimStatus(Wire):
-    """The claim made for an entry of a pod; without a name none was needed."""
+    """The claim made for an entry of a pod or a group; without a name none was needed."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -148,13 +148,21 @@ class Container(Wire):
 
 
 @dataclass(frozen=True, slots=True)
+class PodSchedulingGroup(Wire):
+    """The PodGroup that a pod belongs to."""
+
+    pod_group_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PodSpec(Wire):
-    """The claims of a pod, its containers, and the node it was bound to."""
+    """The claims of a pod, its containers, its group, and the node it was bound to."""
 
     node_name: str = ""
     init_containers: Items[Container] = ()
     containers: Items[Container] = ()
     resource_claims: Items[PodResourceClaim] = ()
+    scheduling_group: PodSchedulingGroup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +181,26 @@ class Pod(Wire):
     metadata: Metadata = field(default_factory=Metadata)
     spec: PodSpec = field(default_factory=PodSpec)
     status: PodStatus = field(default_factory=PodStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupSpec(Wire):
+    """The claims that the pods of a group share."""
+
+    resource_claims: Items[PodResourceClaim] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupStatus(Wire):
+    """The claims made for a group."""
+
+    resource_claim_statuses: Items[PodResourceClaimStatus] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup(Wire):
+    """A group of pods, as far as its pods share claims. Source: scheduling.k8s.io."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: PodGroupSpec = field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = field(default_factory=PodGroupStatus)

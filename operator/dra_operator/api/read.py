@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from dra_operator.api.convert import FLAT_VERSIONS, to_v1, version_of
-from dra_operator.api.core import Namespace, Node, Pod
+from dra_operator.api.core import Namespace, Node, Pod, PodGroup
 from dra_operator.api.shortened import shown
 from dra_operator.api.types import (
     CELSelector,
@@ -41,6 +41,7 @@ TYPES: dict[str, type[Any]] = {
         Node,
         Namespace,
         Pod,
+        PodGroup,
     )
 }
 """The dataclass of each kind that can be read."""

@@ -25,7 +25,7 @@ from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_obje
 from dra_operator.api.refusals import find_refusals
 from dra_operator.cli.expressions import find_refused_expressions
 from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable, template_hint
-from dra_operator.cli.workloads import DAEMON_SET, Workload, find_workload
+from dra_operator.cli.workloads import DAEMON_SET, Workload, find_workload, may_make_pods
 
 DEFAULT_NAMESPACE = "default"
 Key = tuple[str, str, str]
@@ -95,25 +95,29 @@ def gather(found: Iterable[Found]) -> Gathered:
     """Return the objects of some manifests. One that is there twice counts as it stands last."""
     gathered = Gathered()
     left_out = _LeftOut()
-    others: Counter[str] = Counter()
+    others: Counter[tuple[bool, str]] = Counter()
     for item in found:
         if isinstance(item, Unreadable):
             gathered.errors.append(item.message)
         elif _is_kustomization(item):
-            others[_KUSTOMIZATION] += 1
+            others[False, _KUSTOMIZATION] += 1
         elif not _is_foreign(item.body):
             _take(gathered, left_out, item)
         elif (workload := find_workload(item)) is None:
-            others[str(item.body["kind"])] += 1
+            others[may_make_pods(item.body), str(item.body["kind"])] += 1
         elif workload.kind == DAEMON_SET:
             gathered.daemon_sets.append(workload)
         else:
             take_pods(gathered, workload, workload.pods())
     gathered.notes += left_out.notes()
-    if others:
-        told = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
-        gathered.notes.append(f"ignored, and so are any pods that they would create: {told}")
-    if _KUSTOMIZATION in others:
+    for makes_pods, told in (
+        (False, "ignored"),
+        (True, "ignored, and so are any pods that they would create"),
+    ):
+        counts = [f"{others[key]} {key[1]}" for key in sorted(others) if key[0] is makes_pods]
+        if counts:
+            gathered.notes.append(f"{told}: {', '.join(counts)}")
+    if any(kind == _KUSTOMIZATION for _, kind in others):
         gathered.notes.append("a Kustomization changes nothing here: give what `kubectl kustomize` prints")
     return gathered
 

@@ -157,7 +157,7 @@ class Cluster:
         """Return the nodes that claims may go to."""
         nodes: dict[str, Node] = {thing.obj.metadata.name: thing.obj for thing in gathered.of("Node")}
         named = _named_nodes(gathered)
-        asked = gathered.of("ResourceClaim") or gathered.of("Pod")
+        asked = gathered.of("ResourceClaim") or gathered.of("Pod") or gathered.of("PodGroup")
         # What comes from a cluster comes with its slices, if it has any.
         is_new = gathered.daemon_sets or any(not thing.obj.metadata.uid for thing in asked)
         if is_new and not gathered.of("ResourceSlice"):

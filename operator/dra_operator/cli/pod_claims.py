@@ -2,16 +2,24 @@
 
 A pod that names a template has a claim of its own, and the claim controller makes it, in a cluster that runs. In
 a file nobody did, so it is made here by the same rules; only the random end of its name is not random, since the
-same files must give the same answer. Source: docs/dra-semantics 8.1, kube-controller-manager's `resourceclaim`.
+same files must give the same answer. A PodGroup may have claims in the same way, one each, and its pods share those
+that they name exactly as the group does.
+Source: docs/dra-semantics 8.1 and 8.10, kube-controller-manager's `resourceclaim`.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
-from dra_operator.api.core import OwnerReference, Pod, PodResourceClaim
+from dra_operator.api.core import (
+    OwnerReference,
+    Pod,
+    PodGroup,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+)
+from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import OVER, POD_CLAIM_NAME, RANDOM_LETTERS
 from dra_operator.api.patterns import LABEL
 from dra_operator.api.read import read_object
@@ -26,37 +34,89 @@ _LONGEST_PREFIX = 58
 """Bytes of a `generateName` that the API server leaves in front of the random end."""
 SPECIAL = "extended-resources"
 """What the name of a pod's special claim says, and what its random end depends on."""
+_MOST_OF_GROUP = 4
+"""Claims that a PodGroup can have. Source: k8s.io/api/scheduling, `MaxPodGroupResourceClaims`."""
+
+Owner: TypeAlias = Pod | PodGroup
+"""What claims are made for."""
+_EntryKey: TypeAlias = tuple[str, str, str, str, str]
+"""Kind, namespace, name and uid of an owner, and the name of its entry."""
 
 
 def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
-    """Return the claims that pods are still missing, and a line for each that cannot be made or is not there."""
+    """Return the claims that pods and groups are still missing, and a line for each that cannot be made or found.
+
+    Pods get to know the claims of their groups.
+    """
     claims: list[Thing] = []
     # Pods of one workload have the same problems: they are told of the first.
     problems: dict[tuple[Place, str], str] = {}
     _adopt(gathered)
-    owned = _owned(gathered)
-    for thing in gathered.of("Pod"):
-        pod: Pod = thing.obj
-        if is_over(pod):
+    made = _made(gathered)
+    for thing in (*gathered.of("PodGroup"), *gathered.of("Pod")):
+        owner: Owner = thing.obj
+        if is_over(owner):
             continue
         slips = [*_odd_entries(thing), *_unknown_entries(thing)]
-        # Of entries of one name the last is left, as what is made for an entry is known by its name.
-        for entry in {entry.name: entry for entry in pod.spec.resource_claims}.values():
-            missing = _missing(gathered, pod, entry, owned)
+        for entry in _own_entries(gathered, owner):
+            missing = _missing(gathered, owner, entry, made)
             if isinstance(missing, str):
                 slips.append(missing)
             elif missing is not None:
                 claims.append(_make(thing, entry, missing))
+                made[_entry_key(owner, entry.name)] = claims[-1].obj.metadata.name
         for slip in slips:
-            problems.setdefault((thing.place, slip), f"{thing.place}: {subject(pod)}: {slip}")
+            problems.setdefault((thing.place, slip), f"{thing.place}: {subject(owner)}: {slip}")
+    _share(gathered, made)
     return claims, [*problems.values()]
+
+
+def _own_entries(gathered: Gathered, owner: Owner) -> Iterator[PodResourceClaim]:
+    """Yield the entries of a pod or group that are not those of its group.
+
+    Of entries of one name the last is left, as what is made for an entry is known by its name.
+    """
+    group = _find_group(gathered, owner)
+    shared = group.spec.resource_claims if group is not None else ()
+    for entry in {entry.name: entry for entry in owner.spec.resource_claims}.values():
+        if entry not in shared:
+            yield entry
+
+
+def _find_group(gathered: Gathered, owner: Owner) -> PodGroup | None:
+    name = _group_name(owner)
+    thing = gathered.things.get(("PodGroup", owner.metadata.namespace, name)) if name else None
+    return None if thing is None else thing.obj
+
+
+def _group_name(owner: Owner) -> str | None:
+    group = owner.spec.scheduling_group if isinstance(owner, Pod) else None
+    return None if group is None else group.pod_group_name
+
+
+def _share(gathered: Gathered, made: Mapping[_EntryKey, str]) -> None:
+    """Record the claims made for a group in the status of its pods, as the claim controller does."""
+    for thing in gathered.of("Pod"):
+        pod: Pod = thing.obj
+        group = _find_group(gathered, pod)
+        if group is None:
+            continue
+        statuses = {status.name: status for status in pod.status.resource_claim_statuses}
+        for entry in pod.spec.resource_claims:
+            if entry.resource_claim_template_name and entry in group.spec.resource_claims:
+                name = _claim_made(gathered, group, entry.name, made)
+                statuses.setdefault(entry.name, PodResourceClaimStatus(entry.name, name))
+        status = replace(pod.status, resource_claim_statuses=tuple(statuses.values()))
+        key = "Pod", pod.metadata.namespace, pod.metadata.name
+        gathered.things[key] = replace(thing, obj=replace(pod, status=status))
 
 
 def find_unused_templates(gathered: Gathered) -> Iterator[str]:
     """Yield a line for each template that no pod uses: nothing is decided of it. Those of a cluster are many."""
     used = {
         (thing.obj.metadata.namespace, entry.resource_claim_template_name)
-        for thing in gathered.of("Pod")
+        for kind in ("Pod", "PodGroup")
+        for thing in gathered.of(kind)
         for entry in thing.obj.spec.resource_claims
     }
     for thing in gathered.of("ResourceClaimTemplate"):
@@ -66,17 +126,20 @@ def find_unused_templates(gathered: Gathered) -> Iterator[str]:
             yield f"{thing.place}: {name}: no pod here uses it, so no claim is made of it"
 
 
-def subject(pod: Pod) -> str:
-    """Return how lines name a pod."""
-    return f'Pod "{pod.metadata.namespace}/{pod.metadata.name}"'
+def subject(owner: Owner) -> str:
+    """Return how lines name a pod or a group."""
+    return f'{type(owner).__name__} "{owner.metadata.namespace}/{owner.metadata.name}"'
 
 
 def _odd_entries(thing: Thing) -> Iterator[str]:
-    """Yield what is wrong with the name of each entry, or what it names; the API server refuses such a pod."""
-    pod: Pod = thing.obj
+    """Yield what is wrong with the name of each entry, or what it names; the API server refuses such an object."""
+    owner: Owner = thing.obj
+    entries = owner.spec.resource_claims
+    if isinstance(owner, PodGroup) and len(entries) > _MOST_OF_GROUP:
+        yield f"spec.resourceClaims: {len(entries)} are more than the {_MOST_OF_GROUP} that a PodGroup can have"
     seen: set[str] = set()
     written = (thing.body.get("spec") or {}).get("resourceClaims") or ()
-    for entry, fields in zip(pod.spec.resource_claims, written, strict=True):
+    for entry, fields in zip(entries, written, strict=True):
         if not LABEL.fullmatch(entry.name):
             yield f'entry "{entry.name}": is no name: use lower case letters, digits and -, at most 63 of them'
         elif entry.name in seen:
@@ -84,7 +147,7 @@ def _odd_entries(thing: Thing) -> Iterator[str]:
         seen.add(entry.name)
         if entry.resource_claim_name and entry.resource_claim_template_name:
             yield f'entry "{entry.name}": {" and ".join(_FIELDS.values())} are both set: keep one of them'
-        elif not (entry.resource_claim_name or entry.resource_claim_template_name or pod.metadata.uid):
+        elif not (entry.resource_claim_name or entry.resource_claim_template_name or owner.metadata.uid):
             # What an API server has taken may be newer, and name a claim in another way.
             old = (
                 "; since Kubernetes 1.31 it stands next to the name, without source"
@@ -109,9 +172,9 @@ def _unknown_entries(thing: Thing) -> Iterator[str]:
                     yield f'{path}: "{name}" is not in spec.resourceClaims, which has {has}'
 
 
-def is_over(pod: Pod) -> bool:
-    """True for a pod that needs no devices any more."""
-    return bool(pod.metadata.deletion_timestamp) or pod.status.phase in OVER
+def is_over(owner: Owner) -> bool:
+    """True for a pod that needs no devices any more, and for a group that gets no claims any more."""
+    return bool(owner.metadata.deletion_timestamp) or (isinstance(owner, Pod) and owner.status.phase in OVER)
 
 
 def named_claims(pod: Pod) -> list[str]:
@@ -122,26 +185,35 @@ def named_claims(pod: Pod) -> list[str]:
 
 
 def _missing(
-    gathered: Gathered, pod: Pod, entry: PodResourceClaim, owned: AbstractSet[tuple[str, str, str, str]]
+    gathered: Gathered, owner: Owner, entry: PodResourceClaim, made: Mapping[_EntryKey, str]
 ) -> Thing | str | None:
     """Return the template of which a claim must be made, or what is wrong, or None if there is nothing to do."""
-    namespace = pod.metadata.namespace
+    namespace = owner.metadata.namespace
     template = entry.resource_claim_template_name
     if template is None:
         name = entry.resource_claim_name
         if name is None or ("ResourceClaim", namespace, name) in gathered.things:
             return None
         return _nothing(gathered, entry, "ResourceClaim", namespace, name)
-    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
-    if entry.name in made:
-        name = made[entry.name]
-        # An entry without a name says that no claim is needed.
-        if name is None or ("ResourceClaim", namespace, name) in gathered.things:
-            return None
-    if (namespace, pod.metadata.name, pod.metadata.uid, entry.name) in owned:
+    # An entry of the status without a name says that no claim is needed.
+    if PodResourceClaimStatus(entry.name) in owner.status.resource_claim_statuses:
         return None
+    if _claim_made(gathered, owner, entry.name, made) is not None:
+        return None
+    if (group := _group_name(owner)) and _find_group(gathered, owner) is None:
+        # The claim controller makes no claim either, as it may be the one of the group.
+        return f'spec.schedulingGroup.podGroupName: there is no PodGroup "{namespace}/{group}"'
     found = gathered.things.get(("ResourceClaimTemplate", namespace, template))
     return found or _nothing(gathered, entry, "ResourceClaimTemplate", namespace, template)
+
+
+def _claim_made(gathered: Gathered, owner: Owner, entry: str, made: Mapping[_EntryKey, str]) -> str | None:
+    """Return the name of the claim that was made for an entry, or None if there is none."""
+    for status in owner.status.resource_claim_statuses:
+        name = status.resource_claim_name
+        if status.name == entry and ("ResourceClaim", owner.metadata.namespace, name) in gathered.things:
+            return name
+    return made.get(_entry_key(owner, entry))
 
 
 _FIELDS = {"ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName"}
@@ -157,30 +229,37 @@ def _nothing(gathered: Gathered, entry: PodResourceClaim, kind: str, namespace: 
 
 
 def _adopt(gathered: Gathered) -> None:
-    """Give claims that were made here for pods without a uid back to them.
+    """Give claims that were made here for pods and groups without a uid back to them.
 
-    An owner has a uid, so no owner is written into such a claim; its name, which depends on the pod, says whose it is.
+    An owner has a uid, so no owner is written into such a claim; its name, which depends on the owner, says whose it
+    is.
     """
-    for thing in gathered.of("Pod"):
-        pod = thing.obj.metadata
-        if pod.uid:
+    for thing in (*gathered.of("Pod"), *gathered.of("PodGroup")):
+        owner: Owner = thing.obj
+        metadata = owner.metadata
+        if metadata.uid:
             continue
         purposes = {
-            entry.name: generate_name(pod.name, entry.name) for entry in thing.obj.spec.resource_claims
+            entry.name: generate_name(metadata.name, entry.name) for entry in owner.spec.resource_claims
         }
-        for purpose, prefix in (*purposes.items(), (SPECIAL, special_prefix(pod.name))):
-            key = "ResourceClaim", pod.namespace, prefix + _end(pod.namespace, pod.name, pod.uid, purpose)
+        for purpose, prefix in (*purposes.items(), (SPECIAL, special_prefix(metadata.name))):
+            key = "ResourceClaim", metadata.namespace, prefix + _end_for(owner, purpose)
             claim = gathered.things.get(key)
             if claim is not None and not claim.obj.metadata.owner_references:
-                owner = OwnerReference(kind="Pod", name=pod.name, controller=True)
-                metadata = replace(claim.obj.metadata, owner_references=(owner,))
-                gathered.things[key] = replace(claim, obj=replace(claim.obj, metadata=metadata))
+                reference = OwnerReference(type(owner).__name__, metadata.name, controller=True)
+                adopted = replace(claim.obj.metadata, owner_references=(reference,))
+                gathered.things[key] = replace(claim, obj=replace(claim.obj, metadata=adopted))
 
 
-def _owned(gathered: Gathered) -> set[tuple[str, str, str, str]]:
-    """Return for which pods claims were made: namespace, name and uid of the pod, and its entry."""
+def _entry_key(owner: Owner, entry: str) -> _EntryKey:
+    metadata = owner.metadata
+    return type(owner).__name__, metadata.namespace, metadata.name, metadata.uid, entry
+
+
+def _made(gathered: Gathered) -> dict[_EntryKey, str]:
+    """Return the names of the claims that were made, by what they were made for."""
     return {
-        (claim.metadata.namespace, owner.name, owner.uid, entry)
+        (owner.kind, claim.metadata.namespace, owner.name, owner.uid, entry): claim.metadata.name
         for thing in gathered.of("ResourceClaim")
         for claim in (thing.obj,)
         if (entry := claim.metadata.annotations.get(POD_CLAIM_NAME)) is not None
@@ -189,13 +268,13 @@ def _owned(gathered: Gathered) -> set[tuple[str, str, str, str]]:
     }
 
 
-def generate_name(pod: str, entry: str) -> str:
-    """Return what the name of a claim made for an entry of a pod begins with."""
-    name = f"{pod}-{entry}-"
+def generate_name(owner: str, entry: str) -> str:
+    """Return what the name of a claim made for an entry of a pod or a group begins with."""
+    name = f"{owner}-{entry}-"
     length = len(name)
     if length <= _LONGEST:
         return name
-    return f"{pod[: len(pod) * _LONGEST // length]}-{entry[: len(entry) * _LONGEST // length]}"
+    return f"{owner[: len(owner) * _LONGEST // length]}-{entry[: len(entry) * _LONGEST // length]}"
 
 
 def special_prefix(pod: str) -> str:
@@ -226,29 +305,42 @@ def claim_of(
     labels: Mapping[str, str],
     annotations: Mapping[str, str],
 ) -> Thing:
-    """Return a claim that belongs to a pod; its name is `prefix` with an end that depends on pod and purpose.
+    """Return a claim that belongs to a pod or a group; its name is `prefix` with an end that depends on both.
 
-    What is written of it names no owner if the pod has no uid: the API server would refuse it.
+    What is written of it names no owner if that has no uid: the API server would refuse it.
     """
-    pod = thing.obj.metadata
+    owner = thing.obj.metadata
+    kind = KINDS[type(thing.obj).__name__]
+    reference = {
+        "apiVersion": kind.api_version(kind.versions[0]),
+        "kind": kind.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+    }
     metadata: dict[str, Any] = {
-        "name": prefix + _end(pod.namespace, pod.name, pod.uid, purpose),
+        "name": prefix + _end_for(thing.obj, purpose),
         "generateName": prefix,
-        "namespace": pod.namespace,
+        "namespace": owner.namespace,
         "annotations": dict(annotations),
-        "ownerReferences": [
-            {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
-        ],
+        "ownerReferences": [reference],
     }
     if labels:
         metadata["labels"] = dict(labels)
-    if pod.creation_timestamp:
-        metadata["creationTimestamp"] = pod.creation_timestamp
+    if owner.creation_timestamp:
+        metadata["creationTimestamp"] = owner.creation_timestamp
     body = {**to_wire(ResourceClaim(spec=spec)), "metadata": metadata}
     claim = read_object(body)
-    if not pod.uid:
+    if not owner.uid:
         del metadata["ownerReferences"]
     return Thing(thing.place, body, claim)
+
+
+def _end_for(owner: Owner, purpose: str) -> str:
+    """Return the end of the name of a claim; a pod and a group of one name get two."""
+    metadata = owner.metadata
+    kind = () if isinstance(owner, Pod) else (type(owner).__name__,)
+    return _end(*kind, metadata.namespace, metadata.name, metadata.uid, purpose)
 
 
 def _end(*parts: str) -> str:

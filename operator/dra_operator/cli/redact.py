@@ -1,8 +1,8 @@
 """Redaction: a state that can be shown to others, and in which everything is decided as before.
 
-What belongs to tenants gets other names: claims, pods, templates, their namespaces, labels, annotations and uids.
-The same name always becomes the same, and names keep their order, since claims of one age are decided in the order
-of their names. What decides is kept: requests, selectors, allocations, what allocation reads of labels and
+What belongs to tenants gets other names: claims, pods, their groups, templates, their namespaces, labels, annotations
+and uids. The same name always becomes the same, and names keep their order, since claims of one age are decided in the
+order of their names. What decides is kept: requests, selectors, allocations, what allocation reads of labels and
 annotations. What only drivers understand is dropped, and so are fields of tenants' objects that are newer than this
 version: nobody here knows what they say, and nothing is decided by them.
 """
@@ -60,6 +60,7 @@ class _Redactor:
             "ResourceClaim": self._called("claim"),
             "ResourceClaimTemplate": self._called("template"),
             "Pod": self._called("pod"),
+            "PodGroup": self._called("group"),
         }
         self._others, self._entries = self._called("owner"), self._called("entry")
         self._containers = self._called("container")
@@ -82,14 +83,19 @@ class _Redactor:
         """Return one object as it is shown."""
         kind = body["kind"]
         if kind in self._names:
-            if kind != "Pod":
+            if kind not in ("Pod", "PodGroup"):
                 body = without_unknown_fields(_without_parameters(body), TYPES[kind])
             result = {
                 "apiVersion": body["apiVersion"],
                 "kind": kind,
                 "metadata": self._metadata(kind, body["metadata"]),
             }
-            part = {"ResourceClaim": self._claim, "ResourceClaimTemplate": self._template, "Pod": self._pod}
+            part = {
+                "ResourceClaim": self._claim,
+                "ResourceClaimTemplate": self._template,
+                "Pod": self._pod,
+                "PodGroup": self._pod,
+            }
             return {**result, **part[kind](body)}
         if kind == "Namespace":
             return self._namespace(body)
@@ -143,7 +149,8 @@ class _Redactor:
         return {"spec": body.get("spec") or {}, "status": shown}
 
     def _consumer(self, consumer: Body) -> Body:
-        names = self._names["Pod"] if consumer.get("resource") == "pods" else self._others
+        kind = {"pods": "Pod", "podgroups": "PodGroup"}.get(consumer.get("resource", ""), "")
+        names = self._names.get(kind, self._others)
         return {**consumer, "name": names(consumer["name"]), "uid": self._uids(consumer["uid"])}
 
     def _template(self, body: Body) -> Body:
@@ -168,6 +175,8 @@ class _Redactor:
 
         if spec.get("resourceClaims"):
             spec["resourceClaims"] = [shown(entry) for entry in spec["resourceClaims"]]
+        if group := (spec.get("schedulingGroup") or {}).get("podGroupName"):
+            spec["schedulingGroup"] = {"podGroupName": self._names["PodGroup"](group)}
         for part in ("initContainers", "containers"):
             if spec.get(part):
                 spec[part] = [{**item, "name": self._containers(item["name"])} for item in spec[part]]

@@ -30,12 +30,15 @@ TAKEN = (
     "DeviceTaintRule",
     "ResourceSlice",
     "ResourceClaimTemplate",
+    "PodGroup",
     "Pod",
     "ResourceClaim",
 )
 """The kinds, in the order in which they are listed: what claims depend on before the claims."""
 NEEDED = ("Node", "DeviceClass", "ResourceSlice", "ResourceClaim")
 """The kinds without which there is nothing to decide."""
+_RARE = "PodGroup"
+"""The kind that few clusters serve, so that it is not worth a note."""
 PAGE = 500
 """Objects asked for at a time."""
 ATTEMPTS = 3
@@ -120,7 +123,7 @@ async def take(session: "ApiSession") -> Snapshot:
     taken = Snapshot()
     for name in TAKEN:
         if name not in found:
-            taken.notes.append(f"{name} is not served")
+            taken.notes += [f"{name} is not served"] if name != _RARE else []
             continue
         try:
             bodies = await _list(session, found[name])
@@ -185,13 +188,13 @@ def _pod(body: Body) -> Body | None:
     containers = (
         {name: list(map(_container, spec.get(name) or ())) for name in _CONTAINERS} if extends else {}
     )
-    metadata = _some(body["metadata"], "name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+    metadata = _some(body["metadata"], *_IDENTITY)
     extended = _some(status.get("extendedResourceClaimStatus") or {}, "resourceClaimName")
     return {
         **_kind(body),
         "metadata": metadata,
         "spec": {
-            **_some(spec, "nodeName", "resourceClaims"),
+            **_some(spec, "nodeName", "resourceClaims", "schedulingGroup"),
             **{name: part for name, part in containers.items() if part},
         },
         "status": {
@@ -201,6 +204,17 @@ def _pod(body: Body) -> Body | None:
     }
 
 
+def _group(body: Body) -> Body | None:
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    return {
+        **_kind(body),
+        "metadata": _some(body["metadata"], *_IDENTITY),
+        "spec": _some(spec, "resourceClaims"),
+        "status": _some(status, "resourceClaimStatuses"),
+    }
+
+
+_IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _CONTAINERS = ("initContainers", "containers")
 
 
@@ -222,7 +236,12 @@ def _container(body: Body) -> dict[str, Any]:
     return {**_some(body, "name", "restartPolicy"), "resources": resources}
 
 
-_TRIM: Mapping[str, Callable[[Body], Body | None]] = {"Node": _node, "Namespace": _namespace, "Pod": _pod}
+_TRIM: Mapping[str, Callable[[Body], Body | None]] = {
+    "Node": _node,
+    "Namespace": _namespace,
+    "Pod": _pod,
+    "PodGroup": _group,
+}
 
 
 def _metadata(body: Body) -> Body:

@@ -17,6 +17,7 @@ from dra_operator.cli.manifests import Manifest
 DAEMON_SET = "DaemonSet"
 _REPLICATED = {"Deployment": "apps", "ReplicaSet": "apps", "StatefulSet": "apps"}
 _GROUPS = {**_REPLICATED, "Job": "batch", "CronJob": "batch", DAEMON_SET: "apps"}
+_MAKERS = {*_GROUPS, "ReplicationController"}
 _MOST_PODS = 10_000
 
 
@@ -42,27 +43,38 @@ class Workload:
         return ObjectError(self.kind, *place, path, value=value, message=message)
 
     def pods(self) -> Iterator[Manifest]:
-        """Yield the pods that it has at a time. Raises ObjectError.
+        """Yield the pods that it has at a time, and before them the group that a Job makes of them. Raises ObjectError.
 
-        They are named as those of a StatefulSet, since the ends of other names are random.
+        They are named as those of a StatefulSet, since the ends of other names are random; a group has the Job's name.
         """
-        for number in range(_at_a_time(self)):
-            yield self.pod(str(number))
+        count = _at_a_time(self)
+        claims = part(self.spec, "scheduling").get("resourceClaims")
+        # The Jobs of a CronJob get no group.
+        if self.kind != "Job" or not claims or not count or self.pod_spec.get("schedulingGroup"):
+            yield from (self.pod(str(number)) for number in range(count))
+            return
+        group = {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": self._metadata(self.name),
+        }
+        yield Manifest(self.manifest.place, {**group, "spec": {"resourceClaims": claims}})
+        yield from (
+            self.pod(str(number), schedulingGroup={"podGroupName": self.name}) for number in range(count)
+        )
 
     def pod(self, end: str, **spec: Any) -> Manifest:
         """Return a pod whose name ends like this; `spec` takes the place of what the template says."""
-        metadata = {
-            name: value
-            for owner, names in (
-                (part(self.spec, "template", "metadata"), ("labels", "annotations")),
-                (part(self.manifest.body, "metadata"), ("namespace",)),
-            )
-            for name in names
-            if (value := owner.get(name))
-        }
-        metadata["name"] = f"{self.name}-{end}"
+        template = part(self.spec, "template", "metadata")
+        given = {name: value for name in ("labels", "annotations") if (value := template.get(name))}
+        metadata = {**given, **self._metadata(f"{self.name}-{end}")}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**self.pod_spec, **spec}}
         return Manifest(self.manifest.place, body)
+
+    def _metadata(self, name: str) -> dict[str, Any]:
+        """Return the name of an object of the workload, with its namespace."""
+        namespace = part(self.manifest.body, "metadata").get("namespace")
+        return {"name": name, **({"namespace": namespace} if namespace else {})}
 
 
 def find_workload(manifest: Manifest) -> Workload | None:
@@ -78,6 +90,13 @@ def find_workload(manifest: Manifest) -> Workload | None:
     name = metadata.get("name") or str(metadata.get("generateName") or "").rstrip("-")
     found = Workload(manifest, kind, name, spec)
     return found if name and not metadata.get("uid") and found.pod_spec else None
+
+
+def may_make_pods(body: Mapping[str, Any]) -> bool:
+    """True for an object that may make pods: of Kubernetes' own kinds few do, of others nobody knows here."""
+    group = str(body.get("apiVersion")).rpartition("/")[0]
+    is_own = "." not in group or group.endswith(".k8s.io")
+    return body.get("kind") in _MAKERS or not is_own
 
 
 def _at_a_time(workload: Workload) -> int:
