@@ -47,18 +47,43 @@ def test_constraints_that_only_conflict_blame_no_claim(grid: Any, ask: Any) -> N
     assert found.message.endswith(", at most 1 together, 2 requested")
 
 
-def test_alternatives_that_a_constraint_refuses_tell_who_uses_others(grid: Any, ask: Any) -> None:
-    """Though not how many would be together, as each alternative wants another number."""
+def test_alternatives_that_a_constraint_refuses_are_told_one_by_one(grid: Any, ask: Any) -> None:
+    """Each with what it could have; one that does not fit in any case does not decide about the reason."""
     for name in ("d0", "d2"):
         grid.hold(f"holder-{name}", name, "pool")
-    alternatives = [{"name": name, **ask("", 2)["exactly"]} for name in "ab"]
+    alternatives = [{"name": name, **ask("", count)["exactly"]} for name, count in (("many", 9), ("two", 2))]
     found = grid.explain(
         grid.claim({"name": "g", "firstAvailable": alternatives}, constraints=[match("row")])
     )
 
-    assert found.message == (
-        "request g: devices are free, but none together satisfy constraint #0 (matchAttribute gpu.example.com/row); "
-        "others are in use by 2 claims (holder-d0, holder-d2)"
+    assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
+    first, _, second = found.message.partition("; two: ")
+    assert first.startswith("request g: many: ")
+    assert first.endswith("9 requested, at most 4 on one node if none were in use")
+    assert second == (
+        "devices are free, but none together satisfy constraint #0 (matchAttribute gpu.example.com/row), "
+        "at most 1 together, 2 requested; others are in use by 2 claims (holder-d0, holder-d2)"
+    )
+
+
+def test_alternatives_may_be_bound_by_different_constraints(grid: Any, ask: Any) -> None:
+    """Each is told its own."""
+    alternatives = [{"name": name, **ask("", 3)["exactly"]} for name in ("rows", "columns")]
+    found = grid.explain(
+        grid.claim(
+            {"name": "g", "firstAvailable": alternatives},
+            constraints=[
+                {**match("row"), "requests": ["g/rows"]},
+                {**match("column"), "requests": ["g/columns"]},
+            ],
+        )
+    )
+
+    assert found.message == "request g: " + "; ".join(
+        f"{name}: devices are free, but none together satisfy constraint #{number} "
+        f"(matchAttribute gpu.example.com/{name.removesuffix('s')}), "
+        "at most 2 together, 3 requested"
+        for number, name in enumerate(("rows", "columns"))
     )
 
 

@@ -172,30 +172,39 @@ class Explainer:
         return f"none of {len(nodes)} nodes can be used ({counted})"
 
     def _explain_request(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> Explanation:
-        alone = only(plan, (request,))
-        if plan.constraints and self.fits((unconstrained(alone),), budget) is not None:
-            text = f"request {request.name}: {self._tell_constraint(plan, request, budget)}"
-            return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text, request.name)
-        told: list[tuple[Reason, str]] = []
-        for item in request.alternatives:
-            tally = self._tally(item, budget)
-            failure = self._tell_failure(plan, item, tally)
-            if failure is not None and not request.prioritized:
-                return failure
-            if failure is None:
-                told.append(self._tell(unconstrained(with_alternative(plan, request, item)), tally, budget))
-            else:
-                told.append((failure.reason, failure.message.removeprefix(f"request {item.name}: ")))
-        never = self._tell_never(plan, request, budget)
+        told = [self._explain_alternative(plan, request, item, budget) for item in request.alternatives]
+        reasons = [each.reason for each in told]
+        bound = Reason.CONSTRAINT_UNSATISFIABLE in reasons
+        never = (
+            "" if bound or {*reasons} == {Reason.SELECTOR_FAILED} else self._tell_never(plan, request, budget)
+        )
         if not request.prioritized:
-            reason, text = told[0]
-            return Explanation(reason, f"request {request.name}: {text}{never}", request.name)
+            return replace(told[0], message=f"{told[0].message}{never}")
         texts = [
-            f"{alternative.name.rpartition('/')[2]}: {text}"
-            for alternative, (_, text) in zip(request.alternatives, told, strict=True)
+            f"{item.name.rpartition('/')[2]}: {each.message.removeprefix(f'request {item.name}: ')}"
+            for item, each in zip(request.alternatives, told, strict=True)
         ]
-        # The first alternative is what the user wants most; its reason stands for all.
-        return Explanation(told[0][0], f"request {request.name}: {first_few(texts)}{never}", request.name)
+        # What the claim fits without keeps it waiting; else what the user wants most stands for all.
+        reason = Reason.CONSTRAINT_UNSATISFIABLE if bound else reasons[0]
+        return Explanation(reason, f"request {request.name}: {first_few(texts)}{never}", request.name)
+
+    def _explain_alternative(
+        self, whole: ClaimPlan, request: RequestPlan, item: Alternative, budget: Budget
+    ) -> Explanation:
+        plan = with_alternative(whole, request, item)
+        free = unconstrained(plan)
+        try:
+            bound = bool(plan.constraints) and self.fits((free,), budget) is not None
+        except FatalError as error:
+            return explain_failure(error.failed(), self.inventory.classes)
+        if bound:
+            reason, text = Reason.CONSTRAINT_UNSATISFIABLE, self._tell_constraint(whole, plan, budget)
+        else:
+            tally = self._tally(item, budget)
+            if (failure := self._tell_failure(plan, item, tally)) is not None:
+                return failure
+            reason, text = self._tell(free, tally, budget)
+        return Explanation(reason, f"request {item.name}: {text}", request.name)
 
     def _tally(self, item: Alternative, budget: Budget) -> Tally:
         """Return the tally of an alternative, the same for all claims of any namespace while nothing changes."""
@@ -298,12 +307,11 @@ class Explainer:
         others = () if number is None else companions(plan, number, self._fit(budget))
         return " beside ".join([name, *(constraint_name(plan, other) for other in others)])
 
-    def _tell_constraint(self, whole: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
-        """Return what keeps a request from devices that are free: a constraint, and who lacks its attribute."""
-        plan = only(whole, (request,))
+    def _tell_constraint(self, whole: ClaimPlan, plan: ClaimPlan, budget: Budget) -> str:
+        """Return what keeps one alternative from devices that are free: a constraint, and who lacks its attribute."""
         number = self._find_constraint(plan, budget)
         is_there, lacks = self._tell_lacks(whole, plan, number, budget)
-        together = is_there and any(item.count != 1 for item in request.alternatives)
+        together = is_there and plan.requests[0].alternatives[0].count != 1
         most = most_that_fit(plan, self._fit(budget))[0] if together else None
         apart = self._hints.disagreement(plan, number, budget) if together and number is not None else ""
         in_vain, at_most = self._tell_most(plan, number, most, budget) if most else (False, "")
@@ -319,14 +327,13 @@ class Explainer:
     ) -> tuple[bool, str]:
         """Return whether each attribute of the constraints on a request is on a device, and who lacks one of them.
 
-        If one constraint alone is in the way, its attribute. `plan` has the request only.
+        If one constraint alone is in the way, its attribute. `plan` has one alternative of the request only.
         """
-        (request,) = plan.requests
+        bound = plan.requests[0].alternatives
         is_there = True
         texts: dict[str, str] = {}
         for at, constraint in enumerate(plan.constraints):
-            bound = [item for item in request.alternatives if at in item.constraints]
-            if bound and number in (None, at):
+            if at in bound[0].constraints and number in (None, at):
                 having, text = self._hints.absent(whole, at, bound, budget)
                 is_there = is_there and having > 0
                 if text:

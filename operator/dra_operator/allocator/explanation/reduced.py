@@ -74,13 +74,13 @@ def _stuck(items: Sequence[_Item], answer: Callable[[Sequence[_Item]], bool | No
 
 
 def most_that_fit(plan: ClaimPlan, fit: Fit) -> tuple[int | None, str]:
-    """Return how many devices a plan of one request could have, and where; what it asks for is too many.
+    """Return how many devices a plan of one alternative could have, and where; what it asks for is too many.
 
-    The number is None where the request has alternatives, or asks for all devices, or that cannot be told.
+    The number is None where it asks for all devices, or that cannot be told.
     """
     (request,) = plan.requests
     wanted = request.alternatives[0].count
-    if request.prioritized or wanted is None:
+    if wanted is None:
         return None, ""
     fits, node, least = 0, "", wanted
     while least - fits > 1:
