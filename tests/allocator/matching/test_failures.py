@@ -7,6 +7,10 @@ import pytest
 from dra_operator.allocator import Failed, Reason
 
 DRIVER = "gpu.example.com"
+EITHER = (
+    "lists and single values alike are tested by attribute.includes(value) "
+    "or by [attribute].flatten().exists(x, ...)"
+)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +23,13 @@ DRIVER = "gpu.example.com"
         ),
         (
             f'"x" in device.attributes["{DRIVER}"].model',
-            'model is string "x"; in needs a list; write text.contains(part)',
+            f'model is string "x"; in needs a list; {EITHER}; text.contains(part) finds a part of a text',
+        ),
+        (f'1 in device.attributes["{DRIVER}"]["index"]', f"index is int 1; in needs a list; {EITHER}"),
+        (f'device.attributes["{DRIVER}"].kinds > "a"', f"kinds is list of strings [a, b]; {EITHER}"),
+        (
+            f'"a" in device.attributes["{DRIVER}"].kinds && device.attributes["{DRIVER}"].index > "a"',
+            f"index is int 1 and kinds is list of strings [a, b]; {EITHER}",
         ),
         (
             f'device.attributes["{DRIVER}"].version >= "2.0"',
@@ -34,12 +44,40 @@ DRIVER = "gpu.example.com"
 def test_types_that_do_not_fit_are_told(scene: Any, ask: Any, expression: str, types: str) -> None:
     """CEL only says that there is no such overload."""
     scene.nodes("n1")
-    attributes = {"model": {"string": "x"}, "index": {"int": 1}, "version": {"version": "2.1.0"}}
+    attributes = {
+        "model": {"string": "x"},
+        "index": {"int": 1},
+        "version": {"version": "2.1.0"},
+        "kinds": {"strings": ["a", "b"]},
+    }
     scene.slice("s", {"name": "a", "attributes": attributes})
     found = scene.explain(scene.claim(ask("r", 1, expression)))
 
     assert found.reason is Reason.SELECTOR_FAILED
     assert found.message.endswith(f"no such overload; here {types}")
+
+
+@pytest.mark.parametrize("value", [{"string": "a"}, {"strings": ["a", "b"]}], ids=["single", "list"])
+@pytest.mark.parametrize("test", ["{}.includes('a')", "[{}].flatten().exists(x, x.startsWith('a'))"])
+def test_what_is_advised_takes_lists_and_single_values(scene: Any, ask: Any, test: str, value: Any) -> None:
+    """A driver may publish either, on devices side by side."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "attributes": {"kinds": value}})
+
+    assert scene.picks(scene.claim(ask("r", 1, test.format(f'device.attributes["{DRIVER}"].kinds')))) == [
+        "r=a"
+    ]
+
+
+def test_a_single_value_is_nothing_to_go_through(scene: Any, ask: Any) -> None:
+    """Macros for lists fail on it."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "attributes": {"model": {"string": "x"}}})
+    found = scene.explain(
+        scene.claim(ask("r", 1, f'device.attributes["{DRIVER}"].model.exists(m, m == "x")'))
+    )
+
+    assert found.message.endswith(f'expected iterable type; here model is string "x"; {EITHER}')
 
 
 def test_a_selector_that_is_no_condition_tells_what_it_is(scene: Any, ask: Any) -> None:

@@ -18,10 +18,15 @@ from dra_operator.cel import CelError, prepare_device
 from dra_operator.cel.advice.diagnostics import DOMAIN_ADVICE, describe, domains
 from dra_operator.inventory import Slice
 
-_PART_OF_TEXT: Final = re.compile(r"[\"']\s+in\s+device\.attributes\[")
+_AMONG: Final = re.compile(r"""\bin\s+device\.attributes\[(["'])[^"']+\1\](?:\.(\w+)|\[(["'])(\w+)\3\])""")
 _OF_ALL_DRIVERS: Final = "resource.kubernetes.io"
 """The domain of attributes that Kubernetes defines, such as `pcieRoot`."""
-_WRONG_TYPES: Final = ("no such overload", "CEL result of type ")
+_NO_OVERLOAD: Final = "no such overload"
+_WRONG_TYPES: Final = (_NO_OVERLOAD, "CEL result of type ", "got '")
+_EITHER: Final = (
+    "lists and single values alike are tested by attribute.includes(value) "
+    "or by [attribute].flatten().exists(x, ...)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +90,23 @@ def described(
     if error.message.startswith(_WRONG_TYPES):
         # Which operator or function has it is not known any more; what it was given is.
         types = types_of(reads, driver, device)
-        text += f"; here {types}" if types else ""
-        if "is version " in types and "semver(" not in expression:
-            text += '; compare a version by .compareTo(semver("1.2.3"))'
-        elif "is string " in types and _PART_OF_TEXT.search(expression):
-            text += "; in needs a list; write text.contains(part)"
+        text += f"; here {types}{_type_advice(expression, error, types)}" if types else ""
     return text
+
+
+def _type_advice(expression: str, error: CelError, types: str) -> str:
+    """Return what to do about values of these types, of which an expression takes one for another."""
+    if "is version " in types and "semver(" not in expression:
+        return '; compare a version by .compareTo(semver("1.2.3"))'
+    for found in _AMONG.finditer(expression):
+        name = found[2] or found[4]
+        if single := re.search(rf"(?:^| and ){name} is (?!list )(string)?", types):
+            part = "; text.contains(part) finds a part of a text" if single[1] else ""
+            return f"; in needs a list; {_EITHER}{part}"
+    misused = (
+        " is list " in types and error.message.startswith(_NO_OVERLOAD) and "flatten()" not in expression
+    )
+    return f"; {_EITHER}" if misused or error.message.startswith("got '") else ""
 
 
 def _driver_meant(expression: str) -> str:
