@@ -13,7 +13,7 @@ from dra_operator.cli.offline import Cluster
 from dra_operator.cli.outcomes import print_table
 from dra_operator.cli.simulate import app
 
-from .simulation import CLASS, claim, devices, holding, node, states, table
+from .simulation import CLASS, V1, claim, devices, holding, node, states, table
 
 
 def test_claims_that_fit_end_with_0(simulate):
@@ -75,6 +75,27 @@ def test_claims_the_operator_leaves_alone_get_nothing(simulate, metadata, why):
 
     assert result.exit_code == 0
     assert result.stdout.splitlines()[1].split(None, 1)[1].split() == ["left", "alone", "-", *why.split()]
+
+
+@pytest.mark.parametrize("value", ["False", "no", ""])
+def test_a_label_that_nobody_understands_is_told(simulate, value):
+    """It does not keep the operator away, as is said of claims and templates."""
+    labels = {"dra-operator.io/allocate": value}
+    spec = {**claim("one")["spec"]}
+    template = {"apiVersion": V1, "kind": "ResourceClaimTemplate", "metadata": {"name": "t"}}
+    result = simulate(
+        CLASS,
+        devices("a"),
+        claim("one", labels=labels),
+        {**template, "spec": {"metadata": {"labels": labels}, "spec": spec}},
+        claim("two", labels={"dra-operator.io/allocate": "true"}),
+    )
+
+    assert states(result)["default/one"] == "allocated"
+    for name in ('ResourceClaim "default/one"', 'ResourceClaimTemplate "default/t"'):
+        told = f'note: {name}: label dra-operator.io/allocate is "{value}", neither "false" nor "true": '
+        assert told in result.stderr
+    assert result.stderr.count("dra-operator.io/allocate") == 2
 
 
 @pytest.mark.parametrize("content", ["", "# nothing yet\n", "kind: List\nitems: []\n"])

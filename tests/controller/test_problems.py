@@ -1,5 +1,7 @@
 """What is wrong with objects that are not claims, and when people are told of it."""
 
+import pytest
+
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller.problems import INCOMPLETE_SECONDS
 from dra_operator.controller.reports import Notice
@@ -137,3 +139,43 @@ def test_two_problems_of_one_object_are_told_once_each(bench):
 
     assert [name for name, _ in first] == ["gpu", "gpu"]
     assert (second, bench.metric("problems")) == ([], 1)
+
+
+def labelled(value, **metadata):
+    """Return the difference that brings a claim with the label that may keep the operator away."""
+    metadata = {
+        "namespace": "team",
+        "name": "gpu",
+        "uid": "u",
+        "labels": {"dra-operator.io/allocate": value},
+    } | metadata
+    body = {"apiVersion": "resource.k8s.io/v1", "metadata": metadata, "spec": {"devices": {}}}
+    return Delta("ResourceClaim", "team", "gpu", body)
+
+
+def odd_labels(effects):
+    """Return what is told of labels."""
+    return [effect.message for effect in effects if isinstance(effect, Notice) and "label" in effect.message]
+
+
+@pytest.mark.parametrize("value", ["False", "no", ""])
+def test_a_label_that_nobody_understands_is_told_once(bench, value):
+    """Somebody wanted something by it, and it changes nothing."""
+    text = f'label dra-operator.io/allocate is "{value}", neither "false" nor "true": '
+
+    assert odd_labels(bench.run(labelled(value))) == [f"{text}the claim is allocated as without it"]
+    assert odd_labels(bench.run(labelled(value, annotations={"a": "b"}))) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "metadata"),
+    [
+        ("true", {}),
+        ("false", {}),
+        ("no", {"ownerReferences": [{"kind": "Pod", "name": "p", "uid": "p", "controller": True}]}),
+    ],
+    ids=["true", "false", "a claim of a pod"],
+)
+def test_other_labels_are_no_news(bench, value, metadata):
+    """Claims of pods are not ours in any case."""
+    assert odd_labels(bench.run(labelled(value, **metadata))) == []

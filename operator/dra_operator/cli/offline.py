@@ -101,6 +101,7 @@ class Cluster:
             f'{found.kind} "{found.name}": {found.message}' for found in self._inventory.problems()
         ]
         self.notes += _idle_rules(gathered)
+        self.notes += _odd_labels(gathered)
         self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
         self.notes += [
             f'ResourceSlice "{case.slice_name}": {messages.too_much(case)}; {messages.room_for(case)}'
@@ -214,6 +215,16 @@ def _idle_rules(gathered: Gathered) -> Iterator[str]:
                 named = ", ".join(f"{key} {value}" for key, value in parts.items() if value is not None)
                 why = f"no published device is of {named or 'any driver'}"
             yield f'DeviceTaintRule "{rule.metadata.name}": taints nothing: {why}'
+
+
+def _odd_labels(gathered: Gathered) -> Iterator[str]:
+    """Yield a line for each claim or template whose label says neither that it is left alone nor that it is not."""
+    for kind in ("ResourceClaim", "ResourceClaimTemplate"):
+        for thing in gathered.of(kind):
+            metadata = thing.obj.metadata
+            labels = metadata.labels if kind == "ResourceClaim" else thing.obj.spec.metadata.labels
+            if problem := messages.odd_label(labels):
+                yield f'{kind} "{metadata.namespace}/{metadata.name}": {problem}'
 
 
 def _undeclared(gathered: Gathered, nodes: Mapping[str, Node]) -> Iterator[str]:

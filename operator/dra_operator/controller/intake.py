@@ -17,7 +17,8 @@ from typing import Any
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.reflector import Delta
-from dra_operator.controller.claims import ClaimBook, Key, PodUse, is_pending
+from dra_operator.controller import messages
+from dra_operator.controller.claims import ClaimBook, Key, PodUse, Standing, is_pending
 from dra_operator.controller.reports import Subject
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
@@ -25,7 +26,7 @@ from dra_operator.ledger import Ledger
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object that counts as absent, and why."""
+    """An object of which all or a part counts as absent, and why."""
 
     subject: Subject
     message: str
@@ -37,7 +38,8 @@ class Changes:
 
     `wide`: something that every pending claim depends on. `dirty`: claims that may be decided differently by
     themselves. `seen`: claims that arrived at all. `gone`: those that ended, though one of the same name may have come
-    since. `readings`: why each object that arrived cannot be understood; None if it can be, or is gone.
+    since. `readings`: why each object that arrived cannot be understood; None if it can be, or is gone. `slips`: what
+    is wrong with labels of our claims; None if it is mended, or the claim is gone or not ours.
     """
 
     wide: bool = False
@@ -45,6 +47,7 @@ class Changes:
     seen: set[Key] = field(default_factory=set)
     gone: set[Key] = field(default_factory=set)
     readings: dict[tuple[str, str, str], Unreadable | None] = field(default_factory=dict)
+    slips: dict[Key, Unreadable | None] = field(default_factory=dict)
 
 
 class Intake:
@@ -83,6 +86,8 @@ class Intake:
 
     def _take_claim(self, key: Key, claim: ResourceClaim | None, changes: Changes) -> None:
         changes.seen.add(key)
+        before = self._book.get(key)
+        self._note_label(key, before, claim, changes)
         if claim is None:
             changes.gone.add(key)
             used = self._ledger.version
@@ -91,7 +96,6 @@ class Intake:
             # The version moves only if the claim held something, written or assumed.
             changes.wide |= self._ledger.version != used
             return
-        before = self._book.get(key)
         if before is not None and is_pending(claim) and before.spec == claim.spec:
             # The allocator knows by the spec what it has found out: an annotation does not make it another one.
             claim = replace(claim, spec=before.spec)
@@ -104,6 +108,15 @@ class Intake:
         changes.wide |= any(True in devices.values() for devices in touched.values())
         if before is None or _decides(before) != _decides(claim):
             changes.dirty.add(key)
+
+    def _note_label(
+        self, key: Key, before: ResourceClaim | None, claim: ResourceClaim | None, changes: Changes
+    ) -> None:
+        problem = None if claim is None else messages.odd_label(claim.metadata.labels)
+        if claim is not None and problem and self._book.standing(claim) is Standing.OURS:
+            changes.slips[key] = Unreadable(Subject("ResourceClaim", *key, claim.metadata.uid), problem)
+        elif problem or (before is not None and messages.odd_label(before.metadata.labels)):
+            changes.slips[key] = None
 
     def _take_other(self, delta: Delta, obj: Any, changes: Changes) -> None:
         place = (delta.kind, delta.name)

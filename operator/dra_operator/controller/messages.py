@@ -5,11 +5,12 @@ docs/operator.md lists them. A log line is one of the texts below and its facts 
 reason in CamelCase and one sentence. What is logged of defects of our own stands in `cluster.defects`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.quantity import format_beside
-from dra_operator.api.shortened import listed
+from dra_operator.api.shortened import listed, shown
 from dra_operator.api.types import AllocationResult
 from dra_operator.ledger import Overcommitment, Resource
 
@@ -148,6 +149,14 @@ def _collided(fact: str, yielding: Sequence[tuple[str, str]]) -> str:
 
 def _all(claims: Sequence[tuple[str, str]]) -> str:
     return " and ".join(f"{namespace}/{name}" for namespace, name in claims)
+
+
+def odd_label(labels: Mapping[str, str]) -> str | None:
+    """Return what is wrong with the label that keeps the operator away from a claim; None if nothing is."""
+    value = labels.get(OPT_OUT_LABEL)
+    if value in (None, "true", "false"):
+        return None
+    return f'label {OPT_OUT_LABEL} is {shown(value)}, neither "false" nor "true": the claim is allocated as without it'
 
 
 def leading(identity: str) -> str:

@@ -62,6 +62,11 @@ class Problems:
             self._unreadable[place] = unreadable
             self._desk.metrics.object_errors.labels(place[0]).inc()
             tell(self._desk, fact, unreadable.subject, messages.EVENT_INVALID, unreadable.message)
+        for key, slip in changes.slips.items():
+            if slip is None:
+                self._desk.reports.clear(("label", key))
+            else:
+                tell(self._desk, ("label", key), slip.subject, messages.EVENT_INVALID, slip.message)
 
     def blame(self, key: Key, failed: Failed) -> None:
         """Note that the decision about a claim ended because of an object.
