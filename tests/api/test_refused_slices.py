@@ -13,6 +13,7 @@ from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.refusals import find_refusals
 from slips_of_names import class_with
+from too_long import slice_of
 
 CASES = (
     slips.CASES
@@ -61,11 +62,30 @@ def test_what_an_api_server_has_taken_is_not_refused() -> None:
     assert refused(slips_of_derived.NAMES["an attribute that is derived twice"][0], uid="u") == []
 
 
-@pytest.mark.parametrize("key", [["cores"], {"name": "cores"}, 1], ids=["a list", "an object", "a number"])
-def test_the_name_of_a_capacity_is_a_text(key: Any) -> None:
-    """The API server cannot read anything else there."""
-    item = {"mapping": {"capacityKey": key, "capacityMultiplier": "1"}}
+@pytest.mark.parametrize(
+    ("item", "field", "problem"),
+    [
+        (3, "", "3 is not an object"),
+        ({"mapping": "cpu"}, ".mapping", '"cpu" is not an object'),
+        ({"mapping": {"capacityKey": ["cores"]}}, ".mapping.capacityKey", '["cores"] is not text'),
+        ({"mapping": {"capacityKey": 1}}, ".mapping.capacityKey", "1 is not text: write it in quotes"),
+        ({"mapping": {"deviceMultiplier": [1]}}, ".mapping.deviceMultiplier", "[1] is not a quantity"),
+        ({"overhead": {"perPod": "much"}}, ".overhead.perPod", '"much" is not a quantity'),
+        ({"overhead": {"perPod": "1"}, "maping": {}}, ".maping", "unknown field"),
+    ],
+)
+def test_resources_of_the_node_are_read_as_the_api_server_reads_them(
+    item: Any, field: str, problem: str
+) -> None:
+    """The operator does not read them, but an API server would refuse the slice."""
     ((path, message),) = refused(slips_of_asides.consuming(item))
 
-    assert path == f'{slips_of_asides.AT}["cpu"].mapping.capacityKey'
-    assert message.startswith("is not a string: ")
+    assert path == f'{slips_of_asides.AT}["cpu"]{field}'
+    assert message.startswith(problem)
+
+
+def test_resources_of_the_node_are_no_list() -> None:
+    """They have names."""
+    ((path, message),) = refused(slice_of({"name": "d", "nodeAllocatableResources": ["cpu"]}))
+
+    assert (path, message) == (slips_of_asides.AT, '["cpu"] is not an object')

@@ -82,6 +82,16 @@ class ObjectError(ValueError):
         super().__init__(": ".join(part for part in (subject, field, message) if part))
 
 
+class PartError(ValueError):
+    """A part of an object that cannot be read: the path below it in the API's words, the value, what is wrong."""
+
+    def __init__(self, path: str, value: Any, message: str) -> None:
+        self.path = path
+        self.value = value
+        self.message = message
+        super().__init__(f"{path}: {message}")
+
+
 def read_object(body: Any, kind: str | None = None) -> Any:
     """Return the object that `body` stands for: an instance of the dataclass of its kind, in the shape of v1.
 
@@ -108,6 +118,15 @@ def _adapter(expected: Any) -> TypeAdapter[Any]:
 
 
 def _read(expected: Any, body: Any, kind: str, name: tuple[str, str], version: str) -> Any:
+    try:
+        return read_part(expected, body)
+    except PartError as error:
+        path = path_in_version(error.path, kind, version)
+        raise ObjectError(kind, *name, path, value=error.value, message=error.message) from None
+
+
+def read_part(expected: Any, body: Any) -> Any:
+    """Return what a part of an object stands for, in the shape of v1. Raises PartError if it is no such part."""
     adapter = _adapter(expected)
     try:
         return adapter.validate_python(body)
@@ -120,8 +139,7 @@ def _read(expected: Any, body: Any, kind: str, name: tuple[str, str], version: s
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
     path, there = _path(expected, problem["loc"])
-    path = path_in_version(path, kind, version)
-    raise ObjectError(kind, *name, path, value=problem["input"], message=_message(problem, there)) from None
+    raise PartError(path, problem["input"], _message(problem, there))
 
 
 def _without_nulls(body: Any, failure: ValidationError) -> Any:
@@ -157,6 +175,8 @@ def _message(problem: ErrorDetails, expected: Any) -> str:
         return str(problem["ctx"]["error"])
     if kind == "missing":
         return _WORDS[kind]
+    if kind == "unexpected_keyword_argument":
+        return "unknown field"
     given = problem["input"]
     text = f"{shown(given)} {_WORDS.get(kind) or problem['msg']}"
     # YAML reads y, n, yes, no, on and off as true and false, as kubectl does.
