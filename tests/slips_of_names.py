@@ -5,7 +5,7 @@ For the tests of what `simulate` says of them, and for the one that asks the rea
 
 from typing import Any
 
-from too_long import CONFIG, claim, request, slice_of
+from too_long import CONFIG, alternatives, claim, request, slice_of
 
 LONG = "a" * 254
 
@@ -50,6 +50,31 @@ def configured(driver: str) -> dict[str, Any]:
 
 ENTRY = {"name": "a", "resourceClaimName": "x"}
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a constraint without an attribute": (
+        claim(constraints=[{"requests": ["r"]}]),
+        "spec.devices.constraints[0]",
+        "neither matchAttribute nor distinctAttribute is set: ",
+    ),
+    "a mode in lower case": (
+        claim(requests=[request(allocationMode="all")]),
+        "spec.devices.requests[0].exactly.allocationMode",
+        '"all" is no allocation mode: ',
+    ),
+    "a mode that is none, of an alternative": (
+        claim(requests=[alternatives(1, allocationMode="Some")]),
+        "spec.devices.requests[0].firstAvailable[0].allocationMode",
+        '"Some" is no allocation mode: ',
+    ),
+    "a request for nothing": (
+        claim(requests=[{"name": "r"}]),
+        "spec.devices.requests[0]",
+        "neither exactly nor firstAvailable is set: ",
+    ),
+    "a request without a class": (
+        claim(requests=[request(deviceClassName="")]),
+        "spec.devices.requests[0].exactly.deviceClassName",
+        "is missing: ",
+    ),
     "a node in capitals": (named("Node-1"), "metadata.name", '"Node-1" is no name of an object: '),
     "a node with an underscore": (named("a_b"), "metadata.name", '"a_b" is no name of an object: '),
     "a node with a long name": (named(LONG), "metadata.name", '"aaa'),

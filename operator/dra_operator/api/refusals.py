@@ -1,8 +1,8 @@
 """Refusals: what the API server would not take, and the operator would decide as if it were right.
 
 In a cluster none of them can be there, so the allocator does not ask; in a file each is a mistake, and the answer
-to it would be about another claim than was meant. What the allocator itself says of a claim (no class, an
-allocation mode that is not known, a selector that does not compile) is not repeated here.
+to it would be about another claim than was meant. What the allocator itself says of a claim (a class that does not
+exist, a selector that does not compile) is not repeated here.
 Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceClaim`.
 """
 
@@ -43,6 +43,7 @@ from dra_operator.api.types import (
     ResourceSlice,
 )
 
+_MODES = ("ExactCount", "All")
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("", "None", "NoSchedule", "NoExecute")
 
@@ -62,6 +63,10 @@ _NO_EFFECT = "is no effect: write NoSchedule or NoExecute, or leave it out for b
 _VALUE_OF_EXISTS = "cannot be given with operator Exists: leave it out, or write Equal"
 _NO_OPAQUE = "opaque is missing: it is the only kind of configuration"
 _NO_PARAMETERS = "must be an object: the parameters of the driver, by name"
+_NO_MODE = "is no allocation mode: write ExactCount or All"
+_NO_CLASS = "is missing: name the DeviceClass of the devices"
+_NOTHING = "neither exactly nor firstAvailable is set: set one of them"
+_NO_ATTRIBUTE = "neither matchAttribute nor distinctAttribute is set: set one of them"
 _BOTH = "exactly and firstAvailable are both set: keep one of them"
 _NO_RESOURCE = "is no name of an extended resource: write domain/name, such as example.com/gpu"
 
@@ -96,6 +101,7 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
         return
     yield from _claim(devices, path)
     if not obj.metadata.uid:
+        yield from _incomplete(devices.requests, f"{path}.requests")
         yield from _tolerations(devices, path)
         yield from _attributes(devices.constraints, f"{path}.constraints")
         yield from find_refused_derived(devices, path)
@@ -148,17 +154,31 @@ def _count(request: ExactDeviceRequest | DeviceSubRequest, path: str) -> Iterato
         yield Refusal(path, request.count, _COUNT_OF_ALL)
 
 
+def _incomplete(requests: Sequence[DeviceRequest], path: str) -> Iterator[Refusal]:
+    for index, request in enumerate(requests):
+        wanted = dict(_wanted(request, f"{path}[{index}]"))
+        if not wanted:
+            yield Refusal(f"{path}[{index}]", None, _NOTHING)
+        for where, item in wanted.items():
+            if not item.device_class_name:
+                yield Refusal(f"{where}.deviceClassName", None, _NO_CLASS)
+            if item.allocation_mode not in _MODES:
+                yield Refusal(f"{where}.allocationMode", item.allocation_mode, _NO_MODE)
+
+
 def _tolerations(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
     for number, request in enumerate(devices.requests):
-        at = f"{path}.requests[{number}]"
-        wanted: dict[str, ExactDeviceRequest | DeviceSubRequest] = {
-            f"{at}.firstAvailable[{place}]": item for place, item in enumerate(request.first_available)
-        }
-        if request.exactly is not None:
-            wanted[f"{at}.exactly"] = request.exactly
-        for where, item in wanted.items():
+        for where, item in _wanted(request, f"{path}.requests[{number}]"):
             for index, toleration in enumerate(item.tolerations):
                 yield from _toleration(toleration, f"{where}.tolerations[{index}]")
+
+
+def _wanted(request: DeviceRequest, path: str) -> Iterator[tuple[str, ExactDeviceRequest | DeviceSubRequest]]:
+    """Yield what a request asks for, by its path: one thing, or alternatives."""
+    for place, item in enumerate(request.first_available):
+        yield f"{path}.firstAvailable[{place}]", item
+    if request.exactly is not None:
+        yield f"{path}.exactly", request.exactly
 
 
 def _toleration(item: DeviceToleration, path: str) -> Iterator[Refusal]:
@@ -221,3 +241,5 @@ def _attributes(constraints: Sequence[DeviceConstraint], path: str) -> Iterator[
         for field, attribute in attributes:
             if attribute is not None and not QUALIFIED.fullmatch(attribute):
                 yield Refusal(f"{path}[{index}].{field}", attribute, _NOT_QUALIFIED)
+        if all(attribute is None for _, attribute in attributes):
+            yield Refusal(f"{path}[{index}]", None, _NO_ATTRIBUTE)
