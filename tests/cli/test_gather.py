@@ -64,8 +64,8 @@ def test_a_bad_object_is_told_and_the_others_are_read(simulate):
         ({"apiVersion": "v1", "kind": "Node"}, "Node: metadata.name: is required\n"),
         ({"apiVersion": "v1", "kind": "Node", "metadata": None}, "Node: metadata.name: is required\n"),
         (
-            {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "train-"}},
-            'Pod "default/": metadata.name: is required; a generateName is for kubectl create\n',
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": ""}},
+            'Pod "default/": metadata.name: is required\n',
         ),
         (claim("{{ app }}-gpu"), "; a template must be rendered first, as by helm template\n"),
         (

@@ -1,5 +1,7 @@
 """The pods of workloads, and the claims of these pods."""
 
+import re
+
 import pytest
 
 from .simulation import CLASS, V1, claim, devices, states, table
@@ -147,10 +149,14 @@ def test_other_workloads_are_passed_over(simulate, body):
 
 
 def test_a_generated_name_is_as_good_as_one(simulate):
-    """Jobs often have one, as their names must differ."""
+    """Jobs often have one, as their names must differ; so do those that are made here, and their pods."""
     body = {**workload("Job"), "metadata": {"generateName": "train-"}}
+    result = simulate(CLASS, devices("a", "b"), TEMPLATE, body, body)
 
-    assert table(simulate(CLASS, devices("a"), TEMPLATE, body))[0][0].startswith("default/train-0-gpu-")
+    names = [row[0] for row in table(result)]
+    assert len(names) == 2
+    assert all(re.fullmatch(r"default/train-\w{5}-0-gpu-\w{5}", name) for name in names)
+    assert "replaces" not in result.stderr
 
 
 def test_the_pods_of_a_job_share_what_it_says(simulate):

@@ -1,9 +1,9 @@
 """Gathering: manifests become the objects of a cluster, or a line that says what is wrong with them.
 
-An object that passed no API server gets what that would have given it: the namespace `default` and the API's
-defaults. One that cannot be read is told with its place, its field and its value, and the others are still read. So is
-one of resource.k8s.io with a field that its kind does not have: kubectl would refuse it, and without that field it asks
-for something else. So is a claim with values that the API server would refuse.
+An object that passed no API server gets what that would have given it: the namespace `default`, a name for its
+`generateName` and the API's defaults. One that cannot be read is told with its place, its field and its value, and the
+others are still read. So is one of resource.k8s.io with a field that its kind does not have: kubectl would refuse it,
+and without that field it asks for something else. So is a claim with values that the API server would refuse.
 
 An object with a uid comes from an API server, which stores no field that it does not know. One that is unknown here
 tells of a newer server: it is left out, as the operator leaves it out of what it watches, and that is said.
@@ -24,6 +24,7 @@ from dra_operator.api.known_fields import UnknownField, find_unknown_fields
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
 from dra_operator.api.refusals import find_refusals
 from dra_operator.cli.expressions import find_refused_expressions
+from dra_operator.cli.generated import Names
 from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable, template_hint
 from dra_operator.cli.workloads import DAEMON_SET, Workload, find_workload, may_make_pods
 
@@ -95,11 +96,14 @@ def gather(found: Iterable[Found]) -> Gathered:
     """Return the objects of some manifests. One that is there twice counts as it stands last."""
     gathered = Gathered()
     left_out = _LeftOut()
+    names = Names()
     others: Counter[tuple[bool, str]] = Counter()
-    for item in found:
-        if isinstance(item, Unreadable):
-            gathered.errors.append(item.message)
-        elif _is_kustomization(item):
+    for each in found:
+        if isinstance(each, Unreadable):
+            gathered.errors.append(each.message)
+            continue
+        item = names.named(each)
+        if _is_kustomization(item):
             others[False, _KUSTOMIZATION] += 1
         elif not _is_foreign(item.body):
             _take(gathered, left_out, item)
@@ -191,11 +195,7 @@ def _read(place: Place, body: Mapping[str, Any]) -> Thing:
     namespace = (obj.metadata.namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
     name = obj.metadata.name
     if not name:
-        generated = (body.get("metadata") or {}).get("generateName")
-        made_up = "; a generateName is for kubectl create" if generated else ""
-        raise ObjectError(
-            kind.kind, namespace, "", "metadata.name", value=None, message=f"is required{made_up}"
-        )
+        raise ObjectError(kind.kind, namespace, "", "metadata.name", value=None, message="is required")
     obj = apply_defaults(replace(obj, metadata=replace(obj.metadata, namespace=namespace)))
     body = to_v1(body)
     if kind.namespaced:

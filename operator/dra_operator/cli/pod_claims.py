@@ -7,7 +7,6 @@ that they name exactly as the group does.
 Source: docs/dra-semantics 8.1 and 8.10, kube-controller-manager's `resourceclaim`.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -20,18 +19,17 @@ from dra_operator.api.core import (
     PodResourceClaimStatus,
 )
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import OVER, POD_CLAIM_NAME, RANDOM_LETTERS
+from dra_operator.api.names import OVER, POD_CLAIM_NAME
 from dra_operator.api.patterns import LABEL
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
 from dra_operator.api.write import to_wire
 from dra_operator.cli.gather import Gathered, Thing
+from dra_operator.cli.generated import MOST_OF_PREFIX, name_from
 from dra_operator.cli.manifests import Place
 
 _LONGEST = 57
 """Bytes of the part of a name before the random end."""
-_LONGEST_PREFIX = 58
-"""Bytes of a `generateName` that the API server leaves in front of the random end."""
 SPECIAL = "extended-resources"
 """What the name of a pod's special claim says, and what its random end depends on."""
 _MOST_OF_GROUP = 4
@@ -243,7 +241,7 @@ def _adopt(gathered: Gathered) -> None:
             entry.name: generate_name(metadata.name, entry.name) for entry in owner.spec.resource_claims
         }
         for purpose, prefix in (*purposes.items(), (SPECIAL, special_prefix(metadata.name))):
-            key = "ResourceClaim", metadata.namespace, prefix + _end_for(owner, purpose)
+            key = "ResourceClaim", metadata.namespace, _name(owner, prefix, purpose)
             claim = gathered.things.get(key)
             if claim is not None and not claim.obj.metadata.owner_references:
                 reference = OwnerReference(type(owner).__name__, metadata.name, controller=True)
@@ -279,7 +277,7 @@ def generate_name(owner: str, entry: str) -> str:
 
 def special_prefix(pod: str) -> str:
     """Return what the name of a special claim made for a pod begins with."""
-    return f"{pod}-{SPECIAL}-"[:_LONGEST_PREFIX]
+    return f"{pod}-{SPECIAL}-"[:MOST_OF_PREFIX]
 
 
 def _make(thing: Thing, entry: PodResourceClaim, template: Thing) -> Thing:
@@ -319,7 +317,7 @@ def claim_of(
         "controller": True,
     }
     metadata: dict[str, Any] = {
-        "name": prefix + _end_for(thing.obj, purpose),
+        "name": _name(thing.obj, prefix, purpose),
         "generateName": prefix,
         "namespace": owner.namespace,
         "annotations": dict(annotations),
@@ -336,20 +334,8 @@ def claim_of(
     return Thing(thing.place, body, claim)
 
 
-def _end_for(owner: Owner, purpose: str) -> str:
-    """Return the end of the name of a claim; a pod and a group of one name get two."""
+def _name(owner: Owner, prefix: str, purpose: str) -> str:
+    """Return the name of a claim for a purpose; for a pod and a group of one name there are two."""
     metadata = owner.metadata
     kind = () if isinstance(owner, Pod) else (type(owner).__name__,)
-    return _end(*kind, metadata.namespace, metadata.name, metadata.uid, purpose)
-
-
-def _end(*parts: str) -> str:
-    """Return five letters that look random and depend on the parts alone."""
-    number = int.from_bytes(hashlib.sha256("/".join(parts).encode()).digest()[:8], "big")
-    return "".join(_digits(number))
-
-
-def _digits(number: int) -> Iterator[str]:
-    for _ in range(5):
-        number, digit = divmod(number, len(RANDOM_LETTERS))
-        yield RANDOM_LETTERS[digit]
+    return name_from(prefix, *kind, metadata.namespace, metadata.name, metadata.uid, purpose)

@@ -87,8 +87,8 @@ def find_workload(manifest: Manifest) -> Workload | None:
     if kind == "CronJob":
         # Whether it is suspended or not, a Job of it is what there is to know about.
         spec = part(spec, "jobTemplate", "spec")
-    name = metadata.get("name") or str(metadata.get("generateName") or "").rstrip("-")
-    found = Workload(manifest, kind, name, spec)
+    name = metadata.get("name")
+    found = Workload(manifest, kind, str(name), spec)
     return found if name and not metadata.get("uid") and found.pod_spec else None
 
 

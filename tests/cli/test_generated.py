@@ -1,0 +1,43 @@
+"""Names made of a `generateName`."""
+
+from dra_operator.cli.generated import name_from
+
+from .simulation import CLASS, claim, devices, states
+
+
+def generating(prefix, **metadata):
+    """A claim without a name."""
+    body = claim("", **metadata)
+    body["metadata"] = {"generateName": prefix, **metadata}
+    return body
+
+
+def test_objects_get_the_names_that_they_leave_open(simulate):
+    """Each another one, and the same each time."""
+    bodies = [
+        CLASS,
+        devices("a", "b", "c"),
+        *[generating("train-")] * 2,
+        generating("train-", namespace="team"),
+    ]
+    result = simulate(*bodies)
+
+    names = list(states(result))
+    assert len(names) == 3
+    assert [name[:-5] for name in names] == ["default/train-", "default/train-", "team/train-"]
+    assert result.exit_code == 0
+    assert states(simulate(*bodies)) == states(result)
+
+
+def test_a_name_that_is_there_counts(simulate):
+    """The other is only where it came from."""
+    assert states(simulate(CLASS, devices("a"), claim("one", generateName="train-"))) == {
+        "default/one": "allocated"
+    }
+
+
+def test_a_long_beginning_is_cut():
+    """As by the API server."""
+    name = name_from("a" * 100, "purpose")
+
+    assert (len(name), name[:58]) == (63, "a" * 58)
