@@ -151,6 +151,31 @@ def test_a_claim_and_a_template_are_easily_mixed_up(entry, there, told):
     assert problem.endswith(f'entry "gpu": {told}')
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (
+            pod({"name": "gpu", "resourceClaimTemplateName": "one-gpus"}),
+            'there is no ResourceClaimTemplate "default/one-gpus"; did you mean "one-gpu"?',
+        ),
+        (
+            pod({"name": "gpu", "resourceClaimName": "shraed"}),
+            'there is no ResourceClaim "default/shraed"; did you mean "shared"?',
+        ),
+        (
+            pod({"name": "gpu", "resourceClaimName": "elsewher"}),
+            'there is no ResourceClaim "default/elsewher"',
+        ),
+    ],
+    ids=["template", "claim", "claim of another namespace"],
+)
+def test_a_name_that_is_nearly_right_is_told(body, told):
+    """Of those in the namespace of the pod, as it can use no others."""
+    _, (problem,) = made(TEMPLATE, claim("shared"), claim("elsewhere", namespace="other"), body)
+
+    assert problem.endswith(f'entry "gpu": {told}')
+
+
 def test_a_claim_that_is_gone_is_made_again():
     """The status of the pod names a claim that does not exist any more."""
     status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gone"}]}
@@ -302,7 +327,7 @@ def test_a_group_that_is_not_there_is_told():
     claims, (problem,) = made(TEMPLATE, group(ENTRY), member("a", group="taem"))
 
     assert prefixes(claims) == ["team-gpu-"]
-    text = 'spec.schedulingGroup.podGroupName: there is no PodGroup "default/taem"'
+    text = 'spec.schedulingGroup.podGroupName: there is no PodGroup "default/taem"; did you mean "team"?'
     assert problem.endswith(f'Pod "default/a": {text}')
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from dra_operator.allocator.explanation.absent import near_object
 from dra_operator.api.core import (
     OwnerReference,
     Pod,
@@ -200,7 +201,8 @@ def _missing(
         return None
     if (group := _group_name(owner)) and _find_group(gathered, owner) is None:
         # The claim controller makes no claim either, as it may be the one of the group.
-        return f'spec.schedulingGroup.podGroupName: there is no PodGroup "{namespace}/{group}"'
+        text = f'spec.schedulingGroup.podGroupName: there is no PodGroup "{namespace}/{group}"'
+        return text + _meant(gathered, "PodGroup", namespace, group)
     found = gathered.things.get(("ResourceClaimTemplate", namespace, template))
     return found or _nothing(gathered, entry, "ResourceClaimTemplate", namespace, template)
 
@@ -223,7 +225,16 @@ def _nothing(gathered: Gathered, entry: PodResourceClaim, kind: str, namespace: 
     for other, field in _FIELDS.items():
         if (other, namespace, name) in gathered.things:
             return f"{text}, but a {other} of that name; {field} names one"
-    return text
+    return text + _meant(gathered, kind, namespace, name)
+
+
+def _meant(gathered: Gathered, kind: str, namespace: str, name: str) -> str:
+    """Return the name that was probably meant, in the words of messages about classes, or nothing."""
+    names = [
+        thing.obj.metadata.name for thing in gathered.of(kind) if thing.obj.metadata.namespace == namespace
+    ]
+    near = near_object(name, names)
+    return f'; did you mean "{near}"?' if near else ""
 
 
 def _adopt(gathered: Gathered) -> None:

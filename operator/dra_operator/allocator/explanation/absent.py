@@ -133,12 +133,12 @@ def near_name(attribute: str, names: set[str]) -> str:
     return f"{domain}/{close[0]}" if close else ""
 
 
-def near_class(name: str, classes: Iterable[str]) -> str:
-    """Return the class that was probably meant by one that does not exist, or nothing where none is close.
+def near_object(name: str, names: Iterable[str]) -> str:
+    """Return the object that was probably meant by one that does not exist, or nothing where none is close.
 
     A domain that both end in says nothing: typo.example.com is not like gpu.example.com.
     """
-    alike = [(_likeness(name.lower(), each.lower()), each) for each in sorted(classes)]
+    alike = [(_likeness(name.lower(), each.lower()), each) for each in sorted(names)]
     likeness, near = max(alike, key=lambda found: found[0], default=(0.0, ""))
     return near if likeness >= _NEAR else ""
 

@@ -12,7 +12,7 @@ from itertools import chain
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
-from dra_operator.allocator.explanation.absent import near_class
+from dra_operator.allocator.explanation.absent import near_object
 from dra_operator.allocator.explanation.contention import Contention
 from dra_operator.allocator.explanation.hints import Hints, derived_names
 from dra_operator.allocator.explanation.holders import tell_holders
@@ -491,6 +491,6 @@ def explain_failure(failed: Failed, classes: Iterable[str]) -> Explanation:
     """
     message = " ".join(failed.message.split())
     if failed.reason is Reason.CLASS_NOT_FOUND and failed.subject is not None:
-        near = near_class(failed.subject[1], classes)
+        near = near_object(failed.subject[1], classes)
         message = f'{message}; did you mean "{near}"?' if near else message
     return Explanation(failed.reason, message, failed.request)
