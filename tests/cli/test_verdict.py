@@ -69,6 +69,14 @@ def at_terminal():
     return run
 
 
+@pytest.mark.parametrize("columns", ["0", "1"])
+def test_a_terminal_without_a_width_gets_everything(at_terminal, columns):
+    """Some programs that run others give none, or a useless one."""
+    lines = ANY_CODE.sub("", at_terminal("true", COLUMNS=columns)).split("\r\n")
+
+    assert lines[0] == "type   bool"
+
+
 def test_a_text_that_is_no_quantity_is_a_problem(found):
     """It compiles, and the API server takes it; on every device that comes so far it fails."""
     told = found('device.capacity["d"].m.isLessThan(quantity("40GB")) || semver("1.0.0").major() > 1')

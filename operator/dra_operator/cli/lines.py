@@ -6,15 +6,19 @@ Source: docs/cli.md, "All commands".
 
 import errno
 import gzip
+import shutil
 import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final, Literal, NoReturn, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 UNREADABLE: Final = (OSError, EOFError, zlib.error)
 """What reading a file may raise; the last two where what is packed is cut short or garbled."""
@@ -23,6 +27,8 @@ NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EI
 """What writing says where the disk is full, read-only or broken: no defect of ours, so no traceback."""
 
 
+NARROWEST: Final = 20
+"""Columns that are needed to show anything."""
 EMPTY_PATH: Final = "an empty path names no file; it may come from a variable that the shell does not know"
 
 
@@ -38,6 +44,17 @@ class _NamedPath(click.Path):
 
 FILE: Final = _NamedPath(path_type=Path)
 """The type of a file on the command line, for Click."""
+
+
+def terminal() -> "Console":
+    """Return what Rich prints on: stdout, as wide as the terminal, and at least so wide that there is something to see.
+
+    Rich takes a width of 0, as terminals without one have, for no room at all.
+    """
+    # Only a person at a terminal waits for it.
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(highlight=False, width=max(shutil.get_terminal_size().columns, NARROWEST))
 
 
 def stdin() -> IO[bytes]:

@@ -14,6 +14,7 @@ from dra_operator.api.shortened import printable
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult
 from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cli.describe import align
+from dra_operator.cli.lines import terminal
 from dra_operator.cli.manifests import to_yaml
 from dra_operator.cli.offline import Outcome, State, pinned_to
 from dra_operator.controller.messages import everywhere
@@ -35,7 +36,6 @@ def table(outcomes: Sequence[Outcome]) -> str:
 def print_table(outcomes: Sequence[Outcome]) -> None:
     """Print the outcomes on a terminal: in colour, long lines wrapped within their column."""
     # Only a person at a terminal waits for it.
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
@@ -45,7 +45,7 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
         claim, state, *rest = _cells(outcome)
         shown.add_row(Text(claim), Text(state, _COLOURS[outcome.state]), *(Text(cell) for cell in rest))
-    Console().print(shown)
+    terminal().print(shown)
 
 
 def as_json(outcomes: Sequence[Outcome]) -> str:

@@ -11,6 +11,7 @@ from dra_operator.cel import CelError, Environment, Program
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.cel.types import BOOL
+from dra_operator.cli.lines import NARROWEST, terminal
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 _CHEAP: Final = COST_LIMIT // 10
 """Up to this cost nobody has to think about it."""
 _MARGIN: Final = " | "
-_NARROWEST: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,7 @@ def plain(found: Verdict | Refusal) -> list[str]:
 
 def show(found: Verdict | Refusal) -> None:
     """Print it on a terminal."""
-    # Only a person at a terminal waits for it.
-    from rich.console import Console  # noqa: PLC0415
-
-    console = Console(highlight=False)
+    console = terminal()
     lines = _described(found) if isinstance(found, Verdict) else _refused(found, console.width)
     for line in lines:
         console.print(line, overflow="fold")
@@ -126,7 +123,7 @@ def _refused(found: Refusal, width: int) -> "list[Text]":
     message = printable(found.message)
     if found.position is None:
         return [Text.assemble(("error  ", "bold red"), message), *rest]
-    at = place_of(found.text, found.position, max(width - len(_MARGIN) - 1, _NARROWEST))
+    at = place_of(found.text, found.position, max(width - len(_MARGIN) - 1, NARROWEST))
     line = Text(at.line)
     line.stylize("bold red underline", len(at.before), len(at.before) + 1)
     return [
