@@ -192,6 +192,14 @@ class TestKubeconfig:
         with pytest.raises(AccessError, match=r"no kubeconfig at .*/none; set --kubeconfig to one"):
             load_access(str(tmp_path / "none"), environ=NOBODY)
 
+    def test_a_place_that_cannot_be_looked_at_is_told(self, kubeconfig, tmp_path):
+        """It may hold what is sought, whatever other files there are; that it is not there would be a guess."""
+        (tmp_path / "loop").symlink_to("loop")
+        sought = tmp_path / "loop" / "config"
+
+        with pytest.raises(AccessError, match=f"kubeconfig {sought} cannot be read: Too many levels"):
+            load_access(f"{kubeconfig()}:{sought}", environ=NOBODY)
+
     @pytest.mark.parametrize("text", ["hello", "[]", "contexts: 5", "contexts: [5]"])
     def test_what_is_no_kubeconfig_is_called_so(self, tmp_path, text):
         """YAML of another sort is told in words, not in those of an exception of Python."""

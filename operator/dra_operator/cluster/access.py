@@ -275,7 +275,20 @@ def _from_pod(environ: Mapping[str, str], service_account: Path) -> Credentials:
     )
 
 
+def _check_readable(paths: str) -> None:
+    """Raise AccessError if a kubeconfig may be there and its folder cannot be read; the loader takes it for absent."""
+    for path in filter(None, paths.split(":")):
+        try:
+            Path(path).expanduser().stat()
+        except (FileNotFoundError, NotADirectoryError, RuntimeError, ValueError):
+            # It is nowhere: not there, in the home of nobody, or at a path that no file can have.
+            continue
+        except OSError as error:
+            raise AccessError(f"kubeconfig {path} cannot be read: {error.strerror}") from error
+
+
 def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
+    _check_readable(paths)
     # The loaders let whatever a broken file provokes through: ConfigException, OSError, YAML and key errors.
     try:
         merged: Any = KubeConfigMerger(paths)  # type: ignore[no-untyped-call]
