@@ -252,6 +252,14 @@ def test_a_refusal_names_a_requested_capacity_first() -> None:
     assert refusal({"c": parse_quantity("2")}, of, fractional=True) == "no capacity c, only a and b"
 
 
+@pytest.mark.parametrize(("asked", "there"), [("a.io/c", "c"), ("c", "a.io/c")])
+def test_names_of_capacities_are_compared_as_they_are_written(asked: str, there: str) -> None:
+    """With a domain or without, unlike attributes: of the driver `a.io`, these are two capacities."""
+    of = {there: capacity("8")}
+
+    assert refusal({asked: parse_quantity("2")}, of, fractional=True) == f"no capacity {asked}, only {there}"
+
+
 def test_of_a_device_that_lacks_a_capacity_no_amount_is_looked_at() -> None:
     """An impossible amount of another one is no error there, and none while it is told why the device is unfit."""
     requests = {"a": parse_quantity("-1"), "c": parse_quantity("2")}
