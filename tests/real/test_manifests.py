@@ -83,6 +83,31 @@ def test_new_operator_stands_by_before_the_old_one_goes(applied):
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
 
 
+def test_replicas_of_an_update_are_on_different_nodes(full_scene):
+    """The last pod of the old version does not count, or both new ones would be on the node that has more room."""
+    full_scene.apply("nodes.yaml")
+    namespace = f"/api/v1/namespaces/{full_scene.namespace}"
+    full_scene.client.wait_for(f"{namespace}/serviceaccounts/default", bool, seconds=30)
+    (deployment,) = [found for found in rendered(full_scene.plane) if found["kind"] == "Deployment"]
+    template = deployment["spec"]["template"]
+    labels, spreading = template["metadata"]["labels"], template["spec"]["topologySpreadConstraints"]
+
+    def start(name, version, node=None, cpu="100m"):
+        container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+        spec = {"containers": [container], "topologySpreadConstraints": spreading, "nodeName": node}
+        metadata = {"name": name, "labels": {**labels, "pod-template-hash": version}}
+        full_scene.client.create(f"{namespace}/pods", {"metadata": metadata, "spec": spec})
+
+    start("old", "1", node="node-2", cpu="6")
+    start("new", "2", node="node-1")
+
+    start("newest", "2")
+
+    path = f"{namespace}/pods/newest"
+    pod = full_scene.client.wait_for(path, lambda found: found["spec"].get("nodeName"), seconds=30)
+    assert pod["spec"]["nodeName"] == "node-2"
+
+
 def test_lease_that_may_be_updated_is_the_operator_s(control_plane):
     """Kustomize leaves the name in the Role as it is, although it gives the ConfigMap another."""
     (role,) = [found for found in rendered(control_plane) if found["kind"] == "Role"]
