@@ -52,7 +52,6 @@ _WORDS = {
     "bool_type": "is not true or false",
     "dataclass_type": "is not an object",
     "tuple_type": "is not a list",
-    "mapping_type": "is not an object",
     "dict_type": "is not an object",
 }
 
@@ -173,8 +172,6 @@ def _message(problem: ErrorDetails, expected: Any) -> str:
     kind = problem["type"]
     if kind == "value_error":
         return str(problem["ctx"]["error"])
-    if kind == "missing":
-        return _WORDS[kind]
     if kind == "unexpected_keyword_argument":
         return "unknown field"
     given = problem["input"]
