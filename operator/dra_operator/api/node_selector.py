@@ -138,7 +138,7 @@ def _field_test(requirement: NodeSelectorRequirement, path: str) -> _Test:
 
 def _integer(text: str | None) -> int | None:
     """Return the whole number of 64 bits that `text` is, or None."""
-    # More than 40 characters cannot be one, leading zeros apart, and labels have 63 at most.
+    # A label of a cluster has 63 characters at most. One of a file may have thousands, which `int` refuses to read.
     if text is None or len(text) > 64 or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
