@@ -1,4 +1,4 @@
-"""Conversion between the served versions of resource.k8s.io: to v1 when reading, from v1 when writing.
+"""Conversion between the versions of resource.k8s.io: to v1 when reading, from v1 when writing.
 
 Only the shape differs, never the meaning, so this works on the wire's plain JSON, before types are checked:
 what is not shaped as expected is passed on as it is, and the reader names it. What needs no change is shared
@@ -6,7 +6,7 @@ with the argument, not copied; neither function changes its argument.
 
 v1 and v1beta2 are equal. v1beta1 has the fields of `exactly` beside `firstAvailable`, wraps a device's
 content in `basic`, and writes unset node fields as "" and false. v1alpha3 (Kubernetes 1.31) had, in addition,
-bare quantities as capacities; for DeviceTaintRule it equals v1.
+bare quantities as capacities; files of it are read, and none are written. For DeviceTaintRule it equals v1.
 """
 
 from collections.abc import Callable, Mapping
@@ -145,41 +145,27 @@ def _write_slice_spec(spec: Any) -> Any:
     return _changed(spec, "devices", _each(_wrapped_device))
 
 
-def _for_each_capacity(change: _Change) -> _Change:
-    def changed(capacity: Any) -> Any:
-        if not isinstance(capacity, Mapping):
-            return capacity
-        return {name: change(value) for name, value in capacity.items()}
-
-    return _within("devices", _each(_within("capacity", changed)))
-
-
-def _capacity_object(value: Any) -> Any:
-    return value if isinstance(value, Mapping) else {"value": value}
-
-
-def _bare_capacity(value: Any) -> Any:
-    return value["value"] if isinstance(value, Mapping) and "value" in value else value
+def _capacity_objects(capacity: Any) -> Any:
+    if not isinstance(capacity, Mapping):
+        return capacity
+    return {
+        name: value if isinstance(value, Mapping) else {"value": value} for name, value in capacity.items()
+    }
 
 
 def _read_alpha_slice_spec(spec: Any) -> Any:
-    return _for_each_capacity(_capacity_object)(_read_slice_spec(spec))
-
-
-def _write_alpha_slice_spec(spec: Any) -> Any:
-    return _write_slice_spec(_for_each_capacity(_bare_capacity)(spec))
+    return _changed(_read_slice_spec(spec), "devices", _each(_within("capacity", _capacity_objects)))
 
 
 _READERS: dict[tuple[str, str], _Change] = {
     ("ResourceSlice", "v1beta1"): _read_slice_spec,
     ("ResourceSlice", "v1alpha3"): _read_alpha_slice_spec,
 }
-_WRITERS: dict[tuple[str, str], _Change] = {
-    ("ResourceSlice", "v1beta1"): _write_slice_spec,
-    ("ResourceSlice", "v1alpha3"): _write_alpha_slice_spec,
-}
 for _version in FLAT_VERSIONS:
     _READERS["ResourceClaim", _version] = _claim_spec(_nested_request)
     _READERS["ResourceClaimTemplate", _version] = _within("spec", _claim_spec(_nested_request))
-    _WRITERS["ResourceClaim", _version] = _claim_spec(_flat_request)
-    _WRITERS["ResourceClaimTemplate", _version] = _within("spec", _claim_spec(_flat_request))
+_WRITERS: dict[tuple[str, str], _Change] = {
+    ("ResourceSlice", "v1beta1"): _write_slice_spec,
+    ("ResourceClaim", "v1beta1"): _claim_spec(_flat_request),
+    ("ResourceClaimTemplate", "v1beta1"): _within("spec", _claim_spec(_flat_request)),
+}
