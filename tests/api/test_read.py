@@ -165,15 +165,14 @@ def test_a_wrong_value_is_one_clear_sentence(wire, field, message):
     with pytest.raises(ObjectError) as caught:
         read_object(wire)
 
-    assert (caught.value.field, caught.value.message) == (field, message)
+    assert caught.value.field == field
     assert str(caught.value) == f'ResourceSlice "n": {field}: {message}'
 
 
 def test_an_expression_without_its_object_is_told_with_one():
     """`cel: ...` is written for `cel: {expression: ...}`."""
-    with pytest.raises(ObjectError) as caught:
+    with pytest.raises(ObjectError, match=r'"true" is not an object such as {"expression": "true"}$'):
         read_object(body("DeviceClass", selectors=[{"cel": "true"}]))
-    assert caught.value.message == '"true" is not an object such as {"expression": "true"}'
 
 
 @pytest.mark.parametrize(

@@ -64,18 +64,14 @@ _ONLY_FIELD: dict[Any, str] = {DeviceCapacity: "value", Counter: "value", CELSel
 
 
 class ObjectError(ValueError):
-    """An object that cannot be read. `field` is its path in the API's words, `value` what stands there.
+    """An object that cannot be read, and why, in one sentence.
 
-    `message` says what is wrong with the field; the text of the error is the whole sentence.
+    `field` is the path of what is wrong, in the API's words, `value` what stands there.
     """
 
     def __init__(self, kind: str, namespace: str, name: str, field: str, *, value: Any, message: str) -> None:
-        self.kind = kind
-        self.namespace = namespace
-        self.name = name
         self.field = field
         self.value = value
-        self.message = message
         full_name = f"{namespace}/{name}" if namespace else name
         subject = f'{kind} "{full_name}"' if full_name else kind
         super().__init__(": ".join(part for part in (subject, field, message) if part))
