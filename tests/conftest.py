@@ -1,14 +1,21 @@
 """What every test can use: the packages that live beside the tests, and where the repository is."""
 
+import logging
+import os
 import sys
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 # The control plane (tests/controlplane) is a package of its own that benchmarks use too.
 sys.path.insert(0, str(TESTS))
+
+# No setting of the developer's shell reaches a test.
+for name in [name for name in os.environ if name.startswith("DRA_OPERATOR_")]:
+    del os.environ[name]
 
 # How long an example takes says more about what else runs on the machine than about the code. What must be fast is
 # measured by bench/, and what hangs ends by pytest's own limit.
@@ -29,3 +36,14 @@ def shared(repository: Path) -> Path:
     if not folder.is_dir():
         pytest.skip("the reference data (../shared) is not on this machine")
     return folder
+
+
+@pytest.fixture
+def logging_is_put_back():
+    """Whoever configures logging sends it to a stream that is gone with the test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()

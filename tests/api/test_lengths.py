@@ -4,22 +4,13 @@ from typing import Any
 
 import pytest
 
-from dra_operator.api.defaults import apply_defaults
-from dra_operator.api.read import read_object
-from dra_operator.api.refusals import find_refusals
 from too_long import CASES, CONFIG, MATCH, claim, devices, slice_of
 
 
-def found(body: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:
-    """Return path and message of what is refused of an object."""
-    whole = {"metadata": {"name": "x", **metadata}, **body}
-    return [(item.path, item.message) for item in find_refusals(apply_defaults(read_object(whole)), whole)]
-
-
 @pytest.mark.parametrize(("make", "most", "path"), CASES.values(), ids=CASES)
-def test_one_more_than_the_api_server_takes_is_refused(make: Any, most: int, path: str) -> None:
+def test_one_more_than_the_api_server_takes_is_refused(refused: Any, make: Any, most: int, path: str) -> None:
     """With the path, the length, the most that there may be, and what to do."""
-    ((where, message),) = found(make(most + 1))
+    ((where, message),) = refused(make(most + 1))
 
     assert where == path
     assert message.startswith(f"{most + 1} ")
@@ -28,21 +19,21 @@ def test_one_more_than_the_api_server_takes_is_refused(make: Any, most: int, pat
 
 
 @pytest.mark.parametrize(("make", "most", "path"), CASES.values(), ids=CASES)
-def test_as_many_as_the_api_server_takes_are_right(make: Any, most: int, path: str) -> None:
+def test_as_many_as_the_api_server_takes_are_right(refused: Any, make: Any, most: int, path: str) -> None:
     """Nothing is said of them."""
-    assert found(make(most)) == [], path
+    assert refused(make(most)) == [], path
 
 
-def test_what_an_api_server_has_taken_is_not_too_long() -> None:
+def test_what_an_api_server_has_taken_is_not_too_long(refused: Any) -> None:
     """A newer one may take more."""
-    assert found(slice_of(*devices(200)), uid="u") == []
+    assert refused(slice_of(*devices(200)), uid="u") == []
 
 
 @pytest.mark.parametrize("table", ["constraints", "config"])
-def test_a_request_that_is_named_twice(table: str) -> None:
+def test_a_request_that_is_named_twice(refused: Any, table: str) -> None:
     """The API server takes a set."""
     item = {**(MATCH if table == "constraints" else CONFIG), "requests": ["r", "r"]}
 
-    assert found(claim(**{table: [item]})) == [
+    assert refused(claim(**{table: [item]})) == [
         (f"spec.devices.{table}[0].requests[1]", '"r" is named twice: once is enough')
     ]

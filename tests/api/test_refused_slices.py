@@ -9,9 +9,6 @@ import slips_of_asides
 import slips_of_derived
 import slips_of_names
 import slips_of_values
-from dra_operator.api.defaults import apply_defaults
-from dra_operator.api.read import read_object
-from dra_operator.api.refusals import find_refusals
 from slips_of_names import class_with
 from too_long import slice_of
 
@@ -32,14 +29,10 @@ RIGHT = (
 )
 
 
-def refused(body: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:
-    """Return path and message of what is refused of an object."""
-    whole = {"metadata": {"name": "x"} | metadata, **body}
-    return [(item.path, item.message) for item in find_refusals(apply_defaults(read_object(whole)), whole)]
-
-
 @pytest.mark.parametrize(("body", "path", "message"), CASES.values(), ids=CASES)
-def test_a_refusal_names_field_value_and_remedy(body: dict[str, Any], path: str, message: str) -> None:
+def test_a_refusal_names_field_value_and_remedy(
+    refused: Any, body: dict[str, Any], path: str, message: str
+) -> None:
     """Each slip is told once, with the path of the field."""
     ((found, text),) = refused(body)
 
@@ -49,12 +42,12 @@ def test_a_refusal_names_field_value_and_remedy(body: dict[str, Any], path: str,
 
 
 @pytest.mark.parametrize("body", RIGHT.values(), ids=RIGHT)
-def test_what_is_right_is_not_refused(body: dict[str, Any]) -> None:
+def test_what_is_right_is_not_refused(refused: Any, body: dict[str, Any]) -> None:
     """However close it comes."""
     assert refused(body) == []
 
 
-def test_what_an_api_server_has_taken_is_not_refused() -> None:
+def test_what_an_api_server_has_taken_is_not_refused(refused: Any) -> None:
     """A newer one may take more."""
     assert refused(CASES["devices beside counters"][0], uid="u") == []
     assert refused(CASES["a rule whose effect is misspelt"][0], uid="u") == []
@@ -75,7 +68,7 @@ def test_what_an_api_server_has_taken_is_not_refused() -> None:
     ],
 )
 def test_resources_of_the_node_are_read_as_the_api_server_reads_them(
-    item: Any, field: str, problem: str
+    refused: Any, item: Any, field: str, problem: str
 ) -> None:
     """The operator does not read them, but an API server would refuse the slice."""
     ((path, message),) = refused(slips_of_asides.consuming(item))
@@ -84,7 +77,7 @@ def test_resources_of_the_node_are_read_as_the_api_server_reads_them(
     assert message.startswith(problem)
 
 
-def test_resources_of_the_node_are_no_list() -> None:
+def test_resources_of_the_node_are_no_list(refused: Any) -> None:
     """They have names."""
     ((path, message),) = refused(slice_of({"name": "d", "nodeAllocatableResources": ["cpu"]}))
 

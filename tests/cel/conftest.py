@@ -11,6 +11,7 @@ from dra_operator.cel import STORED, Environment, PreparedDevice, compile_progra
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.checker import check as check_tree
 from dra_operator.cel.costs.meter import Meter
+from dra_operator.cel.planner import plan
 from dra_operator.cel.syntax.parser import parse
 
 WIRE = {
@@ -52,6 +53,12 @@ def check() -> Callable[..., Checked]:
         return check_tree(parse(text, environment), environment)
 
     return checked
+
+
+@pytest.fixture
+def step(check) -> Callable[[str], Any]:
+    """Return a function that plans an expression and returns its last step."""
+    return lambda text: plan(check(text), STORED).step
 
 
 @pytest.fixture

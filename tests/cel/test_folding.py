@@ -9,12 +9,6 @@ from dra_operator.cel.plan import Const, Invoke, MakeMap, Members
 from dra_operator.cel.planner import plan
 
 
-@pytest.fixture
-def step(check):
-    """Return a function that plans an expression and returns its last step."""
-    return lambda text: plan(check(text), STORED).step
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [("int('7')", 7), ("string(7)", "7"), ("double('0.5')", 0.5), ("bytes('a')", b"a"), ("dyn(1)", 1)],

@@ -10,12 +10,6 @@ from dra_operator.cel.values import TypeValue
 
 
 @pytest.fixture
-def step(check):
-    """Return a function that plans an expression and returns its last step."""
-    return lambda text: plan(check(text), STORED).step
-
-
-@pytest.fixture
 def slots(check):
     """Return a function that says how many variables the plan of an expression has."""
     return lambda text: plan(check(text), STORED).slots

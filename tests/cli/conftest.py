@@ -1,9 +1,6 @@
 """Fixtures: `simulate`, run on objects; logging as it was before."""
 
-import logging
-
 import pytest
-import structlog
 import yaml
 from typer.testing import CliRunner
 
@@ -11,14 +8,8 @@ from dra_operator.cli.simulate import app
 
 
 @pytest.fixture(autouse=True)
-def logging_is_put_back():
-    """A command sends logs to its own stderr, which is gone with it."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+def own_logging(logging_is_put_back):
+    """A command sends logs to its own stderr."""
 
 
 @pytest.fixture

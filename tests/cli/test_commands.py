@@ -12,15 +12,7 @@ from click.testing import CliRunner
 
 from dra_operator import __version__
 from dra_operator.cli.commands import app
-from dra_operator.controller.settings import PREFIX, Settings, markdown
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch):
-    """No setting of the developer's shell reaches a test."""
-    for name in list(os.environ):
-        if name.startswith(PREFIX):
-            monkeypatch.delenv(name)
+from dra_operator.controller.settings import Settings, markdown
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from passbench import KEY, Bench, writes
 from structlog.testing import capture_logs
 
-from cluster import CLASS, FINALIZER, PENDING, Operator, claim, node, pod, resource_slice
+from cluster import FINALIZER, PENDING, Operator, claim, pod
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.cluster.writes import AllocateWrite, Conflict, FenceWrite, steps
 from dra_operator.controller import fence, landing
@@ -32,12 +32,6 @@ async def start(cluster, proxy):
     await proxy.let_through()
     for operator in started:
         await operator.runtime.close()
-
-
-@pytest.fixture
-def one_gpu(cluster):
-    """A node with one device, and its class."""
-    cluster.put(node(), CLASS, resource_slice("gpu-0"))
 
 
 def is_allocation(request):
@@ -72,7 +66,7 @@ def die(cluster, proxy, start):
 
 
 @pytest.fixture
-async def late(cluster, one_gpu, die):
+async def late(cluster, gpu, die):
     """What an operator sent before it was killed: the allocation of the first claim."""
     cluster.put(claim("first", creationTimestamp=NEW))
     return await die()
@@ -119,7 +113,7 @@ async def test_an_allocation_that_is_stored_late_gives_no_device_twice(cluster, 
     assert (codes, cluster.devices("first")) == ([409], [])
 
 
-async def test_allocations_of_several_operators_are_fenced(cluster, proxy, die, one_gpu, start):
+async def test_allocations_of_several_operators_are_fenced(cluster, proxy, die, gpu, start):
     """Of a claim that was made anew, too, and by an operator that was killed before it was ready itself."""
     cluster.put(claim("first", creationTimestamp=NEW))
     late = [await die()]
@@ -222,7 +216,7 @@ async def test_the_claim_is_allocated_next(cluster, late, start):
     assert cluster.claim("first")["metadata"]["finalizers"] == [FINALIZER]
 
 
-async def test_finalizers_of_others_stay(cluster, one_gpu, start):
+async def test_finalizers_of_others_stay(cluster, gpu, start):
     """Only the one that protects an allocation is taken off, and put on again."""
     cluster.put(claim(finalizers=["example.com/mine", FINALIZER, "example.com/yours"]))
     await start()
@@ -251,7 +245,7 @@ def test_claims_that_no_operator_was_allocating_are_left_alone(bench, metadata, 
     assert bench.passes.fence.texts() == ()
 
 
-async def test_nothing_is_written_where_nothing_was_under_way(cluster, one_gpu, start):
+async def test_nothing_is_written_where_nothing_was_under_way(cluster, gpu, start):
     """A start in a cluster where all is written sends no patch at all."""
     cluster.put(claim("first"), claim("second"))
     first = await start()

@@ -5,20 +5,14 @@ import json
 import logging
 
 import pytest
-import structlog
 
 from dra_operator.controller import logs
 
 
 @pytest.fixture
-def stream():
-    """A stream that is no terminal; logging is put back afterwards."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield io.StringIO()
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+def stream(logging_is_put_back):
+    """A stream that is no terminal."""
+    return io.StringIO()
 
 
 def lines(stream):

@@ -1,20 +1,10 @@
 """Settings: one declaration, four ways to set it."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from dra_operator.controller import settings as module
 from dra_operator.controller.settings import Settings, SettingsError, load, markdown
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch):
-    """No setting of the developer's shell reaches a test."""
-    for name in list(os.environ):
-        if name.startswith(module.PREFIX):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture
