@@ -15,11 +15,11 @@ from dra_operator.cluster.access import load_access
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
-from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import AllocateWrite, Gone, Unanswered, Unknown, Written
 from dra_operator.sim.server import ApiServer, ServerOptions
 
 from .script import CLAIMS
+from .writing import writer_of
 
 QUICK = Backoff(base=0.001, cap=0.01)
 OURS = {
@@ -161,7 +161,7 @@ async def test_every_outcome_is_true(server, session, seed):
         elif isinstance(outcome, Gone):
             assert devices(outcome.write) == "gone"
 
-    writer = Writer(session, CLAIMS, take, concurrency=6, timeout=0.05, backoff=QUICK, random=chance.random)
+    writer = writer_of(session, take, concurrency=6, timeout=0.05, backoff=QUICK, random=chance.random)
     for name in names:
         metadata = server.get("ResourceClaim", name, "default")["metadata"]
         writer.submit(

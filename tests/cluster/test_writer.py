@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
-from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Unknown, Unsent, Written
 
-from .script import CLAIMS, cut, ok, status
+from .script import cut, ok, status
 from .writing import (
     ALLOCATION,
     DONE,
@@ -17,6 +16,7 @@ from .writing import (
     allocate,
     annotate,
     claim,
+    writer_of,
 )
 
 
@@ -145,7 +145,7 @@ class TestOrder:
             await slept.wait()
 
         script.default = answer
-        writer = Writer(session, CLAIMS, outcomes.append, concurrency=1, sleep=sleep)
+        writer = writer_of(session, outcomes.append, concurrency=1, sleep=sleep)
         writer.submit(allocate(name="broken"))
         writer.submit(allocate(name="good"))
         async with asyncio.timeout(5):
@@ -165,7 +165,7 @@ class TestOrder:
             paused.set()
             await ended.wait()
 
-        writer = Writer(session, CLAIMS, lambda _: None, concurrency=1, sleep=sleep)
+        writer = writer_of(session, lambda _: None, concurrency=1, sleep=sleep)
         writer.submit(allocate(name="first"))
         writer.submit(allocate(name="second"))
         await paused.wait()
@@ -243,7 +243,7 @@ class TestOrder:
             raise OSError("the consumer's own fault")
 
         script.default = DONE
-        writer = Writer(session, CLAIMS, take, concurrency=1)
+        writer = writer_of(session, take, concurrency=1)
         writer.submit(allocate(name="a"))
         writer.submit(allocate(name="b"))
         async with asyncio.timeout(5):

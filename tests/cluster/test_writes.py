@@ -3,7 +3,6 @@
 import pytest
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
-from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import (
     Allocation,
     Annotation,
@@ -19,7 +18,7 @@ from dra_operator.cluster.writes import (
 )
 
 from .script import CLAIMS, ok
-from .writing import ALLOCATION, DONE, PATH, allocate, annotate, claim, deallocate, patches
+from .writing import ALLOCATION, DONE, PATH, allocate, annotate, claim, deallocate, patches, writer_of
 
 
 async def test_finalizer_precedes_the_allocation(script, desk):
@@ -138,7 +137,7 @@ async def test_served_version_is_used(script, session):
     """An API server that serves v1beta1 gets its patches there."""
     outcomes = []
     script.then(DONE)
-    writer = Writer(session, type(CLAIMS)(CLAIMS.kind, "v1beta1"), outcomes.append)
+    writer = writer_of(session, outcomes.append, type(CLAIMS)(CLAIMS.kind, "v1beta1"))
 
     writer.submit(allocate())
     await writer.drain(5)

@@ -50,6 +50,17 @@ DONE = ok(claim(6, allocation=ALLOCATION, finalizers=[FINALIZER]))
 UNCHANGED = ok(claim(5, finalizers=[FINALIZER]))
 
 
+async def at_once():
+    """Permit everything: this operator is the only one."""
+
+
+def writer_of(session, take, served=CLAIMS, **settings):
+    """A writer that nobody holds back."""
+    return Writer(
+        session, served, take, **{"permit": at_once, "concurrency": 12, "timeout": 60.0, **settings}
+    )
+
+
 class Desk:
     """A writer under test, its outcomes, and how long it would have waited: its clock knows no other time."""
 
@@ -57,9 +68,8 @@ class Desk:
         self.outcomes = []
         self.told = []
         self.waits = []
-        self.writer = Writer(
+        self.writer = writer_of(
             session,
-            CLAIMS,
             self.take,
             sleep=self.sleep,
             clock=lambda: 7000.0 + sum(self.waits),

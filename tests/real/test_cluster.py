@@ -82,10 +82,14 @@ async def write(session):
     return lambda change, kind=CLAIMS: written(session, change, kind)
 
 
-async def written(session, change, kind=CLAIMS, **settings):
+async def at_once():
+    """Permit everything: this operator is the only one."""
+
+
+async def written(session, change, kind=CLAIMS, seconds=60):
     """Do one write and return its outcome."""
     outcomes = asyncio.Queue()
-    writer = Writer(session, kind, outcomes.put_nowait, **settings)
+    writer = Writer(session, kind, outcomes.put_nowait, permit=at_once, concurrency=1, timeout=seconds)
     writer.submit(change)
     async with asyncio.timeout(30):
         return await outcomes.get()
@@ -406,7 +410,7 @@ class TestReflector:
         """Patches that a frozen server took and answered to nobody may all be carried out later: one counts."""
         claim = make_claim(finalizers=[FINALIZER])
         with control_plane.frozen():
-            pending = asyncio.create_task(written(session, allocate(claim), timeout=0.5))
+            pending = asyncio.create_task(written(session, allocate(claim), seconds=0.5))
             await asyncio.sleep(3)
             assert not pending.done()
 

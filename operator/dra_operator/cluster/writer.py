@@ -28,15 +28,7 @@ from dra_operator.cluster.writes import AnnotateWrite, Unknown, Unsent, Write, W
 
 log = structlog.get_logger(__name__)
 
-CONCURRENCY: Final = 12
-TIMEOUT_SECONDS: Final = 60.0
-"""For one request; the API server gives up on its side after at most that long."""
-BACKOFF = Backoff(base=0.2, cap=10.0)
-
-
-async def at_once() -> None:
-    """Permit everything: this operator is the only one."""
-
+BACKOFF: Final = Backoff(base=0.2, cap=10.0)
 
 _Returning: TypeAlias = asyncio.Future[None]
 """A write that wants its slot again, after a pause."""
@@ -72,8 +64,8 @@ class Writer:
     """Sends writes to claims and reports each outcome to `deliver_outcome`, on the event loop.
 
     `served` is the ResourceClaim in the version that the API server serves. `permit` is asked before each patch and
-    update; a write that waits for it keeps its slot. `sleep`, `clock` (monotonic, in seconds) and `random` are
-    arguments so that tests need not wait.
+    update; a write that waits for it keeps its slot. `concurrency` is the number of slots; `timeout` is in seconds, for
+    one request. `sleep`, `clock` (monotonic, in seconds) and `random` are arguments so that tests need not wait.
     """
 
     def __init__(
@@ -82,9 +74,9 @@ class Writer:
         served: Served,
         deliver_outcome: Callable[[WriteOutcome], None],
         *,
-        permit: Permit = at_once,
-        concurrency: int = CONCURRENCY,
-        timeout: float = TIMEOUT_SECONDS,
+        permit: Permit,
+        concurrency: int,
+        timeout: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = system_random,
