@@ -50,6 +50,21 @@ def test_each_module_that_a_page_names_is_there(page):
 
 
 @each_page
+def test_each_name_is_in_the_module_that_a_page_says(page):
+    """`name` in `folder/module.py` is there."""
+    named = re.findall(r"`(\w+)` in `([\w/]+\.py)`", prose(page))
+
+    lost = [
+        (name, module)
+        for name, module in named
+        if not any(
+            re.search(rf"\b{name}\b", found.read_text()) for base in BASES for found in base.glob(module)
+        )
+    ]
+    assert lost == []
+
+
+@each_page
 def test_each_command_that_a_page_names_is_there(page):
     """A command of the operator and a target of make, in backticks or in a block of code, are what the page says."""
     text = page.read_text(encoding="utf-8")
