@@ -81,7 +81,7 @@ lock: ## regenerate requirements/*.txt from pyproject.toml, keeping versions tha
 
 .PHONY: clean
 clean: ## remove .venv, caches and builds, but not ~/.cache/dra-operator
-	rm -rf $(VENV) .lock-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf $(VENV) .lock-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find operator tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 # Not targets to call: files that record what .venv contains.
