@@ -1,5 +1,7 @@
 """What `kubectl apply -k manifests/` makes of a cluster."""
 
+import os
+
 import pytest
 import yaml
 
@@ -122,6 +124,19 @@ def test_container_keeps_its_identity_when_it_is_started_anew(applied):
 
     assert environment["POD_UID"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.uid"
     assert environment["DRA_OPERATOR_LEASE_IDENTITY"]["value"] == "$(DRA_OPERATOR_POD_NAME)_$(POD_UID)"
+
+
+def test_overlay_may_choose_another_namespace(control_plane, tmp_path):
+    """The service account goes there, and both bindings follow it; else it would have no rights."""
+    base = os.path.relpath(MANIFESTS / "base", tmp_path.resolve())
+    overlay = {"namespace": "elsewhere", "resources": [base]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+
+    found = list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(tmp_path))))
+
+    accounts = [each["metadata"] for each in found if each["kind"] == "ServiceAccount"]
+    subjects = [subject for each in found for subject in each.get("subjects", ())]
+    assert [each["namespace"] for each in (*accounts, *subjects)] == ["elsewhere"] * 3
 
 
 def test_image_is_of_this_version(control_plane):
