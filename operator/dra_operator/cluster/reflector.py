@@ -69,13 +69,13 @@ class Delta:
 class Counters:
     """What happened so far.
 
-    `repaired` counts objects that a later list found to differ from what the watch had said: near 0 is good.
+    `events` counts changes that a watch told of, `repaired` objects that a later list found to differ from that: near 0
+    is good.
     """
 
     lists: int = 0
     events: int = 0
     repaired: int = 0
-    dropped: int = 0
     failures: int = 0
 
 
@@ -175,7 +175,6 @@ class Reflector:
         What is news is delivered as a Delta, so that there is one way into the state.
         """
         if self._came_and_went(body):
-            self.counters.dropped += 1
             return False
         if self._observed is not None:
             self._observed.add(_key(body))
@@ -341,8 +340,10 @@ class Reflector:
             raise _BadStream(f"watch {plural}: a line that is no event: {line[:80]!r}") from error
         match kind:
             case "ADDED" | "MODIFIED":
+                self.counters.events += 1
                 self._put(body)
             case "DELETED":
+                self.counters.events += 1
                 self._remove(body)
             case "BOOKMARK":
                 pass
@@ -357,25 +358,21 @@ class Reflector:
 
     def _put(self, body: dict[str, Any]) -> bool:
         """Take in an object that was added or changed; return False if it is not newer than what is known."""
-        self.counters.events += 1
         known, seen = self._seen.get(_key(body)), _seen(body)
         # Of an earlier object of this name, too: an answer may have told of the one that took its place. Versions
         # of one kind are of one series, whichever object they are of.
         stale = known is not None and not _newer(seen, known)
         if stale or seen.uid in self._gone:
-            self.counters.dropped += 1
             return False
         self._take(body)
         return True
 
     def _remove(self, body: dict[str, Any]) -> None:
         """Take in a deletion, unless it is that of an earlier object of the same name."""
-        self.counters.events += 1
         key, uid = _key(body), _seen(body).uid
         known = self._seen.get(key)
         if known is None or known.uid != uid:
             self._bury(uid)
-            self.counters.dropped += 1
             return
         self._drop(key)
 
