@@ -7,8 +7,8 @@ beyond what there is, and whether claims or slices brought it about.
 """
 
 from dra_operator.ledger.availability import Availability, Log
-from dra_operator.ledger.overcommitment import Overcommitment, Overcommitments, Part, Resource
-from dra_operator.ledger.uses import ClaimKey, Ledger, Shares
+from dra_operator.ledger.overcommitment import Overcommitment, Overcommitments, Resource
+from dra_operator.ledger.uses import ClaimKey, Ledger
 
 __all__ = [
     "Availability",
@@ -17,7 +17,5 @@ __all__ = [
     "Log",
     "Overcommitment",
     "Overcommitments",
-    "Part",
     "Resource",
-    "Shares",
 ]
