@@ -145,3 +145,13 @@ def test_admin_access_needs_exactly_the_label(
 
     assert inventory.admits_admin_access("team") is admitted
     assert not inventory.admits_admin_access("unknown")
+
+
+def test_admin_access_goes_with_the_namespace(make: Any, inventory: Inventory) -> None:
+    """One that is made anew under the same name has to be labelled anew."""
+    inventory.put(make("Namespace", "team", labels={"resource.kubernetes.io/admin-access": "true"}))
+    before = inventory.version
+    inventory.remove("Namespace", "team")
+
+    assert inventory.version > before
+    assert not inventory.admits_admin_access("team")

@@ -29,7 +29,7 @@ class Served:
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the path of an object, of an object's subresource, or of all objects (of a namespace)."""
         base = f"/apis/{self.kind.group}/{self.version}" if self.kind.group else f"/api/{self.version}"
-        scope = f"/namespaces/{namespace}" if self.kind.namespaced and namespace else ""
+        scope = f"/namespaces/{namespace}" if namespace else ""
         tail = "".join(f"/{part}" for part in (name, subresource) if part)
         return f"{base}{scope}/{self.kind.plural}{tail}"
 

@@ -38,7 +38,7 @@ _REFLECTORS = (
     ("repaired", "Changes that a watch missed and a list found, by kind."),
     ("failures", "Lists and watches that failed, by kind."),
 )
-"""Of the counters of a reflector those that are told, and what each is."""
+"""The counters of a reflector, and what each counts."""
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
