@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from dra_operator.api.attributes import AttributeType, AttributeValue
+from dra_operator.api.attributes import SCALARS, AttributeType, AttributeValue
 
 MATCH: Final = "matchAttribute"
 DISTINCT: Final = "distinctAttribute"
@@ -25,7 +25,6 @@ _BASE_TYPES: dict[str, AttributeType] = {
     "strings": "string",
     "versions": "version",
 }
-SCALARS: frozenset[str] = frozenset(_BASE_TYPES.values())
 
 
 class ConstraintPlan(NamedTuple):

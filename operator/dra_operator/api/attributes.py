@@ -7,7 +7,7 @@ Source: ResourceSlice v1, `devices[].attributes[]`, a union of one field per typ
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from dra_operator.api.shortened import shown
 
@@ -18,6 +18,8 @@ Scalar: TypeAlias = int | bool | str
 
 _SCALARS: dict[AttributeType, type[Scalar]] = {"int": int, "bool": bool, "string": str, "version": str}
 _LISTS: dict[AttributeType, type[Scalar]] = {"ints": int, "bools": bool, "strings": str, "versions": str}
+SCALARS: Final = frozenset[str](_SCALARS)
+"""The types of one value; those of lists, and of what nobody knows, are others."""
 _WORDS: dict[type, str] = {int: "a whole number of 64 bits", bool: "true or false", str: "text"}
 
 

@@ -12,10 +12,11 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.attributes import SCALARS, AttributeValue
 from dra_operator.api.quantity import Quantity, is_ordinary
 from dra_operator.api.types import CapacityRequestPolicy, DeviceCapacity
 from dra_operator.cel.device import prepare_amount, prepare_attribute
+from dra_operator.inventory import bits
 
 _T = TypeVar("_T")
 
@@ -27,8 +28,9 @@ class Column(Generic[_T]):
     Two columns with equal values are the same object; `serial` is never given out again. `keys` holds something for
     each value that is hashable, and equal for equal values alone; of an attribute it is the value itself. `prepared`
     holds each value as expressions see it, or its CelError. `sets` are the sets of devices with equal values, by their
-    lowest; those without a value are one. `given_whole`, of a capacity: who asks for no amount is given all that a
-    device has, which is never an error; `is_ordinary`: nor is any ordinary amount that is asked for, or nothing.
+    lowest; those without a value are one. `groups`, of an attribute, are the same without that one; None if a value is
+    no scalar, and may be in part equal to others. `given_whole`, of a capacity: who asks for no amount is given all
+    that a device has, which is never an error; `is_ordinary`: nor is any ordinary amount that is asked for, or nothing.
     """
 
     serial: int
@@ -36,6 +38,7 @@ class Column(Generic[_T]):
     keys: tuple[object, ...]
     prepared: tuple[Any, ...]
     sets: tuple[int, ...]
+    groups: tuple[int, ...] | None = None
     given_whole: bool = False
     is_ordinary: bool = True
 
@@ -90,7 +93,8 @@ class Columns:
         found = self._attributes.get(values)
         if found is None:
             prepared = tuple([None if value is None else prepare_attribute(value) for value in values])
-            found = Column(next(self._serials), values, values, prepared, _sets(values))
+            sets = _sets(values)
+            found = Column(next(self._serials), values, values, prepared, sets, _groups(values, sets))
             self._attributes[values] = found
         return found
 
@@ -102,7 +106,7 @@ class Columns:
             whole = all(value is None or _is_given_whole(value) for value in values)
             prepared = tuple([None if value is None else prepare_amount(value.value) for value in values])
             ordinary = all(value is None or _is_ordinary(value) for value in values)
-            found = Column(next(self._serials), values, key, prepared, _sets(key), whole, ordinary)
+            found = Column(next(self._serials), values, key, prepared, _sets(key), None, whole, ordinary)
             self._capacities[key] = found
         return found
 
@@ -117,6 +121,12 @@ def _sets(keys: tuple[object, ...]) -> tuple[int, ...]:
             last, start = key, position
     sets[last] = sets.get(last, 0) | (1 << len(keys)) - (1 << start)
     return tuple(sets.values())
+
+
+def _groups(values: tuple[AttributeValue | None, ...], sets: tuple[int, ...]) -> tuple[int, ...] | None:
+    if not all(value is None or value.type in SCALARS for value in values):
+        return None
+    return sets if None not in values else tuple([those for those in sets if values[bits.lowest(those)]])
 
 
 def _is_given_whole(capacity: DeviceCapacity) -> bool:

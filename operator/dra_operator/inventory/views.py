@@ -80,6 +80,16 @@ class PoolView:
         number = bisect_right(self.offsets, position) - 1
         return self.slices[number], position - self.offsets[number]
 
+    def groups(self, attribute: str) -> tuple[int, ...] | None:
+        """Return the sets of devices with equal values of an attribute `domain/id`, if one column tells; else None."""
+        if len(self.slices) > 1:
+            return None
+        literal, bare = self.slices[0].attribute_columns(attribute)
+        column = literal or bare
+        if column is None:
+            return ()
+        return None if literal and bare else column.groups
+
     @property
     def is_large(self) -> bool:
         """True if the first devices are worth being asked about before the others.

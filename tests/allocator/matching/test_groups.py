@@ -18,7 +18,8 @@ from dra_operator.inventory import bits
 def test_groups_by_ever_new_attributes_are_forgotten(scene: Any, ask: Callable[..., Any]) -> None:
     """Whoever names an attribute of their own in each claim does not fill the memory with what no device has."""
     scene.nodes("n")
-    scene.slice("s", "1", "2")
+    for device in ("1", "2"):
+        scene.slice(device, device, count=2)
     for number in range(100):
         claim = scene.claim(ask("r", 2), constraints=[{"matchAttribute": f"example.com/wrong-{number}"}])
         assert scene.picks(claim) is None
@@ -111,7 +112,8 @@ def test_lists_are_too_many_but_not_one_value_of_each(
         }
         for number in range(5)
     ]
-    scene.slice("s", *devices)
+    for name, part in (("s0", devices[:2]), ("s1", devices[2:])):
+        scene.slice(name, *part, count=2)
     with patch.object(groups_module, limit, most):
         for constraint, picks in zip(MATCH, (["r=0", "r=1"], None), strict=True):
             assert scene.picks(scene.claim(ask("r", 2), constraints=[constraint])) == picks

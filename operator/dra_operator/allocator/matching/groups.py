@@ -23,8 +23,8 @@ from itertools import product
 from math import prod
 from weakref import ref
 
-from dra_operator.allocator.constraints import SCALARS, elements
-from dra_operator.api.attributes import AttributeValue
+from dra_operator.allocator.constraints import elements
+from dra_operator.api.attributes import SCALARS, AttributeValue
 from dra_operator.inventory import NodeView, bits
 from dra_operator.inventory.columns import AttributeColumn
 

@@ -122,6 +122,7 @@ class QuickSearch:
     ) -> list[tuple[PoolView, int]] | Unsure | None:
         """Return the devices where all have to match in some attributes, or all to differ in one."""
         wanted = 0
+        row: list[tuple[int, PoolView]] = []
         for start, pool in view.row:
             if pool.driver in alternative.key.refused:
                 continue
@@ -130,25 +131,33 @@ class QuickSearch:
                 return UNSURE
             if candidates & pool.charged:
                 candidates = self.eligibility.judge(alternative.key, pool, candidates)
-            wanted |= candidates << start
+            if candidates:
+                wanted |= candidates << start
+                row.append((start, pool))
         if wanted.bit_count() < count:
             return None
         attributes, matching = _rules(plan, alternative)
         if not matching and len(attributes) > 1:
             return UNSURE
+        if len(row) == len(attributes) == 1 and (own := row[0][1].groups(attributes[0])) is not None:
+            # Mostly all candidates are of one slice, whose column tells which of them agree.
+            ((start, pool),) = row
+            wanted >>= start
+            best = _first_alike(own, wanted, count) if matching else _first_of_each(own, wanted)
+            return _lowest(((0, pool),), best, count) if best.bit_count() >= count else None
         groups = self.eligibility.candidates.groups.of(view, attributes)
         if groups.odd & wanted:
             return UNSURE
         if matching:
-            best = _first_alike(groups, wanted, count)
+            best = _first_alike(groups.groups, wanted, count)
         elif groups.overlapping:
             wanted &= groups.members
             best = _first_apart(groups, wanted, count)
             if best.bit_count() < count and not _are_too_few(groups, wanted, count):
                 return UNSURE
         else:
-            best = _first_of_each(groups, wanted)
-        return _lowest(view, best, count) if best.bit_count() >= count else None
+            best = _first_of_each(groups.groups, wanted)
+        return _lowest(row, best, count) if best.bit_count() >= count else None
 
     def _soon(
         self, plan: ClaimPlan, alternative: Alternative, count: int, view: NodeView, budget: Budget
@@ -183,7 +192,7 @@ class QuickSearch:
                 if groups.overlapping:
                     return None
                 wanted &= groups.beside[bits.lowest(wanted)]
-        return _lowest(view, wanted, count) if wanted.bit_count() >= count else None
+        return _lowest(view.row, wanted, count) if wanted.bit_count() >= count else None
 
 
 def is_quick(plans: Sequence[ClaimPlan]) -> bool:
@@ -202,10 +211,10 @@ def _rules(plan: ClaimPlan, alternative: Alternative) -> tuple[tuple[str, ...], 
     return attributes, matching
 
 
-def _first_alike(groups: Groups, wanted: int, count: int) -> int:
+def _first_alike(groups: Sequence[int], wanted: int, count: int) -> int:
     """Return the devices of the group with the lowest sequence, among the groups that have enough."""
     best = 0
-    for group in groups.groups:
+    for group in groups:
         fitting = group & wanted
         if fitting.bit_count() >= count:
             other = fitting ^ best
@@ -237,19 +246,19 @@ def _are_too_few(groups: Groups, wanted: int, count: int) -> bool:
     return not wanted
 
 
-def _first_of_each(groups: Groups, wanted: int) -> int:
+def _first_of_each(groups: Sequence[int], wanted: int) -> int:
     """Return the lowest device of each group."""
     found = 0
-    for group in groups.groups:
+    for group in groups:
         fitting = group & wanted
         found |= fitting & -fitting
     return found
 
 
-def _lowest(view: NodeView, wanted: int, count: int) -> list[tuple[PoolView, int]]:
+def _lowest(row: Sequence[tuple[int, PoolView]], wanted: int, count: int) -> list[tuple[PoolView, int]]:
     """Return the lowest of some devices of a row."""
     found: list[tuple[PoolView, int]] = []
-    for start, pool in view.row:
+    for start, pool in row:
         here = wanted >> start & bits.first(pool.size)
         while here:
             bit = here & -here
