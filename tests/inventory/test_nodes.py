@@ -39,3 +39,12 @@ def test_a_node_that_declares_the_feature_can_skip_operations(make: Any) -> None
 
     assert read_node(node).skips_operations
     assert not read_node(make("Node", "node-2")).skips_operations
+
+
+def test_a_node_has_what_selects_it_alone(make: Any) -> None:
+    """It is made once, for all claims that are allocated there."""
+    (term,) = read_node(make("Node", "node-1")).selector.node_selector_terms
+    (only,) = term.match_fields
+
+    assert not term.match_expressions
+    assert (only.key, only.operator, only.values) == ("metadata.name", "In", ("node-1",))

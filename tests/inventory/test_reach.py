@@ -108,7 +108,7 @@ def read_fields(place: Wire) -> NodeFields:
 
 def record(name: str, having: dict[str, str]) -> NodeRecord:
     """Return a node."""
-    return NodeRecord(name, having, None, skips_operations=False)
+    return NodeRecord(name, having, None, skips_operations=False, selector=NodeSelector())
 
 
 @given(st.lists(places, max_size=5), st.dictionaries(st.sampled_from(NODES), labels))

@@ -107,8 +107,9 @@ class Allocator:
                 for claim in claims:
                     self._planned.pop(claim_key(claim), None)
             served, node = found
+            record = self.inventory.nodes[node]
             results = [
-                build_result(plan, devices, node, self.candidates, self.share_ids)
+                build_result(plan, devices, record, self.candidates, self.share_ids)
                 for plan, devices in zip(plans, served, strict=True)
             ]
             return Allocated(node, tuple(results))

@@ -4,7 +4,6 @@ Source: docs/dra-semantics 3.8; AllocationResult of resource.k8s.io/v1.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.candidates import Candidates
@@ -20,10 +19,15 @@ from dra_operator.api.types import (
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
 )
+from dra_operator.inventory.nodes import NodeRecord
 
 
 def build_result(
-    plan: ClaimPlan, served: Sequence[Served], node: str, candidates: Candidates, share_ids: Callable[[], str]
+    plan: ClaimPlan,
+    served: Sequence[Served],
+    node: NodeRecord,
+    candidates: Candidates,
+    share_ids: Callable[[], str],
 ) -> AllocationResult:
     """Return the allocation of a claim, whose requests were served on a node.
 
@@ -71,7 +75,7 @@ def build_result(
     return AllocationResult(
         DeviceAllocationResult(tuple(results), _configuration(plan, served)),
         # On this node if any device is tied to it, else where all can be used.
-        _this_node(node) if tied else _merged(terms) if terms else None,
+        node.selector if tied else _merged(terms) if terms else None,
     )
 
 
@@ -132,12 +136,6 @@ def _merged(terms: Iterable[NodeSelectorTerm]) -> NodeSelector | None:
     if not fields and not expressions:
         return None
     return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
-
-
-@lru_cache(maxsize=8192)
-def _this_node(node: str) -> NodeSelector:
-    this_node = NodeSelectorRequirement("metadata.name", "In", (node,))
-    return NodeSelector((NodeSelectorTerm(match_fields=(this_node,)),))
 
 
 def _merge(known: list[NodeSelectorRequirement], more: Iterable[NodeSelectorRequirement]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from dra_operator.api.core import Node
+from dra_operator.api.core import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
 """The feature a node declares when its kubelet can skip node operations."""
@@ -22,12 +22,16 @@ _MOST_TRAITS = 4096
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A node: its labels, why it cannot be used (None if it can), and whether it can skip node operations."""
+    """A node: its labels, why it cannot be used (None if it can), and whether it can skip node operations.
+
+    `selector` is what selects this node alone: each claim that gets a device of the node gets it as well.
+    """
 
     name: str
     labels: Mapping[str, str]
     unusable: str | None
     skips_operations: bool
+    selector: NodeSelector = field(compare=False)
 
     def values(self, trait: Trait) -> Values:
         """Return what the node has there."""
@@ -79,7 +83,13 @@ def read_node(node: Node) -> NodeRecord:
         labels=node.metadata.labels,
         unusable=_unusable(node),
         skips_operations=OPTIONAL_NODE_OPERATIONS in node.status.declared_features,
+        selector=_selecting(node.metadata.name),
     )
+
+
+def _selecting(name: str) -> NodeSelector:
+    this_node = NodeSelectorRequirement("metadata.name", "In", (name,))
+    return NodeSelector((NodeSelectorTerm((), (this_node,)),))
 
 
 def _unusable(node: Node) -> str | None:
