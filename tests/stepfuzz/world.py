@@ -56,13 +56,14 @@ _CONSUMED = ("0", "1", "1", "2", "2", "-2")
 _EAGER: tuple[tuple[Any, str, int], ...] = (
     (walk, "_FAILURES_BEFORE_SHORTCUTS", 1),
     (walk, "_FAILURES_BEFORE_SIEVE", 1),
+    (walk, "_FEW_NODES", 0),
     (searches, "_FAILURES_BEFORE_PROSPECTS", 1),
     (selectors, "_KEPT_AT_FIRST", 1),
     (eligible, "FEW_DEVICES", 1),
     (availability, "FEW_DEVICES", 1),
     (views, "_FEW_SLICES", 1),
 )
-"""From how many on it pays to do something: of failures, of answers, of shared devices, of slices."""
+"""From how many on it pays to do something: of failures, of nodes, of answers, of shared devices, of slices."""
 
 
 class WrongError(AssertionError):

@@ -8,6 +8,15 @@ from unittest.mock import patch
 
 import pytest
 
+from dra_operator.allocator.nodes import walk
+
+
+@pytest.fixture(autouse=True)
+def _few_nodes_are_many() -> Iterator[None]:
+    """Have shortcuts looked for in clusters of a few nodes."""
+    with patch.object(walk, "_FEW_NODES", 0):
+        yield
+
 
 @pytest.fixture
 def recorded() -> Callable[[type, str], AbstractContextManager[list[str]]]:

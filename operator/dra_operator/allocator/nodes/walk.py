@@ -38,6 +38,8 @@ from dra_operator.ledger import Availability
 
 _FAILURES_BEFORE_SHORTCUTS = 2
 _FAILURES_BEFORE_SIEVE = 4
+_FEW_NODES = 16
+"""If no more are open to a new question, it takes longer to look for shortcuts than to search them all."""
 _ALL_NODES = -1
 
 
@@ -83,10 +85,13 @@ class Walk:
             wanted &= availability.nonempty
         fast = searches.fast_for(plans)
         first: Sequence[Shortcut] = ()
+        is_new = problem.maybe == _ALL_NODES
         # A bare claim has none of these, and would look for them each time, as long as the first node fits.
-        bare = len(plans) == 1 and plans[0].bare
-        if not bare and problem.maybe == _ALL_NODES and wanted and can_be_left_out(plans, fast):
-            first = self._for_new(plans, searches)
+        outright = len(plans) == 1 and plans[0].bare
+        if is_new and not outright:
+            outright = wanted.bit_count() <= _FEW_NODES
+            if not outright and can_be_left_out(plans, fast):
+                first = self._for_new(plans, searches)
         shortcuts, asked, failures = first, wanted, 0
         try:
             for shortcut in first:
@@ -107,7 +112,7 @@ class Walk:
                     failures += 1
                     if failures == _FAILURES_BEFORE_SIEVE and can_be_left_out(plans, fast):
                         shortcuts = (*shortcuts, Sieve(self.candidates, plans[0].requests[0].alternatives))
-                    if failures == _FAILURES_BEFORE_SHORTCUTS and not bare:
+                    if failures == _FAILURES_BEFORE_SHORTCUTS and not outright:
                         another = self._after_failures(plans, fast, view, budget, is_new=bool(first))
                         if another is not None:
                             wanted &= ~another.closed(wanted)
