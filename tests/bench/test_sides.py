@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 from versus import sides
-from versus.rows import compared
+from versus.rows import compared, measure
 
 from dra_operator.allocator.rehearsal import TIMES
 from dra_operator.allocator.rehearsal_cluster import SCENARIO
@@ -97,6 +97,19 @@ def test_an_interpreter_of_another_version_is_refused(bench, tmp_path):
     with pytest.raises(argparse.ArgumentTypeError, match="no interpreter"):
         bench._interpreter(str(tmp_path / "absent"))
     assert bench._interpreter(sys.executable) == sys.executable
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "rounds"), [((1, 1), 15), ((1, 17), 3), ((1, 6), 9), ((1, 2000), 1)]
+)
+def test_what_is_brief_is_measured_more_often(tmp_path, milliseconds, rounds):
+    """As long as both sides together are: the mean of a few claims differs by a third from round to round."""
+    (tmp_path / "file").write_text('{"nodes": []}')
+    answer = [{"claim": "c", "node": "n", "result": {}}]
+    both = [sides.Side(lambda _, took=took: sides.Round(took, 1, 1, 0, 1, answer)) for took in milliseconds]
+    measure("some-00000", tmp_path / "file", both, rounds=3, seconds=1)
+
+    assert len(both[1].rounds) == rounds
 
 
 def _answers(*nodes):
