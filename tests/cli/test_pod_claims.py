@@ -214,6 +214,23 @@ def test_an_entry_of_a_right_name_is_not_told(body):
     assert made({"apiVersion": "v1", "metadata": {"name": "train"}, **body}, claim("x")) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("name", "entry", "cause"),
+    [
+        ("train", "A", "is no name: "),
+        ("a", "e" * 63, 'its claim cannot be made, as "-eee'),
+        (f"{'p' * 45}.{'p' * 54}", "e" * 20, f'its claim cannot be made, as "{"p" * 45}.-eee'),
+    ],
+    ids=["of an entry", "cut to nothing", "cut at a dot"],
+)
+def test_no_claim_is_made_that_could_not_have_its_name(name, entry, cause):
+    """The API server refuses the claim, or the pod before; `simulate` itself would, where it is given it again."""
+    claims, (problem,) = made(TEMPLATE, pod({**ENTRY, "name": entry}, name=name))
+
+    assert claims == []
+    assert f'entry "{entry}": {cause}' in problem
+
+
 def test_entries_of_one_name_get_one_claim():
     """What is made for an entry is known by its name, so there can be no second one."""
     things, _ = made(TEMPLATE, {**pod(), "spec": {"containers": [], "resourceClaims": [ENTRY, ENTRY]}})

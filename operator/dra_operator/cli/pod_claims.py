@@ -21,7 +21,7 @@ from dra_operator.api.core import (
 )
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import OVER, POD_CLAIM_NAME
-from dra_operator.api.patterns import LABEL
+from dra_operator.api.patterns import LABEL, SUBDOMAIN
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
 from dra_operator.api.write import to_wire
@@ -62,12 +62,23 @@ def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
             if isinstance(missing, str):
                 slips.append(missing)
             elif missing is not None:
-                claims.append(_make(thing, entry, missing))
-                made[_entry_key(owner, entry.name)] = claims[-1].obj.metadata.name
+                claim = _make(thing, entry, missing)
+                name = claim.obj.metadata.name
+                if SUBDOMAIN.fullmatch(name):
+                    claims.append(claim)
+                    made[_entry_key(owner, entry.name)] = name
+                elif LABEL.fullmatch(entry.name):
+                    slips.append(_unnamed(entry, name))
         for slip in slips:
             problems.setdefault((thing.place, slip), f"{thing.place}: {subject(owner)}: {slip}")
     _share(gathered, made)
     return claims, [*problems.values()]
+
+
+def _unnamed(entry: PodResourceClaim, name: str) -> str:
+    """Return that a claim cannot have its name: the claim controller cuts long ones, and may cut at a dot."""
+    text = f'entry "{entry.name}": its claim cannot be made, as "{name}" is no name of an object'
+    return f"{text}: change the name of the entry, or of what it belongs to"
 
 
 def _own_entries(gathered: Gathered, owner: Owner) -> Iterator[PodResourceClaim]:
