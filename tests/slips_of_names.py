@@ -68,7 +68,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "a request for nothing": (
         claim(requests=[{"name": "r"}]),
         "spec.devices.requests[0]",
-        "neither exactly nor firstAvailable is set: ",
+        "asks for nothing: ",
     ),
     "a request without a class": (
         claim(requests=[request(deviceClassName="")]),

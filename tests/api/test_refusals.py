@@ -44,7 +44,11 @@ def refused(devices, **more):
             "requests[0].exactly.count",
             "2 cannot be given with allocationMode All",
         ),
-        ({"requests": [{**LIST, **request()}]}, "requests[0]", "exactly and firstAvailable are both set"),
+        (
+            {"requests": [{**LIST, **request()}]},
+            "requests[0]",
+            "asks for devices in firstAvailable and beside it",
+        ),
         (
             {"requests": [request(), LIST], "constraints": [{"requests": ["gp"], "matchAttribute": "a.b/c"}]},
             "constraints[0].requests[0]",

@@ -287,6 +287,26 @@ def test_what_the_api_server_refuses_is_an_error(simulate):
     assert "default/right" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"name": "gpu"},
+        {"name": "gpu", "count": 1, "firstAvailable": [{"name": "a", "deviceClassName": "gpu"}]},
+    ],
+    ids=["nothing", "both"],
+)
+def test_nobody_is_told_to_set_what_their_version_does_not_have(simulate, request_):
+    """Requests of v1beta1 have no `exactly`."""
+    wrong = claim("wrong")
+    wrong["apiVersion"] = "resource.k8s.io/v1beta1"
+    wrong["spec"]["devices"]["requests"] = [request_]
+
+    result = simulate(CLASS, devices("a"), wrong)
+
+    assert "spec.devices.requests[0]: asks for " in result.stderr
+    assert "exactly" not in result.stderr
+
+
 def with_field(body, name, *path, **metadata):
     """An object with one more field below a path."""
     body = copy.deepcopy(body)

@@ -65,9 +65,10 @@ _NO_OPAQUE = "opaque is missing: it is the only kind of configuration"
 _NO_PARAMETERS = "must be an object: the parameters of the driver, by name"
 _NO_MODE = "is no allocation mode: write ExactCount or All"
 _NO_CLASS = "is missing: name the DeviceClass of the devices"
-_NOTHING = "neither exactly nor firstAvailable is set: set one of them"
+# Of requests as v1beta1 writes them, too: there is no `exactly` in these.
+_NOTHING = "asks for nothing: name a DeviceClass, or alternatives in firstAvailable"
+_BOTH = "asks for devices in firstAvailable and beside it: keep one of them"
 _NO_ATTRIBUTE = "neither matchAttribute nor distinctAttribute is set: set one of them"
-_BOTH = "exactly and firstAvailable are both set: keep one of them"
 _NO_RESOURCE = "is no name of an extended resource: write domain/name, such as example.com/gpu"
 
 
