@@ -75,6 +75,16 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "spec.devices.requests[0].exactly.deviceClassName",
         "is missing: ",
     ),
+    "a request for a class in capitals": (
+        claim(requests=[request(deviceClassName="GPU")]),
+        "spec.devices.requests[0].exactly.deviceClassName",
+        '"GPU" is no name of a DeviceClass: ',
+    ),
+    "an alternative of a class with an underscore": (
+        claim(requests=[alternatives(1, deviceClassName="a_b")]),
+        "spec.devices.requests[0].firstAvailable[0].deviceClassName",
+        '"a_b" is no name of a DeviceClass: ',
+    ),
     "a node in capitals": (named("Node-1"), "metadata.name", '"Node-1" is no name of an object: '),
     "a node with an underscore": (named("a_b"), "metadata.name", '"a_b" is no name of an object: '),
     "a node with a long name": (named(LONG), "metadata.name", '"aaa'),

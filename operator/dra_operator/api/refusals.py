@@ -65,6 +65,7 @@ _NO_OPAQUE = "opaque is missing: it is the only kind of configuration"
 _NO_PARAMETERS = "must be an object: the parameters of the driver, by name"
 _NO_MODE = "is no allocation mode: write ExactCount or All"
 _NO_CLASS = "is missing: name the DeviceClass of the devices"
+_NOT_A_CLASS = "is no name of a DeviceClass: use lower case letters, digits, - and ., at most 253 of them"
 # Of requests as v1beta1 writes them, too: there is no `exactly` in these.
 _NOTHING = "asks for nothing: name a DeviceClass, or alternatives in firstAvailable"
 _BOTH = "asks for devices in firstAvailable and beside it: keep one of them"
@@ -163,6 +164,8 @@ def _incomplete(requests: Sequence[DeviceRequest], path: str) -> Iterator[Refusa
         for where, item in wanted.items():
             if not item.device_class_name:
                 yield Refusal(f"{where}.deviceClassName", None, _NO_CLASS)
+            elif not SUBDOMAIN.fullmatch(item.device_class_name):
+                yield Refusal(f"{where}.deviceClassName", item.device_class_name, _NOT_A_CLASS)
             if item.allocation_mode not in _MODES:
                 yield Refusal(f"{where}.allocationMode", item.allocation_mode, _NO_MODE)
 
