@@ -117,7 +117,17 @@ def test_an_attribute_of_a_type_to_come_is_unknown():
         (
             device(attributes={"a": {"int": "5"}}),
             'spec.devices[0].attributes["a"]',
-            '"5" is not a whole number of 64 bits ("int")',
+            '"5" is not a whole number of 64 bits ("int"): write it without quotes',
+        ),
+        (
+            device(attributes={"a": {"strings": ["x", True]}}),
+            'spec.devices[0].attributes["a"]',
+            'true is not text ("strings"): write it in quotes',
+        ),
+        (
+            device(attributes={"a": {"version": 1.2}}),
+            'spec.devices[0].attributes["a"]',
+            '1.2 is not text ("version"): write it in quotes',
         ),
         (
             device(attributes={"a": {"int": 2**63}}),

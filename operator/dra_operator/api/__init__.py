@@ -7,5 +7,6 @@
 - What an API server would refuse: `patterns` of names, and `name_rules` in its words; for files `known_fields`, and
   `refusals`, whose parts are `refused` (a field), `lengths`, `refused_derived`, `refused_slices`,
   `refused_values` and `refused_asides`.
-- Texts: `quoted` and `shortened`. `sealed` makes dataclasses that cost little.
+- Texts: `quoted` and `shortened`; `yaml_quotes` for values that lack quotes, or should have none.
+  `sealed` makes dataclasses that cost little.
 """

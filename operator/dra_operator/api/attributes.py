@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from dra_operator.api.shortened import shown
+from dra_operator.api.yaml_quotes import about_quotes
 
 AttributeType: TypeAlias = Literal[
     "int", "bool", "string", "version", "ints", "bools", "strings", "versions", "unknown"
@@ -100,4 +101,4 @@ def _checked(name: str, kind: type[Scalar], value: Any) -> Scalar:
     # Not isinstance: a bool is an int there, and the wire tells them apart.
     if type(value) is kind and (not isinstance(value, int) or -(2**63) <= value < 2**63):
         return value
-    raise ValueError(f'{shown(value)} is not {_WORDS[kind]} ("{name}")')
+    raise ValueError(f'{shown(value)} is not {_WORDS[kind]} ("{name}"){about_quotes(kind, value)}')

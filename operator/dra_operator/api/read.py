@@ -29,6 +29,7 @@ from dra_operator.api.types import (
     ResourceSlice,
 )
 from dra_operator.api.wire import plain, wire_fields
+from dra_operator.api.yaml_quotes import about_quotes
 
 TYPES: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -56,8 +57,8 @@ _WORDS = {
 }
 
 
-_UNQUOTED = {"int_type": re.compile(r"-?\d+"), "bool_type": re.compile("true|false")}
-"""What is meant by a text where there should be none."""
+_SCALARS = {"string_type": str, "int_type": int, "bool_type": bool}
+"""The types that pydantic misses, by the names of its errors."""
 
 _ONLY_FIELD: dict[Any, str] = {DeviceCapacity: "value", Counter: "value", CELSelector: "expression"}
 """Objects that are easily written without their braces, and the field that is meant."""
@@ -172,11 +173,8 @@ def _message(problem: ErrorDetails, expected: Any) -> str:
         return "unknown field"
     given = problem["input"]
     text = f"{shown(given)} {_WORDS.get(kind) or problem['msg']}"
-    # YAML reads y, n, yes, no, on and off as true and false, as kubectl does.
-    if kind == "string_type" and isinstance(given, bool | int | float):
-        return f"{text}: write it in quotes"
-    if isinstance(given, str) and (pattern := _UNQUOTED.get(kind)) and pattern.fullmatch(given):
-        return f"{text}: write it without quotes"
+    if remedy := about_quotes(_SCALARS.get(kind), given):
+        return f"{text}{remedy}"
     if isinstance(given, str | int) and (inner := _ONLY_FIELD.get(expected)):
         return f"{text} such as {shown({inner: given})}"
     return text
