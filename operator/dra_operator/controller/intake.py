@@ -115,7 +115,7 @@ class Intake:
         problem = None if claim is None else messages.odd_label(claim.metadata.labels)
         if claim is not None and problem and self._book.standing(claim) is Standing.OURS:
             changes.slips[key] = Unreadable(Subject("ResourceClaim", *key, claim.metadata.uid), problem)
-        elif problem or (before is not None and messages.odd_label(before.metadata.labels)):
+        elif before is not None and messages.odd_label(before.metadata.labels):
             changes.slips[key] = None
 
     def _take_other(self, delta: Delta, obj: Any, changes: Changes) -> None:
