@@ -79,8 +79,9 @@ def test_claims_the_operator_leaves_alone_get_nothing(simulate, metadata, why):
 
 @pytest.mark.parametrize("value", ["False", "no", ""])
 def test_a_label_that_nobody_understands_is_told(simulate, value):
-    """It does not keep the operator away, as is said of claims and templates."""
+    """It does not keep the operator away, as is said of claims and templates; not of each claim made of a template."""
     labels = {"dra-operator.io/allocate": value}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
     spec = {**claim("one")["spec"]}
     template = {"apiVersion": V1, "kind": "ResourceClaimTemplate", "metadata": {"name": "t"}}
     result = simulate(
@@ -89,6 +90,7 @@ def test_a_label_that_nobody_understands_is_told(simulate, value):
         claim("one", labels=labels),
         {**template, "spec": {"metadata": {"labels": labels}, "spec": spec}},
         claim("two", labels={"dra-operator.io/allocate": "true"}),
+        claim("their", labels=labels, ownerReferences=[owner]),
     )
 
     assert states(result)["default/one"] == "allocated"

@@ -137,26 +137,42 @@ def test_a_write_that_fails_time_and_again_is_tried_later_each_time(bench, write
 def refuse(putoffs, *names):
     """The API server refuses a write of each of some claims."""
     for name in names:
-        putoffs.for_time(("team-a", name), "uid", 10, 10)
+        putoffs.for_time(("team-a", name), "uid", 60, 60)
         putoffs.refused(("team-a", name))
 
 
 def test_a_claim_that_was_never_refused_ends_no_wait_of_others(putoffs):
     """A policy may be about others only; what it was put off for was another thing."""
     refuse(putoffs, "refused")
-    putoffs.for_time(KEY, "uid", 10, 10)
+    putoffs.for_time(KEY, "uid", 60, 60)
 
     putoffs.accepted(KEY)
 
     assert putoffs.over() == set()
 
 
-def test_an_accepted_claim_ends_only_waits_of_refusals_since_the_last_one(putoffs):
+def test_waits_of_refused_claims_are_ended_seldom(putoffs, clock):
+    """A webhook that takes few of many writes is not asked for all others again each time."""
+    refuse(putoffs, "first", "second", "third")
+    putoffs.accepted(("team-a", "first"))
+    putoffs.over()
+    refuse(putoffs, "second", "third")
+    putoffs.accepted(("team-a", "second"))
+    assert putoffs.over() == set()
+
+    clock.now += 30
+    refuse(putoffs, "second", "third")
+    putoffs.accepted(("team-a", "second"))
+    assert putoffs.over() == {("team-a", "third")}
+
+
+def test_an_accepted_claim_ends_only_waits_of_refusals_since_the_last_one(putoffs, clock):
     """What has been let go once and is put off for another reason since waits for that."""
     refuse(putoffs, "first", "second", "third")
     putoffs.accepted(("team-a", "first"))
     assert len(putoffs.over()) == 2
-    putoffs.for_time(("team-a", "third"), "uid", 10, 10)
+    clock.now += 30
+    putoffs.for_time(("team-a", "third"), "uid", 60, 60)
 
     putoffs.accepted(("team-a", "second"))
 

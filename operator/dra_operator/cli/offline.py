@@ -218,10 +218,15 @@ def _idle_rules(gathered: Gathered) -> Iterator[str]:
 
 
 def _odd_labels(gathered: Gathered) -> Iterator[str]:
-    """Yield a line for each claim or template whose label says neither that it is left alone nor that it is not."""
+    """Yield a line for each claim or template whose label says neither that it is left alone nor that it is not.
+
+    Claims with a controller, as those made of a template, are not the operator's, and their template may have its line.
+    """
     for kind in ("ResourceClaim", "ResourceClaimTemplate"):
         for thing in gathered.of(kind):
             metadata = thing.obj.metadata
+            if any(owner.controller for owner in metadata.owner_references):
+                continue
             labels = metadata.labels if kind == "ResourceClaim" else thing.obj.spec.metadata.labels
             if problem := messages.odd_label(labels):
                 yield f'{kind} "{metadata.namespace}/{metadata.name}": {problem}'

@@ -121,7 +121,7 @@ class _Redactor:
             SPECIAL_CLAIM_ANNOTATION: str,
         }
         parts = {
-            "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: str}),
+            "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: self._opt_out}),
             "annotations": self._table(metadata.get("annotations"), kept_annotations),
             "ownerReferences": [self._owner(owner) for owner in metadata.get("ownerReferences") or ()],
             "finalizers": [name for name in metadata.get("finalizers") or () if name == FINALIZER],
@@ -134,6 +134,10 @@ class _Redactor:
             name if name in kept else self._keys(name): kept.get(name, self._values)(value)
             for name, value in (table or {}).items()
         }
+
+    def _opt_out(self, value: str) -> str:
+        """Return the value of the label that keeps the operator away; one that means nothing is the tenant's own."""
+        return value if value in ("false", "true") else self._values(value)
 
     def _owner(self, owner: Body) -> Body:
         names = self._names.get(owner["kind"], self._others)
@@ -157,7 +161,7 @@ class _Redactor:
         spec = body["spec"]
         metadata = spec.get("metadata") or {}
         shown = {
-            "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: str}),
+            "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: self._opt_out}),
             "annotations": self._table(metadata.get("annotations"), {}),
         }
         return {"spec": {"metadata": shown, "spec": spec.get("spec") or {}}}

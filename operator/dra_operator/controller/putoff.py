@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from dra_operator.cluster.backoff import doubled
 from dra_operator.controller.claims import Key
 
+_BETWEEN_ENDS = 30.0
+"""A webhook that takes one write of a hundred is not sent all others again for each that it takes, only so often."""
+
 
 @dataclass(slots=True)
 class _Wait:
@@ -33,6 +36,7 @@ class PutOffs:
         self._clock = clock
         self._waits: dict[Key, _Wait] = {}
         self._refused: set[Key] = set()
+        self._end_next_at = float("-inf")
 
     def for_time(self, key: Key, uid: str, first: float, longest: float) -> float:
         """Put a claim off for `first` seconds, twice as long each time up to `longest`; return for how long."""
@@ -76,10 +80,10 @@ class PutOffs:
         refused are over as well. A claim that it never refused shows nothing: a policy may be about others only.
         """
         wait = self._waits.pop(key, None)
-        if wait is not None and wait.refusals:
+        if wait is not None and wait.refusals and self._clock() >= self._end_next_at:
             self.end(self._refused)
-            # Once, however many succeed now: who is refused again is known again.
             self._refused.clear()
+            self._end_next_at = self._clock() + _BETWEEN_ENDS
 
     def forget(self, key: Key) -> None:
         """Forget that the claim was ever put off."""
