@@ -50,6 +50,7 @@ def test_as_many_pods_want_claims_as_run_at_a_time(simulate, kind, spec, pods):
         f"default/train-{number}-gpu-" for number in range(pods)
     ]
     assert "ignored" not in result.stderr
+    assert (f'{kind} "train": has no pods, so none of its claims is decided' in result.stderr) is (pods == 0)
 
 
 def test_a_cron_job_counts_as_one_of_its_jobs(simulate):

@@ -128,14 +128,21 @@ def gather(found: Iterable[Found]) -> Gathered:
 
 def take_pods(gathered: Gathered, workload: Workload, pods: Iterable[Manifest]) -> None:
     """Take the pods of a workload instead of it; what is wrong with one is wrong with all, and is told once."""
-    known = len(gathered.errors)
+    known, has_pods = len(gathered.errors), False
     try:
         for pod in pods:
+            has_pods = True
             _take(gathered, _LeftOut(), pod)
             if len(gathered.errors) > known:
                 return
     except ObjectError as error:
         gathered.errors.append(f"{workload.manifest.place}: {error}{template_hint(error.value)}")
+        return
+    if not has_pods and workload.pod_spec.get("resourceClaims"):
+        subject = f'{workload.kind} "{workload.name}"'
+        gathered.notes.append(
+            f"{workload.manifest.place}: {subject}: has no pods, so none of its claims is decided"
+        )
 
 
 def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:

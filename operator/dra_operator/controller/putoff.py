@@ -80,6 +80,7 @@ class PutOffs:
         refused are over as well. A claim that it never refused shows nothing: a policy may be about others only.
         """
         wait = self._waits.pop(key, None)
+        self._refused.discard(key)
         if wait is not None and wait.refusals and self._clock() >= self._end_next_at:
             self.end(self._refused)
             self._refused.clear()
