@@ -41,3 +41,11 @@ def test_a_long_beginning_is_cut():
     name = name_from("a" * 100, "purpose")
 
     assert (len(name), name[:58]) == (63, "a" * 58)
+
+
+def test_a_name_of_another_type_is_refused(simulate):
+    """And not replaced by one that is made up, as if nothing stood there."""
+    result = simulate(CLASS, devices("a"), claim(0, generateName="train-"))
+
+    assert (result.exit_code, states(result)) == (2, {})
+    assert "metadata.name: 0 is not text" in result.stderr

@@ -36,7 +36,8 @@ class Names:
     def named(self, manifest: Manifest) -> Manifest:
         """Return a manifest with a name, if it can have one."""
         metadata = manifest.body.get("metadata")
-        if not isinstance(metadata, Mapping) or metadata.get("name"):
+        # A name of another type is for the reader to refuse.
+        if not isinstance(metadata, Mapping) or metadata.get("name") not in (None, ""):
             return manifest
         prefix = metadata.get("generateName")
         if not isinstance(prefix, str) or not prefix:
