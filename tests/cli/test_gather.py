@@ -11,6 +11,8 @@ from dra_operator.cli.simulate import app
 
 from .simulation import CLASS, V1, claim, devices, node, states, table
 
+NAMELESS = "is required, or a text in metadata.generateName\n"
+
 
 def test_stdin_is_a_file():
     """`-f -` reads it."""
@@ -60,12 +62,12 @@ def test_a_bad_object_is_told_and_the_others_are_read(simulate):
             {"apiVersion": "resource.k8s.io/v9", "kind": "DeviceClass", "metadata": {"name": "c"}},
             'DeviceClass "c": apiVersion: "resource.k8s.io/v9" is none of resource.k8s.io/v1, resource',
         ),
-        ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, "Node: metadata.name: is required\n"),
-        ({"apiVersion": "v1", "kind": "Node"}, "Node: metadata.name: is required\n"),
-        ({"apiVersion": "v1", "kind": "Node", "metadata": None}, "Node: metadata.name: is required\n"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, f"Node: metadata.name: {NAMELESS}"),
+        ({"apiVersion": "v1", "kind": "Node"}, f"Node: metadata.name: {NAMELESS}"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": None}, f"Node: metadata.name: {NAMELESS}"),
         (
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": ""}},
-            'Pod "default/": metadata.name: is required\n',
+            f'Pod "default/": metadata.name: {NAMELESS}',
         ),
         (claim("{{ app }}-gpu"), "; a template must be rendered first, as by helm template\n"),
         (

@@ -29,6 +29,7 @@ from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable, templ
 from dra_operator.cli.workloads import DAEMON_SET, Workload, find_workload, may_make_pods
 
 DEFAULT_NAMESPACE = "default"
+_NAMELESS = "is required, or a text in metadata.generateName"
 Key = tuple[str, str, str]
 """Kind, namespace and name."""
 
@@ -202,7 +203,7 @@ def _read(place: Place, body: Mapping[str, Any]) -> Thing:
     namespace = (obj.metadata.namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
     name = obj.metadata.name
     if not name:
-        raise ObjectError(kind.kind, namespace, "", "metadata.name", value=None, message="is required")
+        raise ObjectError(kind.kind, namespace, "", "metadata.name", value=None, message=_NAMELESS)
     obj = apply_defaults(replace(obj, metadata=replace(obj.metadata, namespace=namespace)))
     body = to_v1(body)
     if kind.namespaced:
