@@ -123,7 +123,8 @@ async def take(session: "ApiSession") -> Snapshot:
     taken = Snapshot()
     for name in TAKEN:
         if name not in found:
-            taken.notes += [f"{name} is not served"] if name != _RARE else []
+            if name != _RARE:
+                taken.notes.append(f"{name} is not served")
             continue
         try:
             bodies = await _list(session, found[name])

@@ -77,7 +77,8 @@ class PutOffs:
         """Forget that the claim was ever put off: the API server took a write of it.
 
         If it had refused one before, such as a webhook that was wrong for all claims, the waits of all others that it
-        refused are over as well. A claim that it never refused shows nothing: a policy may be about others only.
+        refused are over as well, unless that was so in the last 30 s. A claim that it never refused shows nothing: a
+        policy may be about others only.
         """
         wait = self._waits.pop(key, None)
         self._refused.discard(key)

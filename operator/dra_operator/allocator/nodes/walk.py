@@ -85,10 +85,9 @@ class Walk:
             wanted &= availability.nonempty
         fast = searches.fast_for(plans)
         first: Sequence[Shortcut] = ()
-        is_new = problem.maybe == _ALL_NODES
         # A bare claim has none of these, and would look for them each time, as long as the first node fits.
         outright = len(plans) == 1 and plans[0].bare
-        if is_new and not outright:
+        if not outright and problem.maybe == _ALL_NODES:
             outright = wanted.bit_count() <= _FEW_NODES
             if not outright and can_be_left_out(plans, fast):
                 first = self._for_new(plans, searches)
