@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Searching, asked
+from dra_operator.allocator import Searching, plan
 from dra_operator.allocator.constraints import (
     DISTINCT,
     KINDS,
@@ -132,7 +132,7 @@ def two_values() -> Iterator[None]:
     """Have matchAttribute be of a new kind, for two values, which is told to the plain search alone."""
     with (
         patch.dict(KINDS, {"twoValues": (TwoValues, TwoValues)}),
-        patch.object(asked, "MATCH", "twoValues"),
+        patch.object(plan, "MATCH", "twoValues"),
         patch.object(searches, "_FAILURES_BEFORE_PROSPECTS", 0),
     ):
         yield

@@ -4,7 +4,6 @@ from typing import Any
 
 from dra_operator.allocator import (
     Allocator,
-    allocator,
     plan,
 )
 from dra_operator.allocator.matching import amounts, candidates, derived, groups, reads, selectors
@@ -14,7 +13,6 @@ from dra_operator.inventory import nodes, views
 from dra_operator.ledger import availability
 
 CRAMPED: tuple[tuple[Any, str, int], ...] = (
-    (allocator, "_MAX_PLANS", 2),
     (amounts, "_MAX_ASKED", 3),
     (amounts, "_MAX_KINDS", 5),
     (amounts, "_MAX_SIZE", 40),
@@ -29,7 +27,7 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (groups, "_MOST_KEPT", 10_000),
     (nodes, "_MOST_TRAITS", 2),
     (openings, "_MAX_KINDS", 2),
-    (plan, "_MAX_ASKED", 3),
+    (plan, "_MAX_SPECS", 3),
     (reads, "_MAX_LOOKS", 4),
     (reads, "_MAX_SCHEMAS", 2),
     (selectors, "_MAX_DRIVERS", 1),

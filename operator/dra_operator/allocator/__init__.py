@@ -2,9 +2,7 @@
 
 `allocator` joins the parts. Its steps, and where their rules are:
 
-1. What does a claim ask for?
-   - `asked`: the key under which equal claims share a plan
-   - `plan`: requests, alternatives, amounts and constraints, checked once
+1. What does a claim ask for? `plan`: requests, alternatives, amounts and constraints, checked once
 2. Which devices could serve it, whoever uses them? `matching`
 3. Which nodes are asked? `nodes`
 4. What has a node? `search`; it knows the `constraints`, and by the `budget` how long it may take

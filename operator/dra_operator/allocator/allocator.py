@@ -35,9 +35,7 @@ from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED, Environment
 from dra_operator.inventory import Changes, Features, Inventory, Views
-from dra_operator.ledger import Availability, ClaimKey, Ledger
-
-_MAX_PLANS = 8192
+from dra_operator.ledger import Availability, Ledger
 
 
 class AdminAccess(Enum):
@@ -74,7 +72,6 @@ class Allocator:
     _plain: Searches = field(init=False)
     _walk: Walk = field(init=False)
     _class_changes: Changes = field(init=False)
-    _planned: dict[ClaimKey, ClaimPlan] = field(default_factory=dict)
     _explainer: Explainer | None = None
     _aside: Aside | None = None
 
@@ -101,11 +98,7 @@ class Allocator:
             allowed = usable if nodes is None else usable & self.availability.views.set_of(nodes)
             found = self._walk.first_that_fits(plans, allowed, self._searches(), budget)
             if found is None:
-                self._remember(plans)
                 return Unsatisfied()
-            if self._planned:
-                for claim in claims:
-                    self._planned.pop(claim_key(claim), None)
             served, node = found
             record = self.inventory.nodes[node]
             results = [
@@ -146,10 +139,6 @@ class Allocator:
         explainer = self._explainer
         return tuple(explainer.explain(plans, number, budget) for number in range(len(plans)))
 
-    def forget(self, key: ClaimKey) -> None:
-        """Drop what is kept about a claim that is allocated or gone."""
-        self._planned.pop(key, None)
-
     def refresh(self) -> None:
         """Take in what has changed in inventory and ledger."""
         changes = self.availability.refresh()
@@ -162,24 +151,14 @@ class Allocator:
             class_changes.nodes.clear()
         if class_changes.classes:
             class_changes.classes.clear()
-            self._planned.clear()
             self._planner.forget()
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""
-        plan = self._planned.get(claim_key(claim)) if self._planned else None
-        if plan is None or plan.claim.spec is not claim.spec:
-            plan = self._planner.plan(claim)
+        plan = self._planner.plan(claim)
         if plan.evaluates_used:
             self._check_admin_access(plan)
         return plan
-
-    def _remember(self, plans: Sequence[ClaimPlan]) -> None:
-        """Keep the plans of claims that were not allocated, as these are asked about again."""
-        for plan in plans:
-            if len(self._planned) >= _MAX_PLANS:
-                self._planned.clear()
-            self._planned[plan.key] = plan
 
     def _searches(self) -> Searches:
         return self._counting if self.searching is Searching.COUNTING else self._plain

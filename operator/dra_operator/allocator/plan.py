@@ -5,31 +5,38 @@ signatures are the same search problem, whatever the names of the claims and the
 Source: docs/dra-semantics 3.1 and 3.7.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeAlias
 
-from dra_operator.allocator.asked import Asked, AskedAmount, Expressions, Rule, Wanted, asked_by
-from dra_operator.allocator.constraints import COUNTED, KINDS, ConstraintPlan
+from dra_operator.allocator.constraints import COUNTED, DISTINCT, KINDS, MATCH, ConstraintPlan
 from dra_operator.allocator.decision import FatalError, claim_key
+from dra_operator.allocator.matching.amounts import AskedAmount
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates, KeyContent
 from dra_operator.allocator.matching.room import drop_older_half
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import (
+    DerivedAttribute,
     DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
     DeviceToleration,
+    ExactDeviceRequest,
     ResourceClaim,
+    ResourceClaimSpec,
 )
+from dra_operator.api.wire import Flag
 
 MAX_DEVICES = 32
 """How many devices one claim can have. Source: AllocationResultsMaxSize of resource.k8s.io."""
 
-_MAX_ASKED = 2048
-"""As many as there are kept selectors: plans of what one claim alone asks for need not be kept longer."""
+_MAX_SPECS = 8192
 
 _NONE_DERIVED: Final[Mapping[str, str]] = MappingProxyType({})
 _NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
@@ -98,8 +105,9 @@ class ClaimPlan:
         return "/".join(part for part in self.key if part)
 
 
-_after_claim = attrgetter(*(item.name for item in fields(ClaimPlan)[1:]))
-"""Returns all of a plan but the claim: what it shares with the plans of claims that ask for the same."""
+_Shared: TypeAlias = tuple[Any, ...]
+"""All of a plan but the claim, in order: what it shares with the plans of claims that ask for the same."""
+_shared: Callable[[ClaimPlan], _Shared] = attrgetter(*(item.name for item in fields(ClaimPlan)[1:]))
 
 
 def with_requests(
@@ -164,43 +172,51 @@ def _claim_plan(
 
 @dataclass(slots=True)
 class Planner:
-    """Makes the plans of claims. Claims that ask for the same share one, until a class changes."""
+    """Makes the plans of claims. Claims that ask for the same share one, until a class changes.
+
+    Most of them have the same spec, `_by_spec`, by its id; each is kept with its plan, so that no other gets this id.
+    """
 
     classes: Mapping[str, DeviceClass]
     candidates: Candidates
-    _plans: dict[Asked, ClaimPlan] = field(default_factory=dict)
+    _by_spec: dict[int, tuple[_Shared, ResourceClaimSpec]] = field(default_factory=dict)
+    _classes: dict[str, tuple[DeviceClass, tuple[str, ...]]] = field(default_factory=dict)
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""
-        asked = asked_by(claim.spec.devices)
-        alike = self._plans.get(asked)
-        if alike is not None:
-            return ClaimPlan(claim, *_after_claim(alike))
-        if len(self._plans) >= _MAX_ASKED:
-            drop_older_half(self._plans)
+        spec = claim.spec
+        known = self._by_spec.get(id(spec))
+        if known is not None:
+            return ClaimPlan(claim, *known[0])
+        if len(self._by_spec) >= _MAX_SPECS:
+            drop_older_half(self._by_spec)
         try:
-            plan = self._plans[asked] = self._make(claim, asked)
+            plan = self._make(claim)
         except FatalError as error:
             error.claim = claim_key(claim)
             raise
+        self._by_spec[id(spec)] = (_shared(plan), spec)
         return plan
 
     def forget(self) -> None:
         """Forget all plans: a class has changed."""
-        self._plans.clear()
+        self._by_spec.clear()
+        self._classes.clear()
 
-    def _make(self, claim: ResourceClaim, asked: Asked) -> ClaimPlan:
-        wanted, rules = asked
+    def _make(self, claim: ResourceClaim) -> ClaimPlan:
+        devices = claim.spec.devices
+        rules = devices.constraints
         requests: tuple[RequestPlan, ...] = ()
         left = MAX_DEVICES
-        for name, exactly, others in wanted:
+        for request in devices.requests:
+            name, exactly = request.name, request.exactly
             if exactly is not None:
-                item = self._alternative(name, name, exactly, rules)
+                item = self._alternative(name, name, exactly, exactly.admin_access, rules)
                 requests += (RequestPlan(name, False, (item,)),)
                 # A request for all devices may turn out to be for none; only the search on a node knows.
                 least = item.count or 0
             else:
-                items = self._prioritized(name, others, rules)
+                items = self._prioritized(request, rules)
                 requests += (RequestPlan(name, True, items),)
                 least = min([item.count or 0 for item in items])
             if least > left:
@@ -209,17 +225,25 @@ class Planner:
         return _claim_plan(claim, requests, _constraints(rules) if rules else ())
 
     def _prioritized(
-        self, name: str, others: Sequence[tuple[str, Wanted]], rules: Sequence[Rule]
+        self, request: DeviceRequest, rules: Sequence[DeviceConstraint]
     ) -> tuple[Alternative, ...]:
-        if not others:
+        name, parts = request.name, request.first_available
+        if not parts:
             raise _unsupported(name, "neither exactly nor firstAvailable is set")
         if not self.candidates.features.prioritized_list:
             raise _unsupported(name, "has subrequests, but the feature DRAPrioritizedList is switched off")
-        return tuple([self._alternative(name, f"{name}/{other}", wanted, rules) for other, wanted in others])
+        return tuple([self._alternative(name, f"{name}/{part.name}", part, None, rules) for part in parts])
 
-    def _alternative(self, parent: str, name: str, wanted: Wanted, rules: Sequence[Rule]) -> Alternative:
-        class_name, selectors, mode, number, tolerations, written, derivations, admin_access = wanted
-        if written is not None and not self.candidates.features.consumable_capacity:
+    def _alternative(
+        self,
+        parent: str,
+        name: str,
+        part: ExactDeviceRequest | DeviceSubRequest,
+        admin_access: Flag | None,
+        rules: Sequence[DeviceConstraint],
+    ) -> Alternative:
+        capacity, derivations = part.capacity, part.derived_attributes
+        if capacity is not None and not self.candidates.features.consumable_capacity:
             raise _unsupported(
                 name, "has capacity requests, but the feature DRAConsumableCapacity is switched off"
             )
@@ -227,23 +251,24 @@ class Planner:
             raise _unsupported(
                 name, "has derived attributes, but the feature DRADerivedAttributes is switched off"
             )
-        if not _are_known(selectors):
-            raise _unknown(name, selectors)
+        selectors = _expressions(name, part.selectors)
         if admin_access is not None and not self.candidates.features.admin_access:
             raise _unsupported(name, "admin access is requested, but the feature is switched off")
-        device_class, class_selectors = self._class(name, class_name)
+        device_class, class_selectors = self._classes.get(part.device_class_name) or self._class(
+            name, part.device_class_name
+        )
         applicable = _applicable(parent, name, rules) if rules else ()
-        count: int | None = number
-        if mode != "ExactCount":
+        count: int | None = part.count
+        if (mode := part.allocation_mode) != "ExactCount":
             if mode != "All":
                 raise _unsupported(name, f"allocation mode {mode!r} is not known; ExactCount and All are")
             count = None
         amounts: tuple[AskedAmount, ...] = ()
         quantities: Mapping[str, Quantity] = _NOTHING
-        if written:
-            amounts = tuple(sorted(written))
-            quantities = {capacity: Quantity(nano, text) for capacity, nano, text in amounts}
-        content = KeyContent(class_selectors, selectors, tolerations, amounts)
+        if capacity is not None and (written := capacity.requests):
+            amounts = tuple(sorted([(item, amount.nano, amount.text) for item, amount in written.items()]))
+            quantities = {item: Quantity(nano, text) for item, nano, text in amounts}
+        content = KeyContent(class_selectors, selectors, part.tolerations, amounts)
         # Positional arguments, as this is made for each claim if all claims differ.
         return Alternative(
             name,
@@ -251,7 +276,7 @@ class Planner:
             self.candidates.key(content, quantities),
             count,
             admin_access is True,
-            tolerations,
+            part.tolerations,
             _derived(derivations, [rules[place] for place in applicable]) if derivations else _NONE_DERIVED,
             applicable,
         )
@@ -267,12 +292,8 @@ class Planner:
                 request=request,
                 subject=("DeviceClass", name),
             )
-        selectors = tuple(
-            [None if item.cel is None else item.cel.expression for item in found.spec.selectors]
-        )
-        if not _are_known(selectors):
-            raise _unknown(request, selectors)
-        return found, selectors
+        read = self._classes[name] = (found, _expressions(request, found.spec.selectors))
+        return read
 
 
 def too_many(request: str, count: int, before: int) -> FatalError:
@@ -287,34 +308,44 @@ def _unsupported(request: str, text: str) -> FatalError:
     return FatalError(f"request {request}: {text}", Reason.REQUEST_UNSUPPORTED, request=request)
 
 
-def _are_known(selectors: Expressions) -> TypeGuard[tuple[str, ...]]:
-    return None not in selectors
+def _expressions(request: str, selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:
+    expressions: tuple[str, ...] = ()
+    for number, selector in enumerate(selectors):
+        if selector.cel is None:
+            raise _unsupported(request, f"selector #{number} is not of a known kind; only cel is")
+        expressions += (selector.cel.expression,)
+    return expressions
 
 
-def _unknown(request: str, selectors: Expressions) -> FatalError:
-    number = selectors.index(None)
-    return _unsupported(request, f"selector #{number} is not of a known kind; only cel is")
-
-
-def _applicable(parent: str, name: str, rules: Sequence[Rule]) -> tuple[int, ...]:
+def _applicable(parent: str, name: str, rules: Sequence[DeviceConstraint]) -> tuple[int, ...]:
     """Return the positions of the constraints that apply to a request, or to a subrequest of `parent`."""
     found: tuple[int, ...] = ()
-    for number, (named, _) in enumerate(rules):
+    for number, rule in enumerate(rules):
+        named = rule.requests
         if not named or parent in named or name in named:
             found += (number,)
     return found
 
 
-def _derived(derivations: Sequence[tuple[str, str]], rules: Sequence[Rule]) -> dict[str, str]:
+def _derived(derivations: Sequence[DerivedAttribute], rules: Sequence[DeviceConstraint]) -> dict[str, str]:
     """Return the expressions of those derived attributes that a constraint asks for."""
-    asked = {constraint.attribute for _, constraint in rules if constraint is not None}
+    asked = {constraint.attribute for constraint in map(_constraint, rules) if constraint is not None}
     # If two have the same name, the last one counts.
-    return {name: expression for name, expression in derivations if name in asked}
+    return {item.name: item.expression for item in derivations if item.name in asked}
 
 
-def _constraints(rules: Sequence[Rule]) -> tuple[ConstraintPlan, ...]:
+def _constraint(rule: DeviceConstraint) -> ConstraintPlan | None:
+    if rule.match_attribute is not None:
+        return ConstraintPlan(MATCH, rule.match_attribute)
+    if rule.distinct_attribute is not None:
+        return ConstraintPlan(DISTINCT, rule.distinct_attribute)
+    return None
+
+
+def _constraints(rules: Sequence[DeviceConstraint]) -> tuple[ConstraintPlan, ...]:
     constraints: tuple[ConstraintPlan, ...] = ()
-    for number, (_, constraint) in enumerate(rules):
+    for number, rule in enumerate(rules):
+        constraint = _constraint(rule)
         if constraint is None:
             raise FatalError(
                 f"constraint #{number} names no attribute of a known kind; {' and '.join(KINDS)} are",

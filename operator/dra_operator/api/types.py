@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 from dra_operator.api.core import Metadata, NodeSelector
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
+from dra_operator.api.shared import read_once
 from dra_operator.api.wire import Amount, Attributes, Flag, Items, Json, Table, Whole, Wire
 
 _NOTHING: Final = Quantity(0)
@@ -165,11 +166,14 @@ class DeviceClaim(Wire):
     config: Items[DeviceConfiguration] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ResourceClaimSpec(Wire):
     """The immutable spec of a claim."""
 
     devices: DeviceClaim = field(default_factory=DeviceClaim)
+
+
+_ClaimSpec = Annotated[ResourceClaimSpec, read_once()]
 
 
 @sealed
@@ -244,7 +248,7 @@ class ResourceClaim(Wire):
     """A request for devices and, in its status, the answer."""
 
     metadata: Metadata = field(default_factory=Metadata)
-    spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
+    spec: _ClaimSpec = field(default_factory=ResourceClaimSpec)
     status: Annotated[ResourceClaimStatus, BeforeValidator(lambda value: value or {})] = field(
         default_factory=ResourceClaimStatus
     )
@@ -255,7 +259,7 @@ class ResourceClaimTemplateSpec(Wire):
     """What a claim made from the template gets: labels and annotations, and its spec."""
 
     metadata: Metadata = field(default_factory=Metadata)
-    spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
+    spec: _ClaimSpec = field(default_factory=ResourceClaimSpec)
 
 
 @dataclass(frozen=True, slots=True)

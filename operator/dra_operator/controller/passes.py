@@ -235,7 +235,6 @@ class Passes:
         if not desk.book.is_waiting(key):
             self._problems.excuse(key)
             self._taken.forget(key)
-            self._allocator.forget(key)
         if key in self._untidy and not self._is_left(key):
             self._untidy.discard(key)
             desk.putoffs.forget(key)

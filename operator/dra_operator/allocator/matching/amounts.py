@@ -8,8 +8,8 @@ Source: docs/engine section 5.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import TypeAlias
 
-from dra_operator.allocator.asked import AskedAmount
 from dra_operator.allocator.matching.capacity import CapacityError, Consumed, consume
 from dra_operator.allocator.matching.room import Room, drop_older_half
 from dra_operator.allocator.matching.rules import CapacityRule, consume_by, rules_of
@@ -17,6 +17,9 @@ from dra_operator.api.quantity import Quantity, is_ordinary
 from dra_operator.api.sealed import sealed
 from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice, bits
+
+AskedAmount: TypeAlias = tuple[str, int, str]
+"""An amount of a capacity: its name, nano-units, and how it was written."""
 
 _MAX_SIZE = 524_288
 """Of all amounts together: enough for 131,072 small slices whose devices are equal and have one capacity."""

@@ -13,10 +13,9 @@ from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
 
-from dra_operator.allocator.asked import AskedAmount
 from dra_operator.allocator.budget import Budget, unlimited
 from dra_operator.allocator.decision import FatalError
-from dra_operator.allocator.matching.amounts import AmountsCache, KnownAmounts, SliceAmounts
+from dra_operator.allocator.matching.amounts import AmountsCache, AskedAmount, KnownAmounts, SliceAmounts
 from dra_operator.allocator.matching.capacity import NOTHING, CapacityError, Consumed
 from dra_operator.allocator.matching.derived import DerivedAttributes
 from dra_operator.allocator.matching.failures import in_class, in_request, selector_failure

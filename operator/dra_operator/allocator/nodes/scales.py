@@ -17,8 +17,8 @@ Source: docs/engine section 5.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dra_operator.allocator.asked import AskedAmount
 from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.matching.amounts import AskedAmount
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
 from dra_operator.allocator.nodes.doubts import Doubt, Doubts
 from dra_operator.allocator.nodes.shortcut import Shortcut

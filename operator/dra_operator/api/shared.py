@@ -1,0 +1,39 @@
+"""Parts that many objects have alike, in memory once.
+
+The claims that pods get from one template have equal specs, and clusters have thousands of such claims. A part that is
+written like one that is still in use is not read again: it is the same object. That takes less time and memory, and
+what is found out about such a part holds for all objects that have it.
+"""
+
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import orjson
+from pydantic import ValidatorFunctionWrapHandler, WrapValidator
+
+_OPTIONS: Final = (
+    orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+"""What YAML has and JSON has not is not written as the text that it looks like."""
+
+
+def read_once() -> WrapValidator:
+    """Return a validator that goes around that of a part. The part's class must be frozen, and have weak references."""
+    known: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
+
+    def read(value: Any, each_by_itself: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            text = orjson.dumps(value, option=_OPTIONS)
+        except orjson.JSONEncodeError:
+            return each_by_itself(value)
+        if b"null" in text:
+            # This is also written for numbers that JSON does not have.
+            return each_by_itself(value)
+        found = known.get(text)
+        if found is None:
+            found = each_by_itself(value)
+            # A copy: what orjson returns has room for 4 KiB.
+            known[bytes(memoryview(text))] = found
+        return found
+
+    return WrapValidator(read)
