@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Failed
-from dra_operator.api.types import ResourceClaim
+from dra_operator.api.types import DeviceSelector, ResourceClaim
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cel import CelError, compile_derived_attribute
 from dra_operator.cli.scenarios import Scenario
@@ -80,19 +80,24 @@ def decide_one_by_one(scenario: Scenario, rehearse: Callable[[], None] | None = 
 
 
 def compile_expressions(allocator: Allocator, claims: Sequence[ResourceClaim]) -> None:
-    """Compile every expression that the claims or their classes have; one that does not compile is met again later."""
+    """Compile every expression that the claims and their classes have, and join those of each request with its class.
+
+    One that does not compile is met again later.
+    """
     requests = [request for claim in claims for request in claim.spec.devices.requests]
     parts = [part for request in requests for part in (request.exactly, *request.first_available) if part]
-    classes = {part.device_class_name for part in parts} & allocator.inventory.classes.keys()
-    selectors = [
-        selector for name in sorted(classes) for selector in allocator.inventory.classes[name].spec.selectors
-    ]
-    selectors += [selector for part in parts for selector in part.selectors]
-    for expression in dict.fromkeys(selector.cel.expression for selector in selectors if selector.cel):
-        allocator.candidates.selectors.get(expression)
+    for part in parts:
+        if (device_class := allocator.inventory.classes.get(part.device_class_name)) is not None:
+            allocator.candidates.selectors.joined(
+                _expressions(device_class.spec.selectors), _expressions(part.selectors)
+            )
     for expression in dict.fromkeys(item.expression for part in parts for item in part.derived_attributes):
         with suppress(CelError):
             compile_derived_attribute(expression, allocator.environment)
+
+
+def _expressions(selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:
+    return tuple([selector.cel.expression for selector in selectors if selector.cel])
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

@@ -163,7 +163,7 @@ def test_answers_are_kept_where_they_can_serve_again(
         tolerations = [{"key": f"{number}", "operator": "Exists"}]
         assert scene.picks(scene.claim(ask("r", 1, expression, tolerations=tolerations))) is None
 
-    (selection,) = scene.allocator.candidates.selectors._together.values()
+    (selection,) = scene.allocator.candidates.selectors._joined.values()
     assert len(selection._by_columns) == kept
 
 

@@ -111,7 +111,7 @@ def kept(scene: Any) -> tuple[int, int]:
     keys = {id(key.answers): key.answers for key in allocator.candidates._keys.values()}
     keys |= allocator.candidates._room._kept
     cache = allocator.candidates.selectors
-    selections = [*cache._together.values(), *(item.selection for item in cache._known.values())]
+    selections = [*cache._joined.values(), *(item.selection for item in cache._known.values())]
     return sum(map(len, keys.values())), sum(len(item._by_columns) for item in selections)
 
 

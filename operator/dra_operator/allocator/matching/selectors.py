@@ -69,9 +69,10 @@ class Selection:
     device is: most such selectors compare the driver first and then something else.
 
     `room` limits the answers of all selections together. Answers are kept (`keeps`) if several candidate keys share the
-    selection, if slices are alike in what is read, or if an answer `may_take_long`: then an attempt that ran out of
-    time can go on from there. If slices are `unlike`, as with UUIDs, answers are not kept: that takes longer than most
-    evaluations. They are `selective` if they are known to refuse a device of a driver that they admit.
+    selection (`has_key`: there is one), if slices are alike in what is read, or if an answer `may_take_long`: then an
+    attempt that ran out of time can go on from there. If slices are `unlike`, as with UUIDs, answers are not kept: that
+    takes longer than most evaluations. They are `selective` if they are known to refuse a device of a driver that they
+    admit.
     """
 
     of_driver: tuple[_Match, ...]
@@ -85,6 +86,7 @@ class Selection:
     keeps: bool
     before: "Selection | None" = None
     leading: _Match | None = None
+    has_key: bool = False
     unlike: bool = False
     selective: bool = False
     _by_columns: dict[object, Answer] = field(default_factory=dict)
@@ -290,7 +292,7 @@ class SelectorCache:
     budget: Budget = field(default_factory=unlimited)
     _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
     _known: ByExpression[SelectorAnswers] = field(default_factory=ByExpression)
-    _together: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = field(default_factory=dict)
+    _joined: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = field(default_factory=dict)
     _reads: dict[frozenset[str] | None, Reads] = field(default_factory=dict)
     _drivers: dict[tuple[_Match, ...], tuple[dict[str, _Verdict], set[str]]] = field(default_factory=dict)
 
@@ -314,22 +316,28 @@ class SelectorCache:
 
     def together(self, of_class: tuple[str, ...], of_request: tuple[str, ...]) -> Selection:
         """Return what the selectors of a class and a request select together, for one more candidate key."""
-        found = self._together.get((of_class, of_request))
+        found = self.joined(of_class, of_request)
+        found.keeps = found.keeps or found.has_key
+        found.has_key = True
+        return found
+
+    def joined(self, of_class: tuple[str, ...], of_request: tuple[str, ...]) -> Selection:
+        """Return the selectors of a class and a request together, whoever asks for them."""
+        found = self._joined.get((of_class, of_request))
         if found is not None:
-            found.keeps = True
             return found
         programs = [self.get(expression).program for expression in of_class]
         before = None
         if of_request and not all(map(_is_of_driver, programs)):
             # Each request may bring a selector of its own, and what a class reads of a device may take long to tell.
-            before, programs = self.together(of_class, ()), []
+            before, programs = self.joined(of_class, ()), []
             before.keeps = True
         programs += [self.get(expression).program for expression in of_request]
-        if len(self._together) >= self.maximum:
-            for old in drop_older_half(self._together):
+        if len(self._joined) >= self.maximum:
+            for old in drop_older_half(self._joined):
                 old.forget()
         text = sum(map(len, of_request))
-        found = self._together[of_class, of_request] = self._selection(programs, recalled=text > _LONG)
+        found = self._joined[of_class, of_request] = self._selection(programs, recalled=text > _LONG)
         found.before = before
         if not of_request and programs:
             self._lead(found, programs[len(found.of_driver) :])
