@@ -20,9 +20,16 @@ from dra_operator.ledger import Ledger
 CYCLES = 2000
 AT_ONCE = 40
 NODES = 10
-BOUNDED = {"Log._entries": 4096, "Log._moves": 256, "Looked.pools": 2 * NODES, "Slice.indexes": 16 * NODES}
+BOUNDED = {
+    "Log._entries": 4096,
+    "Log._moves": 256,
+    "Looked.pools": 2 * NODES,
+    "Slice.indexes": 16 * NODES,
+    "Touched.taken": 2 * 64,
+}
 """What fills up to a bound: what came back and which nodes moved, for problems asked about long ago; what changed, for
-explanations yet to come; where the devices of slices are, of those as well that these have not let go of yet."""
+explanations yet to come; where the devices of slices are, of those as well that these have not let go of yet; what was
+taken, for whoever has not looked since."""
 DEFAULTS = {"allocationMode": "ExactCount", "count": 1}
 REQUESTS = (
     {},

@@ -153,6 +153,19 @@ def test_changes_say_what_came_back(ledger: Ledger, holding: Any) -> None:
     assert touched.pools == {POOL: {"2": False, "1": True, "3": False}}
 
 
+def test_what_was_taken_is_told_by_pool_however_much_it_is(ledger: Ledger, holding: Any) -> None:
+    """Whoever looks after a long time is told of each device once, and nothing else is kept meanwhile."""
+    touched = ledger.subscribe()
+    ledger.put(holding("first", "0", {"device": "admin", "adminAccess": True}))
+    for number in range(500):
+        ledger.assume("team", f"{number % 7}", holding("any", f"{number % 9}").status.allocation)
+        assert len(touched.taken) <= 64
+
+    assert touched.pools.keys() == {POOL}
+    assert touched.pools[POOL].keys() == {f"{number}" for number in range(9)}
+    assert touched.taken == []
+
+
 def test_a_share_of_less_than_nothing_is_something_that_came_back(ledger: Ledger, holding: Any) -> None:
     """It leaves more to others, whatever else the claim takes of the device, before it or after."""
     touched = ledger.subscribe()

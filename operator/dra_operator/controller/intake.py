@@ -11,14 +11,14 @@ what a pending claim could gain from: a change of its own, or one that every pen
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimBook, Key, PodUse, Standing, is_pending
+from dra_operator.controller.claims import ClaimBook, Key, PodUse, Standing
 from dra_operator.controller.reports import Subject
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
@@ -96,16 +96,12 @@ class Intake:
             # The version moves only if the claim held something, written or assumed.
             changes.wide |= self._ledger.version != used
             return
-        if before is not None and is_pending(claim) and before.spec == claim.spec:
-            # The allocator knows by the spec what it has found out: an annotation does not make it another one.
-            claim = replace(claim, spec=before.spec)
         self._book.put(claim)
-        touched = self._touched.pools
-        touched.clear()
+        self._touched.clear()
         self._ledger.put(claim)
         # A device came back: one the claim held, or one we had assumed for it and another writer did not take.
         # That somebody else took a device helps nobody.
-        changes.wide |= any(True in devices.values() for devices in touched.values())
+        changes.wide |= any(True in devices.values() for devices in self._touched.touches.values())
         if before is None or _decides(before) != _decides(claim):
             changes.dirty.add(key)
 

@@ -7,7 +7,7 @@ last stopped.
 Source: docs/engine sections 3 to 5.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dra_operator.inventory import PoolKey, PoolView, Renumbering, ViewChanges, Views, bits
@@ -15,7 +15,7 @@ from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
 from dra_operator.ledger.leftovers import LeftoversOf
 from dra_operator.ledger.spare import FEW_DEVICES, spare_of
-from dra_operator.ledger.uses import Ledger, Touched
+from dra_operator.ledger.uses import Ledger, Results, Touched
 from dra_operator.ledger.view_index import OnlyView, ViewIndex
 
 _LOG_LENGTH = 4096
@@ -120,16 +120,20 @@ class Availability:
     def refresh(self) -> ViewChanges | None:
         """Take in what changed in inventory and ledger; return the change of the views, or None."""
         changes = self.views.refresh()
-        touched = self._touched.pools
+        touched = self._touched
         closed = 0
         if changes is not None:
             self._take_views(changes)
             closed = bits.first(len(self.views.order)) if changes.renumbering else changes.nodes
-        elif not touched:
+        elif not touched.taken and not touched.touches:
             return None
-        if touched:
-            self._touched.pools = {}
-            closed |= self._touch(touched)
+        taken, touches = touched.taken, touched.touches
+        if taken:
+            touched.taken = []
+            closed |= self._take(taken, touches)
+        if touches:
+            touched.touches = {}
+            closed |= self._touch(touches)
         # A view can look open until the last of its devices is up to date, so what may be closed is counted last.
         if closed:
             self._count_free(closed)
@@ -225,6 +229,42 @@ class Availability:
                 index = self._by_device[key] = ViewIndex()
                 for view in views:
                     index.enter(view)
+
+    def _take(self, taken: Iterable[Results], others: dict[PoolKey, dict[str, bool]]) -> int:
+        """Bring devices up to date that claims hold for themselves alone, and add the others to `others`.
+
+        Return the nodes of views that have lost their last free one.
+        """
+        closed = 0
+        for results in taken:
+            driver = name = None
+            for result in results:
+                if result.admin_access:
+                    continue
+                if result.pool is not name or result.driver is not driver:
+                    driver, name = result.driver, result.pool
+                    pool = (driver, name)
+                    if view := self._only_view(pool):
+                        positions = view.positions
+                    else:
+                        devices = others.setdefault(pool, {})
+                if not view:
+                    devices.setdefault(result.device, False)
+                elif (position := positions.get(result.device)) is not None:
+                    # If it was given back since, or a share of it, that comes after this.
+                    view.free &= ~(1 << position)
+                    if view.most:
+                        self._forget_left(view)
+                    if not view.free:
+                        closed |= view.nodes
+        return closed
+
+    def _only_view(self, pool: PoolKey) -> PoolView | None:
+        """Return the view of a pool if it has one, whose devices nobody shares and whose counters nobody uses."""
+        found = self._by_device.get(pool)
+        if type(found) is OnlyView and pool not in self._layouts and not self.ledger.shared(pool):
+            return found.view
+        return None
 
     def _touch(self, touched: Mapping[PoolKey, Mapping[str, bool]]) -> int:
         """Bring devices up to date; return the nodes of views that have lost their last free one."""

@@ -21,10 +21,11 @@ DeviceKey = tuple[str, str, str]
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
 _NO_AMOUNTS: Final[Mapping[str, int]] = MappingProxyType({})
-_Results = tuple[DeviceRequestAllocationResult, ...]
+Results = tuple[DeviceRequestAllocationResult, ...]
 _Touches = Mapping[PoolKey, Mapping[str, bool]]
 """Devices by pool; true if something came back."""
 _NOTHING: Final[_Touches] = MappingProxyType({})
+_MOST_TAKEN: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +50,46 @@ _NO_SHARES: Final[Mapping[str, Shares]] = MappingProxyType({})
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Touched:
-    """Devices whose use changed since the owner of this looked, by pool; true if something came back."""
+    """Devices whose use changed since the owner of this looked.
 
-    pools: dict[PoolKey, dict[str, bool]] = field(default_factory=dict)
+    `taken` are the results of claims that came to hold devices: most changes are of this kind, and sorting them by pool
+    takes longer than to go through them. `touches` are all others.
+    """
+
+    taken: list[Results] = field(default_factory=list)
+    touches: dict[PoolKey, dict[str, bool]] = field(default_factory=dict)
+
+    @property
+    def pools(self) -> dict[PoolKey, dict[str, bool]]:
+        """All devices by pool; true if something came back."""
+        self._sort()
+        return self.touches
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.taken, self.touches = [], {}
+
+    def take(self, results: Results) -> None:
+        """Take note of what a claim came to hold."""
+        self.taken.append(results)
+        if len(self.taken) > _MOST_TAKEN:
+            # Whoever looks seldom must not keep what is long gone.
+            self._sort()
 
     def add(self, touches: _Touches) -> None:
         """Take note of devices."""
         for pool, devices in touches.items():
-            if (known := self.pools.get(pool)) is None:
-                self.pools[pool] = dict(devices)
-                continue
+            known = self.touches.setdefault(pool, {})
             for device, came_back in devices.items():
                 known[device] = came_back or known.get(device, False)
+
+    def _sort(self) -> None:
+        for results in self.taken:
+            for result in results:
+                if not result.admin_access:
+                    known = self.touches.setdefault((result.driver, result.pool), {})
+                    known.setdefault(result.device, False)
+        self.taken = []
 
 
 @dataclass(slots=True)
@@ -72,8 +101,8 @@ class Ledger:
 
     shares: bool = True
     version: int = 0
-    _written: dict[ClaimKey, _Results] = field(default_factory=dict)
-    _assumed: dict[ClaimKey, _Results] = field(default_factory=dict)
+    _written: dict[ClaimKey, Results] = field(default_factory=dict)
+    _assumed: dict[ClaimKey, Results] = field(default_factory=dict)
     _held: defaultdict[PoolKey, dict[str, tuple[ClaimKey, ...]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
@@ -174,7 +203,7 @@ class Ledger:
         shares = self.shared(pool).get(device)
         return _NO_AMOUNTS if shares is None else shares.amounts
 
-    def _uses(self, results: _Results) -> list[tuple[object, ...]]:
+    def _uses(self, results: Results) -> list[tuple[object, ...]]:
         """Return what results take away from others, to be compared."""
         return [
             (
@@ -187,32 +216,35 @@ class Ledger:
             if not result.admin_access
         ]
 
-    def _replace(self, table: dict[ClaimKey, _Results], claim: ClaimKey, results: _Results) -> None:
+    def _replace(self, table: dict[ClaimKey, Results], claim: ClaimKey, results: Results) -> None:
         old = table.pop(claim, ())
         if results:
             table[claim] = results
         if old and results and self._uses(old) == self._uses(results):
             return
-        taken = self._take(claim, results) if results else _NOTHING
+        gained = self._take(claim, results) if results else None
         returned = self._give_back(claim, old) if old else _NOTHING
-        if not taken and not returned:
+        if gained is None and not returned:
             return
         self.version += 1
         for touched in self._followers.all():
-            if taken:
-                touched.add(taken)
+            if gained is not None:
+                touched.take(results)
+                if gained:
+                    touched.add(gained)
             if returned:
                 touched.add(returned)
 
-    def _take(self, claim: ClaimKey, results: _Results) -> _Touches:
-        touches: defaultdict[PoolKey, dict[str, bool]] = defaultdict(dict)
+    def _take(self, claim: ClaimKey, results: Results) -> _Touches | None:
+        """Enter what a claim holds, and return of what it left more; None if it holds nothing."""
+        gained: dict[PoolKey, dict[str, bool]] = {}
         alone = (claim,)
+        found = False
         for result in results:
             if result.admin_access:
                 continue
+            found = True
             pool, device = (result.driver, result.pool), result.device
-            touched = touches[pool]
-            touched.setdefault(device, False)
             if result.share_id and self.shares:
                 shares = self._shared.setdefault(pool, {}).setdefault(device, Shares())
                 shares.claims.append(claim)
@@ -220,7 +252,7 @@ class Ledger:
                     shares.amounts[name] = shares.amounts.get(name, 0) + amount.nano
                     if amount.nano < 0:
                         # The API server admits it, and so there is more for others.
-                        touched[device] = True
+                        gained.setdefault(pool, {})[device] = True
                 continue
             held = self._held[pool]
             if device in held:
@@ -228,9 +260,9 @@ class Ledger:
                 self._contested.add((*pool, device))
             else:
                 held[device] = alone
-        return touches
+        return gained if found else None
 
-    def _give_back(self, claim: ClaimKey, results: _Results) -> _Touches:
+    def _give_back(self, claim: ClaimKey, results: Results) -> _Touches:
         touches: defaultdict[PoolKey, dict[str, bool]] = defaultdict(dict)
         for result in results:
             if result.admin_access:

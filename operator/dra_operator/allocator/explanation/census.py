@@ -268,7 +268,8 @@ class Census:
     def _take_changes(self) -> Iterator[PoolKey]:
         looked, self._looked.pools = self._looked.pools, {}
         yield from looked
-        touched, self._touched.pools = self._touched.pools, {}
+        touched = self._touched.pools
+        self._touched.clear()
         yield from touched
 
     # --- one pool
