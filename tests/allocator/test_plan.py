@@ -1,6 +1,7 @@
 """The plans of claims, and who shares them."""
 
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -126,3 +127,19 @@ def test_an_error_names_its_claim_each_time(allocator: Allocator) -> None:
         with pytest.raises(FatalError, match="device class nic does not exist") as error:
             allocator.plan(claim(name, deviceClassName="nic"))
         assert error.value.claim == ("ns", name)
+
+
+def test_nothing_of_a_spec_stays_with_its_plan(allocator: Allocator) -> None:
+    """What users have written goes with their claims, and a spec in its place gets a plan of its own."""
+    item = with_devices(
+        "c",
+        requests=[{"name": "r", "exactly": EXACTLY}],
+        config=[{"opaque": {"driver": "d", "parameters": {"only": "here"}}}],
+    )
+    allocator.plan(item)
+    there = ref(item.spec)
+    del item
+    assert there() is None
+
+    kept = [claim(count=number) for number in range(1, 9)]
+    assert [allocator.plan(item).requests[0].alternatives[0].count for item in kept] == list(range(1, 9))

@@ -76,6 +76,12 @@ def test_null_is_as_good_as_absent() -> None:
         assert read(spec(adminAccess=None)).spec == read(spec()).spec
 
 
+def test_expressions_with_null_in_them_are_shared() -> None:
+    """Only a value that is null keeps a spec from being shared, not a text about it."""
+    selectors = [{"cel": {"expression": "device.attributes['a.io'].nullable != null"}}]
+    assert read(spec(selectors=selectors)).spec is read(spec(selectors=selectors), "d").spec
+
+
 def test_what_is_wrong_is_told_of_each() -> None:
     """A spec that cannot be read is not kept, and the message names the claim and the field."""
     for name in "ab":

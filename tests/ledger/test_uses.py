@@ -83,7 +83,7 @@ def test_a_confirmed_assumption_is_no_change(ledger: Ledger, holding: Any) -> No
     touched, version = ledger.subscribe(), ledger.version
     ledger.put(holding("a", "1"))
 
-    assert touched.pools == {}
+    assert touched.by_pool() == {}
     assert ledger.version == version
     assert ledger.holders(POOL, ["1"]) == {("team", "a")}
 
@@ -150,7 +150,7 @@ def test_changes_say_what_came_back(ledger: Ledger, holding: Any) -> None:
     ledger.remove("team", "a")
     ledger.put(holding("c", "3"))
 
-    assert touched.pools == {POOL: {"2": False, "1": True, "3": False}}
+    assert touched.by_pool() == {POOL: {"2": False, "1": True, "3": False}}
 
 
 def test_what_was_taken_is_told_by_pool_however_much_it_is(ledger: Ledger, holding: Any) -> None:
@@ -161,8 +161,8 @@ def test_what_was_taken_is_told_by_pool_however_much_it_is(ledger: Ledger, holdi
         ledger.assume("team", f"{number % 7}", holding("any", f"{number % 9}").status.allocation)
         assert len(touched.taken) <= 64
 
-    assert touched.pools.keys() == {POOL}
-    assert touched.pools[POOL].keys() == {f"{number}" for number in range(9)}
+    assert touched.by_pool().keys() == {POOL}
+    assert touched.by_pool()[POOL].keys() == {f"{number}" for number in range(9)}
     assert touched.taken == []
 
 
@@ -172,7 +172,7 @@ def test_a_share_of_less_than_nothing_is_something_that_came_back(ledger: Ledger
     less = {**SHARE, "shareID": "b", "consumedCapacity": {"memory": "-1"}}
     ledger.put(holding("a", SHARE, less, {**SHARE, "shareID": "c"}))
 
-    assert touched.pools == {POOL: {"1": True}}
+    assert touched.by_pool() == {POOL: {"1": True}}
 
 
 def test_an_allocation_that_says_the_same_is_no_change(ledger: Ledger, holding: Any) -> None:
@@ -181,7 +181,7 @@ def test_an_allocation_that_says_the_same_is_no_change(ledger: Ledger, holding: 
     touched, version = ledger.subscribe(), ledger.version
     ledger.put(holding("a", {"device": "2", "adminAccess": True}, "1", SHARE))
 
-    assert (touched.pools, ledger.version) == ({}, version)
+    assert (touched.by_pool(), ledger.version) == ({}, version)
 
 
 def test_whoever_is_gone_is_told_nothing(ledger: Ledger, holding: Any) -> None:
@@ -193,7 +193,7 @@ def test_whoever_is_gone_is_told_nothing(ledger: Ledger, holding: Any) -> None:
     ledger.put(holding("a", "1"))
 
     assert len(ledger._followers._known) == 2
-    assert kept.pools == last.pools == {POOL: {"1": False}}
+    assert kept.by_pool() == last.by_pool() == {POOL: {"1": False}}
 
 
 def test_a_claim_arrives_once(ledger: Ledger, holding: Any) -> None:

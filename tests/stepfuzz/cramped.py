@@ -10,7 +10,7 @@ from dra_operator.allocator.matching import amounts, candidates, derived, groups
 from dra_operator.allocator.nodes import ceilings, openings
 from dra_operator.allocator.search import eligible
 from dra_operator.inventory import nodes, views
-from dra_operator.ledger import availability
+from dra_operator.ledger import availability, uses
 
 CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (amounts, "_MAX_ASKED", 3),
@@ -31,6 +31,7 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (reads, "_MAX_LOOKS", 4),
     (reads, "_MAX_SCHEMAS", 2),
     (selectors, "_MAX_DRIVERS", 1),
+    (uses, "_MOST_TAKEN", 2),
     (views, "_MAX_MATCHED", 1),
 )
 """How much is kept of what has the same maximum for all."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
+from weakref import ref
 
 from dra_operator.allocator.constraints import COUNTED, DISTINCT, KINDS, MATCH, ConstraintPlan
 from dra_operator.allocator.decision import FatalError, claim_key
@@ -36,7 +37,8 @@ from dra_operator.api.wire import Flag
 MAX_DEVICES = 32
 """How many devices one claim can have. Source: AllocationResultsMaxSize of resource.k8s.io."""
 
-_MAX_SPECS = 8192
+_MAX_SPECS = 4096
+"""More claims with specs of their own seldom wait at once, and a plan takes as much memory as such a claim."""
 
 _NONE_DERIVED: Final[Mapping[str, str]] = MappingProxyType({})
 _NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
@@ -172,21 +174,22 @@ def _claim_plan(
 
 @dataclass(slots=True)
 class Planner:
-    """Makes the plans of claims. Claims that ask for the same share one, until a class changes.
+    """Makes the plans of claims. Claims with one spec share a plan, until a class changes.
 
-    Most of them have the same spec, `_by_spec`, by its id; each is kept with its plan, so that no other gets this id.
+    They are kept in `_by_spec` by the id of the spec, with a weak reference to it: another spec may get the id of one
+    that is gone, and what users wrote must not stay in memory after their claims.
     """
 
     classes: Mapping[str, DeviceClass]
     candidates: Candidates
-    _by_spec: dict[int, tuple[_Shared, ResourceClaimSpec]] = field(default_factory=dict)
+    _by_spec: dict[int, tuple[_Shared, "ref[ResourceClaimSpec]"]] = field(default_factory=dict)
     _classes: dict[str, tuple[DeviceClass, tuple[str, ...]]] = field(default_factory=dict)
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""
         spec = claim.spec
         known = self._by_spec.get(id(spec))
-        if known is not None:
+        if known is not None and known[1]() is spec:
             return ClaimPlan(claim, *known[0])
         if len(self._by_spec) >= _MAX_SPECS:
             drop_older_half(self._by_spec)
@@ -195,7 +198,7 @@ class Planner:
         except FatalError as error:
             error.claim = claim_key(claim)
             raise
-        self._by_spec[id(spec)] = (_shared(plan), spec)
+        self._by_spec[id(spec)] = (_shared(plan), ref(spec))
         return plan
 
     def forget(self) -> None:

@@ -3,8 +3,11 @@
 The claims that pods get from one template have equal specs, and clusters have thousands of such claims. A part that is
 written like one that is still in use is not read again: it is the same object. That takes less time and memory, and
 what is found out about such a part holds for all objects that have it.
+
+Nobody may rely on it: a part that lacks defaults is replaced by one that has them, and some texts are never shared.
 """
 
+import re
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -15,10 +18,15 @@ _OPTIONS: Final = (
     orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
 """What YAML has and JSON has not is not written as the text that it looks like."""
+_NULL: Final = re.compile(rb"(?:^|[:,\[])null")
+"""Where a value stands; in a text it can be found as well, which then is only not shared."""
 
 
 def read_once() -> WrapValidator:
-    """Return a validator that goes around that of a part. The part's class must be frozen, and have weak references."""
+    """Return a validator that goes around that of a part. The part's class must be frozen, and have weak references.
+
+    What it carries unread, as opaque parameters, is that of the first body: whoever had it read must not change it.
+    """
     known: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
 
     def read(value: Any, each_by_itself: ValidatorFunctionWrapHandler) -> Any:
@@ -26,7 +34,7 @@ def read_once() -> WrapValidator:
             text = orjson.dumps(value, option=_OPTIONS)
         except orjson.JSONEncodeError:
             return each_by_itself(value)
-        if b"null" in text:
+        if b"null" in text and _NULL.search(text):
             # This is also written for numbers that JSON does not have.
             return each_by_itself(value)
         found = known.get(text)

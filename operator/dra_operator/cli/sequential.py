@@ -80,17 +80,20 @@ def decide_one_by_one(scenario: Scenario, rehearse: Callable[[], None] | None = 
 
 
 def compile_expressions(allocator: Allocator, claims: Sequence[ResourceClaim]) -> None:
-    """Compile every expression that the claims and their classes have, and join those of each request with its class.
+    """Compile every expression that a decision may need, and join those of each request with those of its class.
 
     One that does not compile is met again later.
     """
     requests = [request for claim in claims for request in claim.spec.devices.requests]
     parts = [part for request in requests for part in (request.exactly, *request.first_available) if part]
-    for part in parts:
-        if (device_class := allocator.inventory.classes.get(part.device_class_name)) is not None:
-            allocator.candidates.selectors.joined(
-                _expressions(device_class.spec.selectors), _expressions(part.selectors)
-            )
+    classes = allocator.inventory.classes
+    pairs = [
+        (_expressions(device_class.spec.selectors), _expressions(part.selectors))
+        for part in parts
+        if (device_class := classes.get(part.device_class_name)) is not None
+    ]
+    for of_class, of_request in dict.fromkeys(pairs):
+        allocator.candidates.selectors.joined(of_class, of_request)
     for expression in dict.fromkeys(item.expression for part in parts for item in part.derived_attributes):
         with suppress(CelError):
             compile_derived_attribute(expression, allocator.environment)

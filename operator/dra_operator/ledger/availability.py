@@ -125,15 +125,15 @@ class Availability:
         if changes is not None:
             self._take_views(changes)
             closed = bits.first(len(self.views.order)) if changes.renumbering else changes.nodes
-        elif not touched.taken and not touched.touches:
+        elif not touched.taken and not touched.others:
             return None
-        taken, touches = touched.taken, touched.touches
+        taken, others = touched.taken, touched.others
         if taken:
             touched.taken = []
-            closed |= self._take(taken, touches)
-        if touches:
-            touched.touches = {}
-            closed |= self._touch(touches)
+            closed |= self._take(taken, others)
+        if others:
+            touched.others = {}
+            closed |= self._touch(others)
         # A view can look open until the last of its devices is up to date, so what may be closed is counted last.
         if closed:
             self._count_free(closed)
@@ -231,7 +231,7 @@ class Availability:
                     index.enter(view)
 
     def _take(self, taken: Iterable[Results], others: dict[PoolKey, dict[str, bool]]) -> int:
-        """Bring devices up to date that claims hold for themselves alone, and add the others to `others`.
+        """Bring devices up to date that claims took in simple pools, and add those of other pools to `others`.
 
         Return the nodes of views that have lost their last free one.
         """
@@ -251,7 +251,7 @@ class Availability:
                 if not view:
                     devices.setdefault(result.device, False)
                 elif (position := positions.get(result.device)) is not None:
-                    # If it was given back since, or a share of it, that comes after this.
+                    # Whatever has come back since is among the others, for which the ledger is asked after this.
                     view.free &= ~(1 << position)
                     if view.most:
                         self._forget_left(view)
@@ -260,7 +260,7 @@ class Availability:
         return closed
 
     def _only_view(self, pool: PoolKey) -> PoolView | None:
-        """Return the view of a pool if it has one, whose devices nobody shares and whose counters nobody uses."""
+        """Return the view of a pool if it is simple: it has only one, no device that somebody shares, no counters."""
         found = self._by_device.get(pool)
         if type(found) is OnlyView and pool not in self._layouts and not self.ledger.shared(pool):
             return found.view

@@ -26,6 +26,7 @@ _Touches = Mapping[PoolKey, Mapping[str, bool]]
 """Devices by pool; true if something came back."""
 _NOTHING: Final[_Touches] = MappingProxyType({})
 _MOST_TAKEN: Final = 64
+"""Whoever looks seldom must not keep what is long gone. Sorted, it is no more than there are devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +54,32 @@ class Touched:
     """Devices whose use changed since the owner of this looked.
 
     `taken` are the results of claims that came to hold devices: most changes are of this kind, and sorting them by pool
-    takes longer than to go through them. `touches` are all others.
+    takes longer than to go through them. `others` are all other devices, by pool; true if something came back. A device
+    can be in both; only the ledger says what has become of it.
     """
 
     taken: list[Results] = field(default_factory=list)
-    touches: dict[PoolKey, dict[str, bool]] = field(default_factory=dict)
+    others: dict[PoolKey, dict[str, bool]] = field(default_factory=dict)
 
-    @property
-    def pools(self) -> dict[PoolKey, dict[str, bool]]:
-        """All devices by pool; true if something came back."""
+    def by_pool(self) -> Mapping[PoolKey, Mapping[str, bool]]:
+        """Return all devices by pool; true if something came back."""
         self._sort()
-        return self.touches
+        return self.others
 
     def clear(self) -> None:
         """Begin anew."""
-        self.taken, self.touches = [], {}
+        self.taken, self.others = [], {}
 
     def take(self, results: Results) -> None:
         """Take note of what a claim came to hold."""
         self.taken.append(results)
         if len(self.taken) > _MOST_TAKEN:
-            # Whoever looks seldom must not keep what is long gone.
             self._sort()
 
     def add(self, touches: _Touches) -> None:
-        """Take note of devices."""
+        """Take note of other devices."""
         for pool, devices in touches.items():
-            known = self.touches.setdefault(pool, {})
+            known = self.others.setdefault(pool, {})
             for device, came_back in devices.items():
                 known[device] = came_back or known.get(device, False)
 
@@ -87,7 +87,7 @@ class Touched:
         for results in self.taken:
             for result in results:
                 if not result.admin_access:
-                    known = self.touches.setdefault((result.driver, result.pool), {})
+                    known = self.others.setdefault((result.driver, result.pool), {})
                     known.setdefault(result.device, False)
         self.taken = []
 

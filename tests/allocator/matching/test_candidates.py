@@ -147,18 +147,25 @@ def test_a_key_remembers_few_taints_however_many_there_are(scene: Any, ask: Any)
     assert 0 < len(key.tolerated) <= 256
 
 
+@pytest.mark.parametrize("joined_before", [False, True])
 @pytest.mark.parametrize(
     ("uuid", "others", "kept"), [("of {}", 0, 16), ("one for all", 0, 1), ("of {}", 1, 40)]
 )
 def test_answers_are_kept_where_they_can_serve_again(
-    scene: Any, ask: Any, uuid: str, others: int, kept: int
+    scene: Any, ask: Any, uuid: str, others: int, kept: int, *, joined_before: bool
 ) -> None:
-    """Where slices are alike, or several keys ask: else to keep an answer takes longer than to ask again."""
+    """Where slices are alike, or several keys ask: else to keep an answer takes longer than to ask again.
+
+    It makes no difference whether the selectors were compiled before anybody asked.
+    """
     names = [f"n{number:02d}" for number in range(40)]
     scene.nodes(*names)
     for name in names:
         scene.slice(f"s-{name}", *gpus(uuid.format(name)), nodeName=name)
     expression = f'{UUID} == "none"'
+    if joined_before:
+        for _ in range(2):
+            scene.allocator.candidates.selectors.joined((), (expression,))
     for number in range(1 + others):
         tolerations = [{"key": f"{number}", "operator": "Exists"}]
         assert scene.picks(scene.claim(ask("r", 1, expression, tolerations=tolerations))) is None

@@ -233,7 +233,7 @@ class Census:
     @property
     def is_far_behind(self) -> bool:
         """True if there is more to catch up with than it takes to begin anew."""
-        behind = len(self._looked.pools) + len(self._touched.pools)
+        behind = len(self._looked.pools) + len(self._touched.by_pool())
         return behind > 2 * len(self._records) + _SPARE_CHANGES
 
     def grouping(self, projection: AttributeNames) -> PoolGrouping:
@@ -268,7 +268,7 @@ class Census:
     def _take_changes(self) -> Iterator[PoolKey]:
         looked, self._looked.pools = self._looked.pools, {}
         yield from looked
-        touched = self._touched.pools
+        touched = self._touched.by_pool()
         self._touched.clear()
         yield from touched
 

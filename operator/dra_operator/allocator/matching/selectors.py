@@ -69,10 +69,10 @@ class Selection:
     device is: most such selectors compare the driver first and then something else.
 
     `room` limits the answers of all selections together. Answers are kept (`keeps`) if several candidate keys share the
-    selection (`has_key`: there is one), if slices are alike in what is read, or if an answer `may_take_long`: then an
-    attempt that ran out of time can go on from there. If slices are `unlike`, as with UUIDs, answers are not kept: that
-    takes longer than most evaluations. They are `selective` if they are known to refuse a device of a driver that they
-    admit.
+    selection (`has_key`: one asked for it), if slices are alike in what is read, or if an answer `may_take_long`: then
+    an attempt that ran out of time can go on from there. If slices are `unlike`, as with UUIDs, answers are not kept:
+    that takes longer than most evaluations. They are `selective` if they are known to refuse a device of a driver that
+    they admit.
     """
 
     of_driver: tuple[_Match, ...]
