@@ -115,10 +115,25 @@ def test_a_plan_goes_with_its_class(allocator: Allocator) -> None:
 def test_a_plan_goes_with_its_spec(allocator: Allocator, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many plans are kept, and whatever the ids of specs that are gone, each claim gets its own."""
     monkeypatch.setattr(plans, "_MAX_SPECS", 4)
-    for count in [*range(1, 9), *range(8, 0, -1)]:
-        (alternative,) = allocator.plan(claim(count=count)).requests[0].alternatives
-        assert alternative.count == count
+    allocator._planner._room = 2
+    kept = [claim(count=count) for count in range(1, 9)]
+    for item in [*kept, *reversed(kept)]:
+        (alternative,) = allocator.plan(item).requests[0].alternatives
+        assert alternative.count == item.spec.devices.requests[0].exactly.count
         assert len(allocator._planner._by_spec) <= 4
+
+
+def test_plans_of_claims_that_wait_are_kept_while_others_come_and_go(allocator: Allocator) -> None:
+    """Those of specs that are gone make room; they are never more than those that are there and a few."""
+    waiting = [claim(tolerations=[{"key": f"{number}", "operator": "Exists"}]) for number in range(100)]
+    plans_before = [allocator.plan(item).requests for item in waiting]
+    for number in range(1000):
+        allocator.plan(claim(selectors=[{"cel": {"expression": f"{number} == 1"}}]))
+        assert len(allocator._planner._by_spec) <= 2 * len(waiting) + 64
+
+    assert all(
+        allocator.plan(item).requests is before for item, before in zip(waiting, plans_before, strict=True)
+    )
 
 
 def test_an_error_names_its_claim_each_time(allocator: Allocator) -> None:

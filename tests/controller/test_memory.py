@@ -25,11 +25,12 @@ BOUNDED = {
     "Log._moves": 256,
     "Looked.pools": 2 * NODES,
     "Slice.indexes": 16 * NODES,
+    "Planner._by_spec": 64,
     "Touched.taken": 2 * 64,
 }
 """What fills up to a bound: what came back and which nodes moved, for problems asked about long ago; what changed, for
-explanations yet to come; where the devices of slices are, of those as well that these have not let go of yet; what was
-taken, for whoever has not looked since."""
+explanations yet to come; where the devices of slices are, of those as well that these have not let go of yet; the plans
+of specs that are gone; what was taken, for whoever has not looked since."""
 DEFAULTS = {"allocationMode": "ExactCount", "count": 1}
 REQUESTS = (
     {},

@@ -27,6 +27,7 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (groups, "_MOST_KEPT", 10_000),
     (nodes, "_MOST_TRAITS", 2),
     (openings, "_MAX_KINDS", 2),
+    (plan, "_FEW_SPECS", 2),
     (plan, "_MAX_SPECS", 3),
     (reads, "_MAX_LOOKS", 4),
     (reads, "_MAX_SCHEMAS", 2),
@@ -43,6 +44,7 @@ def cramp(whole: Allocator) -> None:
     for keeper in (walk._openings, walk._commons, walk._scales.doubts, walk._ceilings):
         keeper.memory.maximum = 2
     walk._problems.maximum = 2
+    whole._planner._room = 2
     whole.candidates.maximum = 4
     cache.maximum = 4
     cache.kinds.maximum = 40

@@ -39,6 +39,8 @@ MAX_DEVICES = 32
 
 _MAX_SPECS = 4096
 """More claims with specs of their own seldom wait at once, and a plan takes as much memory as such a claim."""
+_FEW_SPECS = 64
+"""So few are kept even if all are gone, and then as many as are not: to look for them costs little that way."""
 
 _NONE_DERIVED: Final[Mapping[str, str]] = MappingProxyType({})
 _NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
@@ -183,6 +185,7 @@ class Planner:
     classes: Mapping[str, DeviceClass]
     candidates: Candidates
     _by_spec: dict[int, tuple[_Shared, "ref[ResourceClaimSpec]"]] = field(default_factory=dict)
+    _room: int = _FEW_SPECS
     _classes: dict[str, tuple[DeviceClass, tuple[str, ...]]] = field(default_factory=dict)
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
@@ -191,8 +194,8 @@ class Planner:
         known = self._by_spec.get(id(spec))
         if known is not None and known[1]() is spec:
             return ClaimPlan(claim, *known[0])
-        if len(self._by_spec) >= _MAX_SPECS:
-            drop_older_half(self._by_spec)
+        if len(self._by_spec) >= self._room:
+            self._drop_gone()
         try:
             plan = self._make(claim)
         except FatalError as error:
@@ -205,6 +208,15 @@ class Planner:
         """Forget all plans: a class has changed."""
         self._by_spec.clear()
         self._classes.clear()
+
+    def _drop_gone(self) -> None:
+        """Drop the plans of specs that are gone, and if there is no room even so, the older half."""
+        known = self._by_spec
+        for key in [key for key, (_, spec) in known.items() if spec() is None]:
+            del known[key]
+        if len(known) >= _MAX_SPECS:
+            drop_older_half(known)
+        self._room = min(_MAX_SPECS, max(_FEW_SPECS, 2 * len(known)))
 
     def _make(self, claim: ResourceClaim) -> ClaimPlan:
         devices = claim.spec.devices
