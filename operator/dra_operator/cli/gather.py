@@ -56,6 +56,7 @@ class Thing:
 class Gathered:
     """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing.
 
+    `refused` has the kinds of which one is wrong.
     The pods of DaemonSets are made later, when it is known which nodes there are.
     """
 
@@ -63,6 +64,7 @@ class Gathered:
     daemon_sets: list[Workload] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
 
     def of(self, kind: str) -> tuple[Thing, ...]:
         """Return the objects of a kind, in the order in which they were read."""
@@ -167,6 +169,7 @@ def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:
         gathered.errors += [
             f"{manifest.place}: {mistake}{template_hint(mistake.value)}" for mistake in mistakes
         ]
+        gathered.refused.add(str(manifest.body.get("kind")))
         return
     metadata = thing.obj.metadata
     key = (type(thing.obj).__name__, metadata.namespace, metadata.name)

@@ -161,7 +161,7 @@ class Cluster:
         asked = gathered.of("ResourceClaim") or gathered.of("Pod") or gathered.of("PodGroup")
         # What comes from a cluster comes with its slices, if it has any.
         is_new = gathered.daemon_sets or any(not thing.obj.metadata.uid for thing in asked)
-        if is_new and not gathered.of("ResourceSlice"):
+        if is_new and not gathered.of("ResourceSlice") and "ResourceSlice" not in gathered.refused:
             self.notes.append(_NO_SLICES)
         if not nodes:
             names = sorted({*named, *wanted}) or [_MADE_UP]
