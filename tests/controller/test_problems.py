@@ -3,6 +3,7 @@
 import pytest
 
 from dra_operator.cluster.reflector import Delta
+from dra_operator.controller.claims import PodUse
 from dra_operator.controller.problems import INCOMPLETE_SECONDS
 from dra_operator.controller.reports import Notice
 
@@ -179,3 +180,13 @@ def test_a_label_that_nobody_understands_is_told_once(bench, value):
 def test_other_labels_are_no_news(bench, value, metadata):
     """Claims of pods are not ours in any case."""
     assert odd_labels(bench.run(labelled(value, **metadata))) == []
+
+
+def test_a_label_matters_again_when_the_pods_of_a_claim_are_gone(bench):
+    """Whose the claim is may change without a change of the claim."""
+    used = bench.run(labelled("no"), PodUse("team", "pod", frozenset({"gpu"})))
+    for effects in (used, bench.run(PodUse("team", "other", frozenset({"gpu"})))):
+        assert odd_labels(effects) == []
+
+    bench.run(PodUse("team", "pod", frozenset()))
+    assert len(odd_labels(bench.run(PodUse("team", "other", frozenset())))) == 1

@@ -81,6 +81,10 @@ class Intake:
     def take_pod(self, use: PodUse, changes: Changes) -> None:
         """Take in what a pod uses."""
         touched = self._book.put_pod(use)
+        for key in touched:
+            if (claim := self._book.get(key)) is not None:
+                # Whose claim it is may depend on the pod, and so whether the label matters.
+                self._note_label(key, claim, claim, changes)
         changes.dirty |= touched
         changes.seen |= touched
 
