@@ -85,7 +85,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_whatever_is_asked_for_is_in_the_plan(allocator: Allocator, other: Any) -> None:
-    """A claim that differs in any of it has another plan, whichever of the two is planned first."""
+    """A claim that differs in any of it has another plan."""
     plan, others = allocator.plan(claim()), allocator.plan(other)
     assert (plan.requests, plan.constraints) != (others.requests, others.constraints)
 
@@ -158,3 +158,14 @@ def test_nothing_of_a_spec_stays_with_its_plan(allocator: Allocator) -> None:
 
     kept = [claim(count=number) for number in range(1, 9)]
     assert [allocator.plan(item).requests[0].alternatives[0].count for item in kept] == list(range(1, 9))
+
+
+def test_a_plan_is_not_that_of_a_spec_that_had_the_same_id(allocator: Allocator) -> None:
+    """An id is given out again once its spec is gone."""
+    gone, there = claim(count=1), claim(count=2)
+    allocator.plan(gone)
+    known = allocator._planner._by_spec
+    known[id(there.spec)] = known.pop(id(gone.spec))
+
+    (alternative,) = allocator.plan(there).requests[0].alternatives
+    assert alternative.count == 2

@@ -275,11 +275,9 @@ class TestNodes:
         assert note not in simulate(CLASS, devices("a"), claim("one")).stderr
         assert note not in simulate(claim("one", uid="u")).stderr
         assert note not in simulate(CLASS).stderr
-        broken = devices("a")
-        assert (
-            note
-            not in simulate(CLASS, {**broken, "spec": {**broken["spec"], "driver": 5}}, claim("one")).stderr
-        )
+        there = devices("a")
+        refused = {**there, "spec": {**there["spec"], "driver": 5}}
+        assert note not in simulate(CLASS, refused, claim("one")).stderr
 
     def test_an_unknown_node_is_wrong_usage(self, simulate):
         """It is named, and so are those that are there."""

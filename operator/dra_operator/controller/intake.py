@@ -103,9 +103,8 @@ class Intake:
         self._book.put(claim)
         self._touched.clear()
         self._ledger.put(claim)
-        # What was only taken is not among the others.
         # A device came back: one the claim held, or one we had assumed for it and another writer did not take.
-        # That somebody else took a device helps nobody.
+        # That somebody else took a device helps nobody; what was only taken is not among the others.
         changes.wide |= any(True in devices.values() for devices in self._touched.others.values())
         if before is None or _decides(before) != _decides(claim):
             changes.dirty.add(key)
