@@ -19,7 +19,7 @@ from random import random
 from secrets import randbits
 from typing import Any
 
-from dra_operator.allocator import Allocator, Limits
+from dra_operator.allocator import Allocator, Decider, Limits
 from dra_operator.api.kinds import KINDS, Kind
 from dra_operator.api.share_ids import share_id
 from dra_operator.cluster.access import Access
@@ -28,6 +28,7 @@ from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Delta, Reflector
+from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite, RuleWriter
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable, Trouble
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
@@ -41,12 +42,15 @@ from dra_operator.controller.leading import Leading
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.ownership_fence import OwnershipFence
 from dra_operator.controller.passes import Passes
 from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.settings import Settings
+from dra_operator.controller.settlement import SettlementTimer
 from dra_operator.controller.standby import ANSWERS_SECONDS, Standby
 from dra_operator.controller.unsaid import Unsaid
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import Ledger
 
 WATCHED: dict[str, Kind] = {
@@ -98,13 +102,16 @@ class Runtime:
         self._access = access
         self._on_crash = on_crash
         self._clock = clock = time.monotonic
-        inventory, ledger = Inventory(), Ledger()
+        self._owns = settings.devices == "owned"
+        inventory = Inventory(settlement=Settlement() if self._owns else None)
+        ledger = Ledger()
         allocator = Allocator(
             inventory,
             ledger,
             limits=Limits(seconds=settings.claim_deadline_seconds, tries=settings.tries_per_node),
             clock=clock,
             share_ids=partial(share_id, randbits),
+            decider=Decider.OPERATOR,
         )
         self._passes = Passes(
             inventory,
@@ -113,6 +120,9 @@ class Runtime:
             metrics=self.metrics,
             event_refresh=settings.event_refresh_seconds,
             clock=clock,
+            settlement=SettlementTimer(
+                settle=settings.ownership_settle_seconds, quiet=settings.ownership_quiet_seconds
+            ),
             hears=self._hears,
         )
         self._loop = Loop(
@@ -127,6 +137,7 @@ class Runtime:
         )
         self._leading = Leading(settings, access, self._record, self._has_told)
         self._standby = Standby(WATCHED, clock)
+        self._ownership_fence = OwnershipFence(self._loop.put, clock)
         self.metrics.ready.set_function(lambda: not self.unready())
         self.metrics.leading.set_function(lambda: self._leading.is_leader)
         self.metrics.tell_reflectors(lambda: self._reflectors)
@@ -143,6 +154,7 @@ class Runtime:
         self._session: ApiSession | None = None
         self._recorder: EventRecorder | None = None
         self._writer: Writer | None = None
+        self._rule_writer: RuleWriter | None = None
         self._reflectors: dict[str, Reflector] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._pods: set[Key] = set()
@@ -271,6 +283,7 @@ class Runtime:
             if name not in found:
                 log.info(messages.NOT_SERVED, kind=name)
         self._watch(found)
+        await self._look_at_ownership()
         while late := [found for found in self._reflectors.values() if not found.synced.is_set()]:
             await late[0].synced.wait()
         log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
@@ -310,6 +323,22 @@ class Runtime:
                 defect_logger=self.metrics.defect_logger,
             )
             self._watches[name] = self._spawn(name, self._reflectors[name].run())
+            if name == "DeviceTaintRule" and self._rule_writer is None:
+                self._rule_writer = RuleWriter(
+                    self._session,
+                    kind,
+                    self._take_rule_outcome,
+                    permit=self._leading.permit,
+                    timeout=self._settings.request_timeout_seconds,
+                )
+                self._spawn("rules", self._rule_writer.run())
+
+    async def _look_at_ownership(self) -> None:
+        """Find out which policy protects owned devices."""
+        if self._owns and self._session is not None:
+            await self._ownership_fence.look(
+                self._session, serves_rules="DeviceTaintRule" in self._reflectors
+            )
 
     # --- what goes through
 
@@ -339,9 +368,23 @@ class Runtime:
             # Without an outcome the claim would wait for it for ever.
             self._loop.put(outcome)
 
+    def _take_rule_outcome(self, outcome: RuleOutcome) -> None:
+        """Take in the answer to a write to a rule: the newest state of the rule first."""
+        try:
+            if (
+                outcome.body is not None
+                and (reflector := self._reflectors.get("DeviceTaintRule")) is not None
+            ):
+                reflector.observe(dict(outcome.body))
+        finally:
+            self._loop.put(outcome)
+
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Notice):
             self._record(effect)
+        elif isinstance(effect, RuleWrite):
+            if self._rule_writer is not None:
+                self._rule_writer.submit(effect)
         elif self._writer is not None:
             self._writer.submit(effect)
 
@@ -370,6 +413,8 @@ class Runtime:
             if self._session is not None and self._leading.stands_by:
                 await self._standby.look(self._session)
             self._look_at_rights()
+            if self._connected:
+                await self._look_at_ownership()
             if self._unsaid is not None:
                 self._unsaid.look()
             if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
