@@ -28,7 +28,7 @@ from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Delta, Reflector
-from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable, Trouble
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
 from dra_operator.controller import messages
@@ -45,6 +45,7 @@ from dra_operator.controller.passes import Passes
 from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.settings import Settings
 from dra_operator.controller.standby import ANSWERS_SECONDS, Standby
+from dra_operator.controller.unheard import trouble_of, unheard
 from dra_operator.controller.unsaid import Unsaid
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
@@ -135,6 +136,7 @@ class Runtime:
             settings.listen,
             stuck=self.stuck,
             unready=self.unready,
+            notes=self.notes,
             following=self._leading.following,
             metrics=self.metrics.text,
         )
@@ -381,8 +383,9 @@ class Runtime:
         """Tell what is denied. Of kinds that have no answer yet, or have another trouble now, nothing new is known."""
         asked = (self._standby.forbidden or self._reflectors or WATCHED).keys() | {"Lease"}
         found = self._standby.forbidden | self._leading.denials()
+        stale = self._settings.stale_seconds
         for name, reflector in self._reflectors.items():
-            if reflector.forbidden is not None or self._trouble_of(reflector) is None:
+            if reflector.forbidden is not None or trouble_of(reflector, stale) is None:
                 found[name] = reflector.forbidden
         self._denials.look(found, unanswered=asked - found.keys())
 
@@ -456,38 +459,19 @@ class Runtime:
             return reasons + self._standby.texts()
         if self._trouble is not None and not reasons:
             reasons.append(self._trouble)
-        reasons.extend(self._unheard())
+        reasons.extend(unheard(self._reflectors, self._settings.stale_seconds))
         reasons.extend(self._passes.fence.texts())
         reasons.extend(self._passes.desk.rights.texts())
-        if self._recorder is not None and (error := self._recorder.forbidden) is not None:
-            reasons.append(messages.forbidden(error))
         if reasons and self._access.unreadable:
             reasons.append(messages.UNREADABLE)
         if not reasons and not (self._loop.is_open and self._loop.settled):
             reasons.append("about to begin")
         return reasons
 
-    def _unheard(self) -> list[str]:
-        """Return why kinds are not up to date; kinds with the same reason, as in an outage, share a line."""
-        denied: list[str] = []
-        alike: dict[str, tuple[str, list[str]]] = {}
-        for name, reflector in self._reflectors.items():
-            if (error := reflector.forbidden) is not None:
-                denied.append(messages.forbidden(error))
-            elif (found := self._trouble_of(reflector)) is not None:
-                alike.setdefault(found.sort, (found.why, []))[1].append(name)
-        return denied + [f"{', '.join(names)}: {why}" for why, names in alike.values()]
-
-    def _trouble_of(self, reflector: Reflector) -> Trouble | None:
-        """Return why a kind is not up to date, or None if it is."""
-        if reflector.trouble is not None:
-            return reflector.trouble
-        if not reflector.synced.is_set() or reflector.halfway:
-            return Trouble("unlisted", "not listed yet")
-        silence = reflector.silence or 0.0
-        if silence > self._settings.stale_seconds:
-            return Trouble("silent", f"nothing heard from the API server for {silence:.0f} s")
-        return None
+    def notes(self) -> list[str]:
+        """Return what is not as it should be though the operator does its work, for `/readyz`."""
+        error = self._recorder.forbidden if self._recorder is not None else None
+        return [] if error is None else [messages.forbidden(error)]
 
     def summary(self) -> dict[str, Any]:
         """Return a few facts for Kopf's probe."""
