@@ -21,7 +21,7 @@ async def test_a_signal_ends_the_operator_in_good_order(tmp_path, sent):
         (tmp_path / "kubeconfig").write_text(server.kubeconfig())
         operator = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "dra_operator", "run", "--listen=127.0.0.1:0"),
-            f"--kubeconfig={tmp_path}/kubeconfig",
+            *(f"--kubeconfig={tmp_path}/kubeconfig", "--lease-namespace=default"),
             stderr=asyncio.subprocess.PIPE,
             # Whoever runs the tests behind nohup has it ignored, and so would the operator.
             preexec_fn=partial(signal.signal, sent, signal.SIG_DFL),
@@ -35,6 +35,21 @@ async def test_a_signal_ends_the_operator_in_good_order(tmp_path, sent):
 
         assert (operator.returncode, b"Traceback" in said + rest) == (0, False)
         assert server.get("Lease", "dra-operator", "default")["spec"].get("holderIdentity") is None
+
+
+async def test_without_its_namespace_the_operator_ends_with_the_command_that_creates_it(tmp_path):
+    """Outside a pod it is that of the manifests, whatever the context of the kubeconfig says."""
+    async with ApiServer() as server:
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        operator = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "dra_operator", "run", "--listen=127.0.0.1:0"),
+            f"--kubeconfig={tmp_path}/kubeconfig",
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, said = await asyncio.wait_for(operator.communicate(), 20)
+
+    assert operator.returncode == 1
+    assert b"create it: kubectl create namespace dra-operator" in said
 
 
 def test_a_signal_ends_a_start_that_waits_for_a_plugin(tmp_path):

@@ -235,6 +235,9 @@ class Runtime:
         """Get the Lease, find out what is served, watch it, and begin when everything has been listed."""
         assert self._session is not None
         await self._leading.win(self._session)
+        if self._leading.ended:
+            self._crash(self._leading.ended)
+            return
         self._standby.end()
         self._passes.desk.telling.told_up_to = self._leading.told_up_to
         self._spawn("lease", self._leading.keep())
