@@ -2,7 +2,7 @@
 
 - The process: `shell` (Kopf) starts `runtime`, which wires everything together by `settings`; `leading` and `standby`
   say what it does while it decides and while another one does; `health`, `metrics` and `logs` speak for it, in the
-  words of `messages`.
+  words of `messages`. `dry_run` stands in for what writes.
 - When: `loop` starts a pass once changes have settled.
 - A pass (`passes`): `intake` takes in what arrived and keeps the claim book (`claims`), `landing` takes in the answers
   to writes, `tidying` lets claims go that need no decision; the allocator is asked about the others, each in its

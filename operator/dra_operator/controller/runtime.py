@@ -35,6 +35,7 @@ from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, PodUse, pod_use
 from dra_operator.controller.denials import Denials
 from dra_operator.controller.desk import Effect
+from dra_operator.controller.dry_run import TOLD_UP_TO, DryRun
 from dra_operator.controller.health import HealthServer
 from dra_operator.controller.interruptions import Interruptions
 from dra_operator.controller.leading import Leading
@@ -81,7 +82,7 @@ class Runtime:
     """The operator without its shell.
 
     `on_crash` is called on the event loop when the process has to begin anew; `settle` is called once, in another
-    thread, when everything has been listed and taken in.
+    thread, when everything has been listed and taken in. `dry_run` gets what would otherwise be written.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Runtime:
         *,
         on_crash: Callable[[], None],
         settle: Callable[[], None] = lambda: None,
+        dry_run: DryRun | None = None,
     ) -> None:
         self.metrics = Metrics()
         self.address: str | None = None
@@ -144,7 +146,12 @@ class Runtime:
         self._denials = Denials(self._self(), self._record, settings.event_refresh_seconds, clock)
         self._session: ApiSession | None = None
         self._recorder: EventRecorder | None = None
-        self._writer: Writer | None = None
+        self._writer: Writer | DryRun | None = None
+        self._dry_run = dry_run
+        if dry_run is not None:
+            dry_run.deliver_to(self._loop.put)
+            # What an earlier operator had sent could only be in the way of writes.
+            self._passes.fence.waive()
         self._reflectors: dict[str, Reflector] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._pods: set[Key] = set()
@@ -166,11 +173,12 @@ class Runtime:
     async def start(self) -> None:
         """Start everything else and wait for nothing."""
         self._session = ApiSession(self._access, answered=self.metrics.count_request)
-        self._recorder = EventRecorder(
-            self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
-        )
-        self._unsaid = Unsaid(self._recorder, self._clock)
-        self._spawn("events", self._recorder.run())
+        if self._dry_run is None:
+            self._recorder = EventRecorder(
+                self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
+            )
+            self._unsaid = Unsaid(self._recorder, self._clock)
+            self._spawn("events", self._recorder.run())
         self._spawn("loop", self._loop.run())
         self._spawn("connect", self._connect())
         self._spawn("look", self._look_after())
@@ -239,7 +247,7 @@ class Runtime:
             self._crash(self._leading.ended)
             return
         self._standby.end()
-        self._passes.desk.telling.told_up_to = self._leading.told_up_to
+        self._passes.desk.telling.told_up_to = TOLD_UP_TO if self._dry_run else self._leading.told_up_to
         self._spawn("lease", self._leading.keep())
         failures = 0
         while True:
@@ -263,7 +271,7 @@ class Runtime:
             server=self._access.server,
             **{name: kind.api_version for name, kind in found.items()},
         )
-        self._writer = Writer(
+        self._writer = self._dry_run or Writer(
             self._session,
             found["ResourceClaim"],
             self._take_outcome,
@@ -319,6 +327,8 @@ class Runtime:
     # --- what goes through
 
     def _deliver(self, delta: Delta) -> None:
+        if self._dry_run is not None:
+            self._dry_run.observe(delta)
         self._loop.put(delta)
         if delta.body is None and self._recorder is not None:
             self._recorder.forget(delta.kind, delta.namespace, delta.name)
@@ -355,6 +365,8 @@ class Runtime:
         return self._writer is not None and self._writer.busy
 
     def _record(self, notice: Notice) -> None:
+        if self._dry_run is not None:
+            self._dry_run.record(notice)
         if self._recorder is not None:
             self._recorder.record(notice.subject, notice.type, notice.reason, notice.message)
 
