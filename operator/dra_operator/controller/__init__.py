@@ -2,7 +2,7 @@
 
 - The process: `shell` (Kopf) starts `runtime`, which wires everything together by `settings`; `leading` and `standby`
   say what it does while it decides and while another one does; `health`, `metrics` and `logs` speak for it, in the
-  words of `messages`.
+  words of `messages`. `dry_run` stands in for what writes.
 - When: `loop` starts a pass once changes have settled.
 - A pass (`passes`): `intake` takes in what arrived and keeps the claim book (`claims`), `landing` takes in the answers
   to writes, `tidying` lets claims go that need no decision; the allocator is asked about the others, each in its
@@ -14,5 +14,5 @@
 - What people are told: `telling` of a claim that waits, `problems` of other objects, `rights` of what is not permitted;
   by `reports`, once for each change. `collisions` tells of claims that have more than there is, and `yielding` says
   which of them gives way. `asides` keeps all that from stopping a pass. `interruptions` says of which kinds nothing is
-  heard, `denials` what the operator itself may not do, and `unsaid` which Events cannot be sent.
+  heard, `unheard` why, `denials` what the operator itself may not do, and `unsaid` which Events cannot be sent.
 """

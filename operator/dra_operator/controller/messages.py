@@ -179,6 +179,13 @@ def standing_by(lease: str, holder: str) -> str:
     return f"standing by: {holder or 'nobody yet'} holds the Lease {lease}"
 
 
+def no_namespace(namespace: str) -> str:
+    """Return why an operator ends that cannot have a Lease, and what to do."""
+    return (
+        f'there is no namespace "{namespace}" for the Lease; create it: kubectl create namespace {namespace}'
+    )
+
+
 def overdue(lease: str, seconds: float, why: str) -> str:
     """Return why an operator that decides does not write."""
     return (

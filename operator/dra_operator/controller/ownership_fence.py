@@ -20,11 +20,17 @@ _REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 class OwnershipFence:
-    """Asks for the policy. `report` gets its state when it is known; `clock` is monotonic, in seconds."""
+    """Asks for the policy. `report` gets its state when it is known; `clock` is monotonic, in seconds.
 
-    def __init__(self, report: Callable[[FenceState], None], clock: Callable[[], float]) -> None:
+    `asks_who` says whether to ask whom the API server takes this operator for, which is a request to create something.
+    """
+
+    def __init__(
+        self, report: Callable[[FenceState], None], clock: Callable[[], float], *, asks_who: bool
+    ) -> None:
         self._report = report
         self._clock = clock
+        self._asks_who = asks_who
         self._due_at = float("-inf")
         self._username = ""
         self._notes: tuple[str, ...] = ()
@@ -35,7 +41,8 @@ class OwnershipFence:
             return
         self._due_at = self._clock() + AGAIN_SECONDS
         try:
-            self._username = self._username or await _own_username(session)
+            if self._asks_who and not self._username:
+                self._username = await _own_username(session)
             state = await _state(session)
         except (ApiError, ApiUnreachable):
             return

@@ -113,7 +113,8 @@ class Settings(BaseModel):
         "",
         pattern=r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$",
         description="Namespace of the Lease; must be the same for all operators of a cluster. Empty: that of the pod; "
-        "outside a pod, that of the kubeconfig's context.",
+        "outside a pod `dra-operator`, that of the manifests; if it does not exist, the operator exits with 1 and the "
+        "command that creates it.",
         json_schema_extra={
             "allowed": "up to 63 of `a` to `z`, digits and `-`, a letter or digit at each end"
         },
