@@ -44,6 +44,9 @@ class OwnedDevices:
     inventory: Inventory
     intake: Intake
     timer: SettlementTimer
+    operator: Subject
+    """What stands for the operator itself in Events."""
+    _owns_any: bool | None = None
     _settled: Settled = field(default_factory=Settled)
     _writing: set[str] = field(default_factory=set)
     _putoffs: PutOffs = field(init=False)
@@ -111,6 +114,7 @@ class OwnedDevices:
         rules, before, version = self.inventory.rules, self._settled, self.inventory.version
         self.timer.observe_rules(rules, now)
         settled = self._settled = self.timer.settled(rules, self.inventory.pools, now)
+        self._tell_owning()
         self.inventory.settle(settled.rules, settled.pools)
         if self.inventory.version == version:
             return False
@@ -183,6 +187,18 @@ class OwnedDevices:
         )
 
     # --- what is told
+
+    def _tell_owning(self) -> None:
+        """Warn, once each time, when no taint makes any device ours."""
+        owns_any, before = self.timer.owns_any, self._owns_any
+        if self.timer.fence is None or owns_any == before:
+            return
+        self._owns_any = owns_any
+        if not owns_any:
+            log.warning(messages.OWNS_NO_DEVICE, why=messages.OWNS_NOTHING)
+            self.desk.say(
+                Notice(self.operator, "Warning", messages.EVENT_OWNS_NOTHING, messages.OWNS_NOTHING)
+            )
 
     def _tell_foreign(self, key: Key, result: DeviceRequestAllocationResult) -> None:
         """Tell of an allocation by somebody else, if it is on a device that is ours and has settled."""

@@ -38,7 +38,7 @@ from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.ownership import OwnedDevices
 from dra_operator.controller.problems import Problems
 from dra_operator.controller.putoff import PutOffs
-from dra_operator.controller.reports import Notice, Reports
+from dra_operator.controller.reports import Notice, Reports, Subject
 from dra_operator.controller.settlement import FenceState, SettlementTimer
 from dra_operator.controller.taken import Taken
 from dra_operator.controller.telling import Telling, Waiting, one_line, subject_of
@@ -69,6 +69,8 @@ Item: TypeAlias = Delta | PodUse | WriteOutcome | RuleOutcome | FenceState | Tic
 """What a pass takes in."""
 Emit: TypeAlias = Callable[[list[Effect]], None]
 
+_OPERATOR = Subject("Namespace", "", "dra-operator")
+
 log = get_logger()
 
 
@@ -79,7 +81,8 @@ def _now() -> datetime:
 class Passes:
     """Runs the passes and keeps their state; used by one thread at a time.
 
-    `settlement` tells when owned devices may be used, which matters only if the inventory asks for ownership.
+    `settlement` tells when owned devices may be used, which matters only if the inventory asks for ownership;
+    `operator` is what stands for this operator in Events.
     `clock` is monotonic, in seconds; `hears` says whether what is known of a kind is up to date.
     """
 
@@ -93,6 +96,7 @@ class Passes:
         event_refresh: float,
         clock: Callable[[], float],
         settlement: SettlementTimer | None = None,
+        operator: Subject = _OPERATOR,
         hears: Callable[[str], bool] = lambda _kind: True,
     ) -> None:
         book, reports = ClaimBook(), Reports(event_refresh)
@@ -113,7 +117,7 @@ class Passes:
         self._landing = Landing(self.desk)
         self._problems = Problems(self.desk, inventory, self._intake)
         timer = settlement or SettlementTimer(settle=0.0, quiet=0.0)
-        self.owned = OwnedDevices(self.desk, inventory, self._intake, timer)
+        self.owned = OwnedDevices(self.desk, inventory, self._intake, timer, operator)
         self._collisions = Collisions(self.desk, inventory, self._intake, partial(hears, "ResourceSlice"))
         self._hears_claims = partial(hears, "ResourceClaim")
         logger = metrics.defect_logger

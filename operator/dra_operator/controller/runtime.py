@@ -126,6 +126,7 @@ class Runtime:
             settlement=SettlementTimer(
                 settle=settings.ownership_settle_seconds, quiet=settings.ownership_quiet_seconds
             ),
+            operator=self._self(),
             hears=self._hears,
         )
         self._loop = Loop(
