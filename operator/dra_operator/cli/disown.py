@@ -41,8 +41,8 @@ TIMEOUT = 60.0
 _POLL_SECONDS = 0.5
 _PROGRESS_SECONDS = 5.0
 RESTART = (
-    "restart kube-scheduler before pods use these devices: after it has listed claims anew, its set of devices in use can "
-    "lack them, and it would give one to a second pod"
+    "restart kube-scheduler before pods use these devices: after it has listed claims anew, its set of devices in use "
+    "can lack them, and it would give one to a second pod"
 )
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)

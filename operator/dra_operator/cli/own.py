@@ -234,8 +234,8 @@ def make_plan(cluster: ClusterDevices, wanted: Sequence[Selector]) -> Plan:
     count = len(existing) + len(plan.selectors)
     if count > MOST_RULES:
         plan.warnings.append(
-            f"{count} DeviceTaintRules would own devices, more than {MOST_RULES}: each is asked about every allocation in "
-            "the cluster; own whole drivers or pools instead of single devices"
+            f"{count} DeviceTaintRules would own devices, more than {MOST_RULES}: each is asked about every allocation "
+            "in the cluster; own whole drivers or pools instead of single devices"
         )
     return plan
 
