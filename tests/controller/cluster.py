@@ -202,6 +202,8 @@ class Operator:
     ) -> None:
         self.crashed = False
         quick = {"quiet_seconds": 0.005, "latest_seconds": 0.05, "drain_seconds": 2, "lease_seconds": 3}
+        # Few tests are about owned devices; a server in memory has no policy to protect them.
+        quick |= {"devices": "all", "ownership_settle_seconds": 0, "ownership_quiet_seconds": 0}
         own = {"listen": "127.0.0.1:0", "lease_namespace": "default", "lease_identity": identity}
         self.runtime = Runtime(
             Settings(**{**quick, **own, **settings}), access_to(url), on_crash=self._crash, dry_run=dry_run

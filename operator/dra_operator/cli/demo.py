@@ -116,7 +116,7 @@ async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:
     stop = asyncio.Event()
     async with ApiSession(access, user_agent="dra-operator-demo") as session:
         await _apply(session)
-        settings = Settings(listen="127.0.0.1:0", kubeconfig=str(kubeconfig))
+        settings = Settings(listen="127.0.0.1:0", kubeconfig=str(kubeconfig), devices="all")
         operator = asyncio.create_task(serve(settings, access, stop=stop))
         settled = asyncio.create_task(_settled(session))
         done, _ = await asyncio.wait(

@@ -9,6 +9,8 @@
   turn (`turns`), again since devices were taken (`taken`). `desk` is what these share.
 - What holds a claim up: `flights` (a write is on its way), `putoff` (not again just yet), `fence` (writes of an earlier
   operator).
+- Devices that are ours: `settlement` says from when they may be used, `ownership_fence` which policy protects them, and
+  `ownership` keeps their rules.
 - What people are told: `telling` of a claim that waits, `problems` of other objects, `rights` of what is not permitted;
   by `reports`, once for each change. `collisions` tells of claims that have more than there is, and `yielding` says
   which of them gives way. `asides` keeps all that from stopping a pass. `interruptions` says of which kinds nothing is

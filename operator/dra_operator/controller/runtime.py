@@ -19,7 +19,7 @@ from random import random
 from secrets import randbits
 from typing import Any
 
-from dra_operator.allocator import Allocator, Limits
+from dra_operator.allocator import Allocator, Decider, Limits
 from dra_operator.api.kinds import KINDS, Kind
 from dra_operator.api.share_ids import share_id
 from dra_operator.cluster.access import Access
@@ -28,6 +28,7 @@ from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Delta, Reflector
+from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite, RuleWriter
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
@@ -42,13 +43,16 @@ from dra_operator.controller.leading import Leading
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.ownership_fence import OwnershipFence
 from dra_operator.controller.passes import Passes
 from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.settings import Settings
+from dra_operator.controller.settlement import SettlementTimer
 from dra_operator.controller.standby import ANSWERS_SECONDS, Standby
 from dra_operator.controller.unheard import trouble_of, unheard
 from dra_operator.controller.unsaid import Unsaid
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import Ledger
 
 WATCHED: dict[str, Kind] = {
@@ -101,13 +105,16 @@ class Runtime:
         self._access = access
         self._on_crash = on_crash
         self._clock = clock = time.monotonic
-        inventory, ledger = Inventory(), Ledger()
+        self._owns = settings.devices == "owned"
+        inventory = Inventory(settlement=Settlement() if self._owns else None)
+        ledger = Ledger()
         allocator = Allocator(
             inventory,
             ledger,
             limits=Limits(seconds=settings.claim_deadline_seconds, tries=settings.tries_per_node),
             clock=clock,
             share_ids=partial(share_id, randbits),
+            decider=Decider.OPERATOR,
         )
         self._passes = Passes(
             inventory,
@@ -116,6 +123,10 @@ class Runtime:
             metrics=self.metrics,
             event_refresh=settings.event_refresh_seconds,
             clock=clock,
+            settlement=SettlementTimer(
+                settle=settings.ownership_settle_seconds, quiet=settings.ownership_quiet_seconds
+            ),
+            operator=self._self(),
             hears=self._hears,
         )
         self._loop = Loop(
@@ -130,6 +141,7 @@ class Runtime:
         )
         self._leading = Leading(settings, access, self._record, self._has_told)
         self._standby = Standby(WATCHED, clock)
+        self._ownership_fence = OwnershipFence(self._loop.put, clock, asks_who=dry_run is None)
         self.metrics.ready.set_function(lambda: not self.unready())
         self.metrics.leading.set_function(lambda: self._leading.is_leader)
         self.metrics.tell_reflectors(lambda: self._reflectors)
@@ -146,6 +158,7 @@ class Runtime:
         self._denials = Denials(self._self(), self._record, settings.event_refresh_seconds, clock)
         self._session: ApiSession | None = None
         self._recorder: EventRecorder | None = None
+        self._rule_writer: RuleWriter | None = None
         self._writer: Writer | DryRun | None = None
         self._dry_run = dry_run
         if dry_run is not None:
@@ -284,6 +297,7 @@ class Runtime:
             if name not in found:
                 log.info(messages.NOT_SERVED, kind=name)
         self._watch(found)
+        await self._look_at_ownership()
         while late := [found for found in self._reflectors.values() if not found.synced.is_set()]:
             await late[0].synced.wait()
         log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
@@ -323,6 +337,23 @@ class Runtime:
                 defect_logger=self.metrics.defect_logger,
             )
             self._watches[name] = self._spawn(name, self._reflectors[name].run())
+            # A dry run writes to no rule, so each of its writes stays under way.
+            if name == "DeviceTaintRule" and self._rule_writer is None and self._dry_run is None:
+                self._rule_writer = RuleWriter(
+                    self._session,
+                    kind,
+                    self._take_rule_outcome,
+                    permit=self._leading.permit,
+                    timeout=self._settings.request_timeout_seconds,
+                )
+                self._spawn("rules", self._rule_writer.run())
+
+    async def _look_at_ownership(self) -> None:
+        """Find out which policy protects owned devices."""
+        if self._owns and self._session is not None:
+            await self._ownership_fence.look(
+                self._session, serves_rules="DeviceTaintRule" in self._reflectors
+            )
 
     # --- what goes through
 
@@ -354,9 +385,23 @@ class Runtime:
             # Without an outcome the claim would wait for it for ever.
             self._loop.put(outcome)
 
+    def _take_rule_outcome(self, outcome: RuleOutcome) -> None:
+        """Take in the answer to a write to a rule: the newest state of the rule first."""
+        try:
+            if (
+                outcome.body is not None
+                and (reflector := self._reflectors.get("DeviceTaintRule")) is not None
+            ):
+                reflector.observe(dict(outcome.body))
+        finally:
+            self._loop.put(outcome)
+
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Notice):
             self._record(effect)
+        elif isinstance(effect, RuleWrite):
+            if self._rule_writer is not None:
+                self._rule_writer.submit(effect)
         elif self._writer is not None:
             self._writer.submit(effect)
 
@@ -387,6 +432,8 @@ class Runtime:
             if self._session is not None and self._leading.stands_by:
                 await self._standby.look(self._session)
             self._look_at_rights()
+            if self._connected:
+                await self._look_at_ownership()
             if self._unsaid is not None:
                 self._unsaid.look()
             if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
@@ -486,7 +533,10 @@ class Runtime:
     def notes(self) -> list[str]:
         """Return what is not as it should be though the operator does its work, for `/readyz`."""
         error = self._recorder.forbidden if self._recorder is not None else None
-        return [] if error is None else [messages.forbidden(error)]
+        notes = [] if error is None else [messages.forbidden(error)]
+        if self._connected:
+            notes += [*self._ownership_fence.notes(), *self._passes.owned.notes()]
+        return notes
 
     def summary(self) -> dict[str, Any]:
         """Return a few facts for Kopf's probe."""
