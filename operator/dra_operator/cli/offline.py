@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
-from dra_operator.allocator import Allocated, Allocator, Decision, Limits, Reason
+from dra_operator.allocator import Allocated, Allocator, Decision, Explanation, Limits, Reason
 from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.names import OPT_OUT_LABEL, POD_CLAIM_NAME
 from dra_operator.api.node_selector import NodeSelectorError, matches
@@ -108,51 +108,41 @@ class Cluster:
             for case in Overcommitments(self._inventory, self._ledger).find()
         ]
 
-    def decide(self, claims: Sequence[Thing]) -> list[Outcome]:
-        """Decide some claims one after the other, the oldest first, and return them by namespace and name.
+    def allocate(self, claims: Sequence[Thing], nodes: Sequence[str] | None = None) -> Decision:
+        """Decide some claims together, on one of these nodes. `accept` makes the decision count for the next one."""
+        return self._allocator.allocate([thing.obj for thing in claims], nodes)
 
-        As in the operator, those that wait are explained when all are decided: what an older claim waits for may have
-        gone to a younger one that asks for less.
-        """
-        decided = [(thing, self._decide(thing)) for thing in sorted(claims, key=by_age)]
-        outcomes = [
-            outcome if isinstance(outcome, Outcome) else self._pending(thing, outcome)
-            for thing, outcome in decided
-        ]
-        return sorted(outcomes, key=by_name)
+    def accept(self, claims: Sequence[Thing], decision: Allocated) -> list[Outcome]:
+        """Enter a decision in the ledger, and return what its claims come to."""
+        outcomes: list[Outcome] = []
+        for thing, result in zip(claims, decision.results, strict=True):
+            metadata = thing.obj.metadata
+            self._ledger.assume(metadata.namespace, metadata.name, result)
+            outcomes.append(Outcome(thing, State.ALLOCATED, result, decision.node))
+        return outcomes
+
+    def explain(self, thing: Thing, decision: Decision) -> Outcome:
+        """Return a claim that waits, and why, where nothing but that decision is against it."""
+        explanation = self._allocator.explain((thing.obj,), decision)[0]
+        return pending(thing, explanation)
 
     def decide_first(self, options: Sequence[Option]) -> Outcome:
         """Decide the first of some claims that fits on one of its nodes; none of the others is needed then."""
-        if (settled := _settled(options[0].thing)) is not None:
-            return settled
+        if (found := settled(options[0].thing)) is not None:
+            return found
         for option in options:
-            decision = self._allocator.allocate((option.thing.obj,), option.nodes)
+            decision = self.allocate((option.thing,), option.nodes)
             if isinstance(decision, Allocated):
-                return self._allocated(option.thing, decision)
-        thing, nodes = options[0].thing, options[0].nodes
-        decision = self._allocator.allocate((thing.obj,))
+                return self.accept((option.thing,), decision)[0]
+        return self.explain_on(options[0].thing, options[0].nodes)
+
+    def explain_on(self, thing: Thing, nodes: Sequence[str]) -> Outcome:
+        """Return a claim that fits on none of the nodes where its pod can run, and why."""
+        decision = self.allocate((thing,))
         if not isinstance(decision, Allocated):
-            return self._pending(thing, decision)
+            return self.explain(thing, decision)
         text = f"it fits on node {decision.node}, but the pod can only run on {listed(nodes) or 'no node'}"
-        return Outcome(thing, State.PENDING, reason=Reason.REQUESTS_DO_NOT_FIT_TOGETHER.value, message=text)
-
-    def _decide(self, thing: Thing) -> Outcome | Decision:
-        """Return what a claim comes to, or the decision to explain if it waits."""
-        if (settled := _settled(thing)) is not None:
-            return settled
-        decision = self._allocator.allocate((thing.obj,))
-        if isinstance(decision, Allocated):
-            return self._allocated(thing, decision)
-        return decision
-
-    def _allocated(self, thing: Thing, decision: Allocated) -> Outcome:
-        metadata = thing.obj.metadata
-        self._ledger.assume(metadata.namespace, metadata.name, decision.results[0])
-        return Outcome(thing, State.ALLOCATED, decision.results[0], decision.node)
-
-    def _pending(self, thing: Thing, decision: Decision) -> Outcome:
-        explanation = self._allocator.explain((thing.obj,), decision)[0]
-        return Outcome(thing, State.PENDING, reason=explanation.reason.value, message=explanation.message)
+        return pending(thing, Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text))
 
     def _choose_nodes(self, gathered: Gathered, wanted: Sequence[str]) -> dict[str, Node]:
         """Return the nodes that claims may go to."""
@@ -185,7 +175,12 @@ class Cluster:
         return {name: node for name, node in sorted(nodes.items()) if not wanted or name in wanted}
 
 
-def _settled(thing: Thing) -> Outcome | None:
+def pending(thing: Thing, explanation: Explanation) -> Outcome:
+    """Return a claim that waits, and why."""
+    return Outcome(thing, State.PENDING, reason=explanation.reason.value, message=explanation.message)
+
+
+def settled(thing: Thing) -> Outcome | None:
     """Return what a claim comes to of which nothing is decided; None for another."""
     claim: ResourceClaim = thing.obj
     metadata = claim.metadata
