@@ -51,6 +51,8 @@ class Inventory:
     settlement: Settlement | None = None
     node_index: NodeIndex = field(init=False)
     version: int = 0
+    rules_version: int = 0
+    """Grows with every change of a rule that could own or taint other devices than before."""
     _namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _pool_of_slice: dict[str, PoolKey] = field(default_factory=dict)
     _columns: Columns = field(default_factory=Columns)
@@ -115,6 +117,7 @@ class Inventory:
                     self._node_changed(name)
             case "DeviceTaintRule":
                 if (rule := self.rules.pop(name, None)) is not None:
+                    self.rules_version += 1
                     self._taint(rule)
             case "Namespace":
                 self.version += self._namespaces.pop(name, None) is not None
@@ -227,6 +230,7 @@ class Inventory:
         if old is not None and _same_rule(old, item):
             return
         self.version += 1
+        self.rules_version += 1
         if old is not None and old.spec != item.spec:
             self._taint(old)
         self._taint(item)

@@ -68,8 +68,9 @@ class Slice:
     `reach` is that of the slice's node fields, or with per-device selection that of each device; a slice of one node
     needs none.
     Sets of bits: `every` device, `ours` (the operator may allocate them: all, where ownership is not asked for),
-    `half_owned` (not ours, as others are not that share counters), `shareable`, `tainted`, `counted` (consumes counters), `binding` (has binding
-    conditions), `unreadable` (an attribute has no value that CEL knows: each selector fails on the device).
+    `half_owned` (not ours, as others are not that share counters), `shareable`, `tainted`, `counted` (consumes
+    counters), `binding` (has binding conditions), `unreadable` (an attribute has no value that CEL knows: each selector
+    fails on the device).
     """
 
     serial: int
