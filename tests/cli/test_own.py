@@ -1,7 +1,6 @@
 """`dra-operator own`, `disown` and `owned` against the API server in memory."""
 
 import asyncio
-import copy
 import json
 import sys
 from pathlib import Path
@@ -475,16 +474,3 @@ class TestOwned:
                 }
             ]
         }
-
-
-async def test_object_that_cannot_be_read_is_named_and_left_out(cluster, run):
-    """The others are read all the same."""
-    cluster.put(rule())
-    broken = copy.deepcopy(resource_slice("x", name="broken", pool="broken"))
-    broken["spec"]["pool"]["generation"] = "many"
-    cluster.put(broken)
-    result = await run("owned")
-
-    assert result.exit_code == 0
-    assert "broken" in lines(result, "note")[0]
-    assert result.stdout.splitlines()[1].split()[0] == "ours"

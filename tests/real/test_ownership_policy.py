@@ -2,6 +2,8 @@
 
 import json
 import secrets
+import subprocess
+import sys
 import time
 from contextlib import contextmanager
 
@@ -14,9 +16,12 @@ from controlplane import (
     fresh_namespace,
     install_access,
     running_control_plane,
+    start_operator,
 )
+from controlplane.fleet import DRIVER as FLEET
+from controlplane.fleet import create_fleet
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
-from controlplane.scene import RESOURCE
+from controlplane.scene import RESOURCE, devices
 from dra_operator.cluster.access import load_access
 from dra_operator.cluster.ownership_policy import (
     OPERATOR,
@@ -36,8 +41,7 @@ RULES = f"{RESOURCE}/devicetaintrules"
 KEY = "dra-operator.io/owned"
 DRIVER = "gpu.example.com"
 MERGE_PATCH = "application/merge-patch+json"
-COMPONENT = MANIFESTS / "components" / "ownership"
-POLICY_FILE = COMPONENT / "policy.yaml"
+POLICY_FILE = MANIFESTS / "components" / "ownership" / "policy.yaml"
 
 
 class Fenced:
@@ -127,7 +131,6 @@ def fenced_plane(programs, tmp_path_factory):
     """
     with running_control_plane(programs, tmp_path_factory.mktemp("fenced")) as plane:
         install_access(plane)
-        plane.kubectl("apply", "-f", str(COMPONENT / "access.yaml"))
         put_up(plane)
         yield plane
 
@@ -377,6 +380,48 @@ def test_fence_around_pools_needs_no_rules(fence_around_pools):
     assert fence.allocate("scheduler", *others).status == 200
     assert fence.allocate("operator", ("node-999", "gpu-7"), query="").status == 200
     assert fence.allocate("scheduler", ("node-999", "gpu-7"), admin_access=True).status == 200
+
+
+def test_commands_take_devices_and_give_them_back(fence, tmp_path):
+    """With an operator: it uses what is owned, refuses to be robbed of it, and lets go of it."""
+    create_fleet(fence.client, nodes=2, devices=2)
+
+    def run(*arguments):
+        config = ["--kubeconfig", str(fence.scene.plane.admin_kubeconfig)]
+        command = [sys.executable, "-m", "dra_operator", *arguments, *config]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    pool = ("--driver", FLEET, "--pool", "node-000")
+    operator = start_operator(
+        fence.scene.plane, tmp_path / "operator.log", "--devices=owned", "--ownership-settle-seconds=1"
+    )
+    try:
+        operator.wait_ready()
+        taken = run("own", *pool)
+        assert (taken.returncode, taken.stderr) == (0, "")
+        fence.scene.create_claim("train", FLEET)
+        assert devices(fence.scene.wait_allocated("train", seconds=30)) == ["node-000/dev-0"]
+        fence.wait(lambda: "settled" in run("owned").stdout)
+        assert run("owned").stdout.splitlines()[1].split()[1:] == [
+            FLEET,
+            "node-000",
+            "*",
+            "2",
+            "1",
+            "settled",
+        ]
+        assert fence.allocate("scheduler", ("node-000", "dev-1"), driver=FLEET).status == 403
+        refused = run("disown", *pool)
+        assert refused.returncode == 2
+        assert f"claim {fence.scene.namespace}/train holds {FLEET}/node-000/dev-0" in refused.stderr
+        fence.scene.delete_claim("train")
+        fence.scene.wait_gone("train")
+        given_back = run("disown", *pool)
+        assert (given_back.returncode, given_back.stderr) == (0, "")
+        assert fence.client.get(RULES)["items"] == []
+    finally:
+        operator.stop()
+    fence.wait(lambda: fence.allocate("scheduler", ("node-000", "dev-1"), driver=FLEET).status == 200)
 
 
 def test_policy_that_was_deleted_and_created_again_is_blind_until_the_api_server_is_restarted(fence):
