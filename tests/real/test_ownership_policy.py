@@ -14,15 +14,13 @@ from controlplane import (
     Scene,
     clear_cluster,
     fresh_namespace,
-    install_access,
-    running_control_plane,
     start_operator,
 )
 from controlplane.fleet import DRIVER as FLEET
 from controlplane.fleet import create_fleet
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
+from controlplane.ownership import put_up
 from controlplane.scene import RESOURCE, devices
-from dra_operator.cluster.access import load_access
 from dra_operator.cluster.ownership_policy import (
     OPERATOR,
     POLICY,
@@ -33,8 +31,6 @@ from dra_operator.cluster.ownership_policy import (
     policy_for_pools,
     policy_for_rules,
 )
-from dra_operator.cluster.ownership_probe import refuses
-from dra_operator.cluster.session import ApiSession
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RULES = f"{RESOURCE}/devicetaintrules"
@@ -54,7 +50,6 @@ class Fenced:
             "scheduler": Client(plane.server, plane.tokens["scheduler"], plane.ca),
             "operator": plane.client_for(SERVICE_ACCOUNT, NAMESPACE),
         }
-        self.operator_kubeconfig = plane.kubeconfig_for(SERVICE_ACCOUNT, NAMESPACE)
         label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
         self.client.patch(f"/api/v1/namespaces/{scene.namespace}", label)
         self._claims = iter(range(10_000))
@@ -106,33 +101,12 @@ def installed(client, name=POLICY):
     return fenced(policy, binding)
 
 
-def put_up(plane, policy=POLICY_FILE):
-    """Apply the policies, and wait until the one for rules is in force."""
-    plane.kubectl("apply", "-f", str(policy), "--warnings-as-errors")
-    probe = rule("probe", effect="NoExecute", selector={"driver": DRIVER})
-    plane.client.wait_for(
-        "/healthz", lambda _: not plane.client.request("POST", f"{RULES}?dryRun=All", probe).ok, seconds=30
-    )
-
-
 @contextmanager
 def without_policy_for_rules(fence):
     """Be without what keeps bad rules out inside the `with` block."""
     fence.client.delete(f"{ADMISSION}/validatingadmissionpolicybindings/{RULES_POLICY}")
     yield
     put_up(fence.scene.plane)
-
-
-@pytest.fixture(scope="module")
-def fenced_plane(programs, tmp_path_factory):
-    """Run a control plane with the fence.
-
-    It has one of its own: where the policy was deleted, it is not put up again before the API server is started anew.
-    """
-    with running_control_plane(programs, tmp_path_factory.mktemp("fenced")) as plane:
-        install_access(plane)
-        put_up(plane)
-        yield plane
 
 
 @pytest.fixture
@@ -176,17 +150,6 @@ def test_operator_allocates_an_owned_device(fence):
     fence.own(pool="node-1")
 
     assert fence.allocate("operator", ("node-1", "gpu-0"), query="").status == 200
-
-
-async def test_operator_finds_out_whether_the_fence_knows_a_rule(fence):
-    """By a dry run, which is refused to the operator as to anybody."""
-    fence.own(pool="node-1")
-    fence.scene.create_claim("probe", "any.example.com")
-
-    async with ApiSession(load_access(str(fence.operator_kubeconfig))) as session:
-        path = f"{fence.scene.claims}/probe"
-        assert await refuses(session, path, "devices", (DRIVER, "node-1", "gpu-0"))
-        assert not await refuses(session, path, "devices", (DRIVER, "node-2", "gpu-0"))
 
 
 def test_admin_access_passes(fence):
