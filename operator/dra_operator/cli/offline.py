@@ -111,7 +111,9 @@ class Cluster:
         ]
         self.notes += _idle_rules(gathered)
         self.notes += _odd_labels(gathered)
-        self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
+        self.notes += [
+            messages.allocated_twice(item.device, item.claims) for item in self._ledger.collisions()
+        ]
         self.notes += [
             f'ResourceSlice "{case.slice_name}": {messages.too_much(case)}; {messages.room_for(case)}'
             for case in Overcommitments(self._inventory, self._ledger).find()

@@ -92,21 +92,7 @@ class FenceWrite:
     finalizers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseWrite:
-    """Take the allocation of a claim back that nobody uses, so that it is decided again. Its finalizer stays.
-
-    Why, and from which claims, says `controller.yielding`.
-    """
-
-    kind: ClassVar[str] = "release"
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-
-
-Write: TypeAlias = AllocateWrite | DeallocateWrite | AnnotateWrite | FenceWrite | ReleaseWrite
+Write: TypeAlias = AllocateWrite | DeallocateWrite | AnnotateWrite | FenceWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +289,6 @@ def steps(write: Write) -> tuple[Step, ...]:
             return (*clear, *release)
         case FenceWrite():
             return (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
-        case ReleaseWrite():
-            return (NoAllocation(),)
         case AnnotateWrite():
             return () if write.text == write.current else (Annotation(write.text),)
 

@@ -20,7 +20,6 @@ from dra_operator.cluster.writes import (
     Forbidden,
     Gone,
     Refused,
-    ReleaseWrite,
     Unaccepted,
     Unanswered,
     Unknown,
@@ -49,7 +48,6 @@ _PURPOSES: Mapping[type[Write], str] = {
     AllocateWrite: "the allocation",
     # To say so on the claim gives it another version as well.
     FenceWrite: "the removal of a finalizer without an allocation",
-    ReleaseWrite: "the removal of the allocation",
     DeallocateWrite: "the removal of allocation and finalizer of this claim, which is being deleted",
 }
 """What a write is for, in the words of an Event."""
@@ -111,8 +109,6 @@ class Landing:
         if isinstance(write, DeallocateWrite):
             desk.metrics.deallocations.inc()
             log.info(messages.DEALLOCATED, claim=text(key), uid=write.uid)
-        elif isinstance(write, ReleaseWrite):
-            log.warning(messages.RELEASED, claim=text(key), uid=write.uid)
         elif isinstance(write, AllocateWrite):
             # The new state took the place of the assumption when it was taken in. If the allocation has been
             # cleared again since, or the claim made anew, the assumption must not outlive it, and the claim is
@@ -234,7 +230,7 @@ class Landing:
         claim = desk.book.get((write.namespace, write.name))
         if claim is None or isinstance(write, AnnotateWrite):
             return
-        if isinstance(write, DeallocateWrite | ReleaseWrite):
+        if isinstance(write, DeallocateWrite):
             desk.say(Notice(subject_of(claim), "Warning", messages.EVENT_REFUSED, one_line(why)))
         else:
             desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))

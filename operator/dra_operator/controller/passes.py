@@ -157,7 +157,7 @@ class Passes:
             self._taken.asked_all()
             self._turns.want(desk.book.waiting())
         self._turns.want(over | self._taken.due())
-        self._touched |= over | desk.lingering.over()
+        self._touched |= over | desk.lingering.over() | desk.uncleared
         self._tidy_all()
         self._asides["inventory"].do(self._problems.report_inventory)
         fenced = self.fence.stands(desk)
