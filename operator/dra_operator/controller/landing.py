@@ -9,6 +9,7 @@ here, later, or much later. Source: docs/kopf.md, 2.2.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import (
@@ -101,7 +102,8 @@ class Landing:
             if permitted:
                 # The last Event is not what the claim waits for.
                 desk.say(desk.telling.once_more(key))
-            desk.telling.accepted(key)
+            if write.annotation == PENDING_ANNOTATION:
+                desk.telling.accepted(key)
             desk.lingering.forget(key)
         else:
             # An annotation says only that the claim waits, perhaps because it was put off.
@@ -221,7 +223,8 @@ class Landing:
         desk = self._desk
         self._put_off(key, write, *waits)
         if isinstance(write, AnnotateWrite):
-            return desk.telling.refused(key) or desk.lingering.refused(key)
+            told = desk.telling.refused(key) if write.annotation == PENDING_ANNOTATION else 0
+            return told or desk.lingering.refused(key)
         self._tell_in_vain(write, does)
         return desk.putoffs.refused(key)
 
@@ -236,13 +239,13 @@ class Landing:
             desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
 
     def _put_off(self, key: Key, write: Write, first: float, longest: float) -> None:
-        """Put a claim off, unless only the annotation that says why it waits could not be written, or taken off.
+        """Put a claim off, unless only an annotation could not be written, or taken off.
 
         That must not keep the claim from being allocated or let go, and has a pause of its own.
         """
         if not isinstance(write, AnnotateWrite):
             self._desk.putoffs.for_time(key, write.uid, first, longest)
-        elif write.text is None:
+        elif write.text is None or write.annotation != PENDING_ANNOTATION:
             self._desk.lingering.for_time(key, write.uid, first, longest)
 
 

@@ -12,7 +12,7 @@ from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.quantity import format_beside
 from dra_operator.api.shortened import listed, shown
 from dra_operator.api.types import AllocationResult
-from dra_operator.ledger import Overcommitment, Resource
+from dra_operator.ledger import Breakage, Overcommitment, Resource
 
 if TYPE_CHECKING:
     # Commands that need no cluster use these texts, and must not load a client.
@@ -70,6 +70,7 @@ EVENT_COLLISION = "DeviceAllocatedTwice"
 EVENT_FOREIGN = "OwnedDeviceAllocated"
 EVENT_OWNS_NOTHING = "OwnsNoDevice"
 EVENT_OVERCOMMITTED = "DeviceOvercommitted"
+EVENT_BROKEN = "AllocationBroken"
 EVENT_INVALID = "InvalidObject"
 EVENT_FORBIDDEN = "Forbidden"
 EVENT_REFUSED = "AllocationRefused"
@@ -179,6 +180,22 @@ def _known(claims: Collection[tuple[str, str]], namespace: str) -> str:
     return " and ".join(texts)
 
 
+def broken(breakages: Sequence[Breakage]) -> str:
+    """Return the sentence about an allocation whose devices cannot be used any more."""
+    return f"{listed([_breakage(item) for item in breakages])}; {DELETE_CLAIM}"
+
+
+def _breakage(item: Breakage) -> str:
+    if item.device is None:
+        return f"node {item.node} is gone"
+    device = f"device {'/'.join(item.device)}"
+    if item.taint is None:
+        return f"{device} is not in generation {item.generation} of its pool, which is complete"
+    value = f"={item.taint.value}" if item.taint.value else ""
+    rule = f" of DeviceTaintRule {item.rule}" if item.rule else ""
+    return f"{device} has the taint {item.taint.key}{value}:{item.taint.effect}{rule}, which is not tolerated"
+
+
 def odd_label(labels: Mapping[str, str]) -> str | None:
     """Return what is wrong with the label that keeps the operator away from a claim; None if nothing is."""
     value = labels.get(OPT_OUT_LABEL)
@@ -222,6 +239,8 @@ END_BOTH = (
     "claims, and then restart kube-scheduler (docs/operator.md, Two holders)"
 )
 """What to do where several claims hold a device, in this order."""
+DELETE_CLAIM = "end what uses this claim, and delete it: a new claim gets other devices"
+"""What to do about an allocation that is broken."""
 REPLACED = (
     "the policy dra-operator-owned was deleted and installed again, which kube-apiserver applies to new rules only "
     "after its restart: restart it, and then this operator"

@@ -8,6 +8,7 @@ And our annotation is taken off every claim that has its devices or is no longer
 there.
 """
 
+from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite
 from dra_operator.controller import messages
@@ -56,7 +57,9 @@ def keep_annotation(desk: Desk, key: Key) -> None:
 
 def annotate(claim: ResourceClaim, text: str | None) -> AnnotateWrite:
     """Return the write that sets our annotation, or removes it."""
-    return AnnotateWrite(*version_of(claim), current=annotation(claim), text=text)
+    return AnnotateWrite(
+        *version_of(claim), annotation=PENDING_ANNOTATION, current=annotation(claim), text=text
+    )
 
 
 def _is_held_twice(desk: Desk, key: Key) -> bool:
@@ -66,7 +69,8 @@ def _is_held_twice(desk: Desk, key: Key) -> bool:
     """
     others = [desk.book.get(other) for other in desk.ledger.other_holders(key)]
     return any(
-        other is None or not other.metadata.deletion_timestamp or other.status.reserved_for for other in others
+        other is None or not other.metadata.deletion_timestamp or other.status.reserved_for
+        for other in others
     )
 
 
