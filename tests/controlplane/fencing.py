@@ -1,7 +1,4 @@
-"""The fence around owned devices on a control plane, and users who try to get past it.
-
-A policy with parameters is put up once for each API server: after it was deleted, the next one would be blind.
-"""
+"""The fence around owned devices on a control plane, and users who try to get past it."""
 
 import json
 import secrets
@@ -9,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from controlplane.client import MERGE_PATCH, Answer, Client
-from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
-from controlplane.plane import ControlPlane
+from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import RESOURCE, Scene
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.cluster.ownership_policy import POLICY, PoolsFence, RulesFence, fenced
@@ -18,7 +14,6 @@ from dra_operator.cluster.ownership_policy import POLICY, PoolsFence, RulesFence
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RULES = f"{RESOURCE}/devicetaintrules"
 DRIVER = "gpu.example.com"
-POLICY_FILE = MANIFESTS / "components" / "ownership" / "policy.yaml"
 
 
 class Fenced:
@@ -31,7 +26,6 @@ class Fenced:
             "scheduler": Client(plane.server, plane.tokens["scheduler"], plane.ca),
             "operator": plane.client_for(SERVICE_ACCOUNT, NAMESPACE),
         }
-        self.operator_kubeconfig = plane.kubeconfig_for(SERVICE_ACCOUNT, NAMESPACE)
         label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
         self.client.patch(f"/api/v1/namespaces/{scene.namespace}", label)
         self._claims = iter(range(10_000))
@@ -96,15 +90,6 @@ def installed(client: Client, name: str = POLICY) -> RulesFence | PoolsFence | N
     if name != POLICY:
         binding["spec"]["policyName"] = POLICY
     return fenced(policy, binding)
-
-
-def put_up(plane: ControlPlane) -> None:
-    """Apply the policies, and wait until the one for rules is in force."""
-    plane.kubectl("apply", "-f", str(POLICY_FILE), "--warnings-as-errors")
-    probe = rule("probe", effect="NoExecute", selector={"driver": DRIVER})
-    plane.client.wait_for(
-        "/healthz", lambda _: not plane.client.request("POST", f"{RULES}?dryRun=All", probe).ok, seconds=30
-    )
 
 
 def remove(client: Client, *names: str) -> None:

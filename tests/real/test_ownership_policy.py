@@ -11,17 +11,15 @@ from controlplane import (
     Scene,
     clear_cluster,
     fresh_namespace,
-    install_access,
-    running_control_plane,
     start_operator,
 )
 from controlplane.client import MERGE_PATCH
-from controlplane.fencing import ADMISSION, DRIVER, RULES, Fenced, install, installed, put_up, remove, rule
+from controlplane.fencing import ADMISSION, DRIVER, RULES, Fenced, install, installed, remove, rule
 from controlplane.fleet import DRIVER as FLEET
 from controlplane.fleet import create_fleet
+from controlplane.ownership import put_up
 from controlplane.scene import devices
 from dra_operator.api.names import OWNED_KEY as KEY
-from dra_operator.cluster.access import load_access
 from dra_operator.cluster.ownership_policy import (
     OPERATOR,
     POLICY,
@@ -31,8 +29,6 @@ from dra_operator.cluster.ownership_policy import (
     policy_for_pools,
     policy_for_rules,
 )
-from dra_operator.cluster.ownership_probe import refuses
-from dra_operator.cluster.session import ApiSession
 
 
 @contextmanager
@@ -41,18 +37,6 @@ def without_policy_for_rules(fence):
     fence.client.delete(f"{ADMISSION}/validatingadmissionpolicybindings/{RULES_POLICY}")
     yield
     put_up(fence.scene.plane)
-
-
-@pytest.fixture(scope="module")
-def fenced_plane(programs, tmp_path_factory):
-    """Run a control plane with the fence.
-
-    It has one of its own: where the policy was deleted, it is not put up again before the API server is started anew.
-    """
-    with running_control_plane(programs, tmp_path_factory.mktemp("fenced")) as plane:
-        install_access(plane)
-        put_up(plane)
-        yield plane
 
 
 @pytest.fixture
@@ -96,17 +80,6 @@ def test_operator_allocates_an_owned_device(fence):
     fence.own(pool="node-1")
 
     assert fence.allocate("operator", ("node-1", "gpu-0"), query="").status == 200
-
-
-async def test_operator_finds_out_whether_the_fence_knows_a_rule(fence):
-    """By a dry run, which is refused to the operator as to anybody."""
-    fence.own(pool="node-1")
-    fence.scene.create_claim("probe", "any.example.com")
-
-    async with ApiSession(load_access(str(fence.operator_kubeconfig))) as session:
-        path = f"{fence.scene.claims}/probe"
-        assert await refuses(session, path, "devices", (DRIVER, "node-1", "gpu-0"))
-        assert not await refuses(session, path, "devices", (DRIVER, "node-2", "gpu-0"))
 
 
 def test_admin_access_passes(fence):

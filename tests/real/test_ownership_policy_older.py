@@ -7,7 +7,8 @@ import pytest
 
 from controlplane import Scene, as_of, fresh_namespace, install_access, running_control_plane
 from controlplane.client import MERGE_PATCH
-from controlplane.fencing import DRIVER, POLICY_FILE, Fenced, installed, remove
+from controlplane.fencing import DRIVER, Fenced, installed, remove
+from controlplane.ownership import POLICY_FILE
 from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RULES_POLICY, PoolsFence
 
 

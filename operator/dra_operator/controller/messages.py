@@ -199,6 +199,11 @@ def defect(error: Exception) -> str:
     return f"the operator has a defect: {type(error).__name__}: {error}"
 
 
+REPLACED = (
+    "the policy dra-operator-owned was deleted and installed again, which kube-apiserver applies to new rules only "
+    "after its restart: restart it, and then this operator"
+)
+"""Why a policy protects nothing that looks as it should."""
 OWNS_NOTHING = (
     "owns no device, so it allocates none: take some with dra-operator own --driver DRIVER --pool POOL, or set devices "
     "to all where nobody else allocates"
