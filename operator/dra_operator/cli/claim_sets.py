@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Decision, Explanation, Failed, Reason, Unsatisfied
 from dra_operator.api.core import Node
+from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.shortened import listed
 from dra_operator.api.types import (
     DeviceClaim,
@@ -45,7 +46,7 @@ class ClaimSet:
 
 
 def make_sets(gathered: Gathered, nodes: Mapping[str, Node], claims: Sequence[Thing]) -> list[ClaimSet]:
-    """Return the sets in the order in which they are decided: by the age of their first claim, then of the pod.
+    """Return the sets in the order in which they are decided: by the age of the first claim to decide, then of the pod.
 
     Pods of DaemonSets come last: they have a node, and the others may choose. `nodes` are those that claims may go to.
     """
@@ -72,7 +73,8 @@ def _find_nodes(gathered: Gathered, nodes: Mapping[str, Node], pod: Thing) -> tu
 
 def _order(item: ClaimSet) -> tuple[object, ...]:
     is_daemon = item.pod is not None and node_of(item.pod) is not None
-    return is_daemon, by_age(item.claims[0]), by_age(item.pod) if item.pod is not None else ()
+    first = next((thing for thing in item.claims if settled(thing) is None), item.claims[0])
+    return is_daemon, by_age(first), by_age(item.pod) if item.pod is not None else ()
 
 
 def decide(sets: Iterable[ClaimSet], cluster: Cluster) -> list[Outcome]:
@@ -192,14 +194,18 @@ def _as_one(claims: Sequence[ResourceClaim]) -> ResourceClaim:
     """Return a claim that asks for what several ask for; its requests say of which claim they are."""
     requests: list[DeviceRequest] = []
     constraints: list[DeviceConstraint] = []
-    for claim in claims:
+    # The pods of a workload name the same entries, so that what is found out for one is known for all.
+    names = [claim.metadata.annotations.get(POD_CLAIM_NAME, claim.metadata.name) for claim in claims]
+    if len({*names}) < len(names):
+        names = [claim.metadata.name for claim in claims]
+    for name, claim in zip(names, claims, strict=True):
         asked = claim.spec.devices
-        own = {request.name: f"{request.name} of {claim.metadata.name}" for request in asked.requests}
+        own = {request.name: f"{request.name} of {name}" for request in asked.requests}
         requests += [replace(request, name=own[request.name]) for request in asked.requests]
         for constraint in asked.constraints:
-            bound = [name.partition("/") for name in constraint.requests or own]
-            names = tuple(f"{own[name]}{slash}{part}" for name, slash, part in bound if name in own)
-            constraints.append(replace(constraint, requests=names))
+            parts = [path.partition("/") for path in constraint.requests or own]
+            bound = tuple(f"{own[first]}{slash}{rest}" for first, slash, rest in parts if first in own)
+            constraints.append(replace(constraint, requests=bound))
     spec = ResourceClaimSpec(DeviceClaim(tuple(requests), tuple(constraints)))
     return replace(claims[0], spec=spec)
 
