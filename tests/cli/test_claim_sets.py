@@ -125,8 +125,9 @@ def test_a_claim_that_is_allocated_keeps_the_others_from_other_nodes(simulate):
     )
 
     assert code == 1
-    text = "RequestsDoNotFitTogether: it fits on node node-2, but the pod can only run on node-1"
-    assert found(rows, "job-one-") == ["pending", "-", text]
+    state, where, text = found(rows, "job-one-")
+    assert (state, where) == ("pending", "-")
+    assert text.endswith("it fits on node node-2, but the pod can only run on node-1")
 
 
 def test_a_claim_that_fits_waits_for_one_that_does_not(simulate):

@@ -55,9 +55,12 @@ def make_sets(gathered: Gathered, nodes: Mapping[str, Node], claims: Sequence[Th
     used: set[_Key] = set()
     for pod in gathered.of("Pod"):
         of_pod = () if is_over(pod.obj) else sorted(by_pod.of_pod(pod.obj), key=by_age)
+        used.update(map(_key, of_pod))
         if of_pod:
-            sets.append(ClaimSet(tuple(of_pod), pod, _find_nodes(gathered, nodes, pod)))
-            used.update(map(_key, of_pod))
+            # Of the many pods of a cluster nearly all have their claims.
+            is_open = any(settled(thing) is None for thing in of_pod)
+            where = _find_nodes(gathered, nodes, pod) if is_open else None
+            sets.append(ClaimSet(tuple(of_pod), pod, where))
     sets += [ClaimSet((thing,)) for thing in claims if _key(thing) not in used]
     return sorted(sets, key=_order)
 
@@ -172,8 +175,8 @@ class _Deciding:
             for key, decision in alone.items()
             if isinstance(decision, Allocated)
         ]
-        where = "no node" if nodes is None else listed(nodes)
-        text = f"each claim of the pod fits alone ({listed(places)}), but {where} has no room for all of them"
+        where = "no node" if nodes is None else f"none of the nodes for the pod ({listed(nodes)})"
+        text = f"each claim of the pod fits alone ({listed(places)}), but {where} has room for all of them"
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
 
     def _explain_as_one(self, claims: Sequence[Thing]) -> Explanation | None:
