@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from dra_operator.allocator import Allocated, Decision, Explanation, Failed, Reason, Unsatisfied
+from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Reason, Unsatisfied
 from dra_operator.api.core import Node
 from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.shortened import listed
@@ -43,6 +43,11 @@ class ClaimSet:
     claims: tuple[Thing, ...]
     pod: Thing | None = None
     nodes: tuple[str, ...] | None = None
+
+    @property
+    def decider(self) -> Decider:
+        """Who decides it."""
+        return Decider.OPERATOR if self.pod is None else Decider.KUBE_SCHEDULER
 
 
 def make_sets(gathered: Gathered, nodes: Mapping[str, Node], claims: Sequence[Thing]) -> list[ClaimSet]:
@@ -104,7 +109,7 @@ class _Deciding:
                     self._outcomes[_key(thing)] = found
             if not (open_claims := self._open(item)):
                 continue
-            decision = self._cluster.allocate(open_claims, self._nodes(item))
+            decision = self._cluster.allocate(open_claims, self._nodes(item), decider=item.decider)
             if isinstance(decision, Allocated):
                 self._outcomes |= {
                     _key(outcome.thing): outcome for outcome in self._cluster.accept(open_claims, decision)
@@ -137,13 +142,15 @@ class _Deciding:
         """Return the claims of a set that wait, each with the reason."""
         claims, nodes = self._open(item), self._nodes(item)
         if len(item.claims) == 1:
-            return {_key(claims[0]): self._explain_alone(claims[0], nodes, decision)}
-        alone = {_key(thing): self._cluster.allocate((thing,), nodes) for thing in claims}
+            return {_key(claims[0]): self._explain_alone(claims[0], nodes, decision, item.decider)}
+        alone = {
+            _key(thing): self._cluster.allocate((thing,), nodes, decider=item.decider) for thing in claims
+        }
         if len(claims) == 1 and isinstance(again := alone[_key(claims[0])], Allocated):
             # What it had to fit beside has gone to another pod, on a node where there is room for both.
             return {_key(claims[0]): self._cluster.accept(claims, again)[0]}
         found = {
-            _key(thing): self._explain_alone(thing, nodes, each)
+            _key(thing): self._explain_alone(thing, nodes, each, item.decider)
             for thing in claims
             if not isinstance(each := alone[_key(thing)], Allocated)
         }
@@ -158,10 +165,12 @@ class _Deciding:
             others = self._explain_together(claims, nodes, alone)
         return {_key(thing): found.get(_key(thing)) or pending(thing, others) for thing in claims}
 
-    def _explain_alone(self, thing: Thing, nodes: Sequence[str] | None, decision: Decision) -> Outcome:
+    def _explain_alone(
+        self, thing: Thing, nodes: Sequence[str] | None, decision: Decision, decider: Decider
+    ) -> Outcome:
         """Return a claim that fits on none of some nodes by itself, and why."""
         if nodes is None:
-            return self._cluster.explain(thing, decision)
+            return self._cluster.explain(thing, decision, decider=decider)
         return self._cluster.explain_on(thing, nodes)
 
     def _explain_together(
@@ -182,11 +191,11 @@ class _Deciding:
     def _explain_as_one(self, claims: Sequence[Thing]) -> Explanation | None:
         """Return what requests of several claims take from each other; None where it would be another for one claim."""
         one = replace(claims[0], obj=_as_one([thing.obj for thing in claims]))
-        decision = self._cluster.allocate((one,))
+        decision = self._cluster.allocate((one,), decider=Decider.KUBE_SCHEDULER)
         if not isinstance(decision, Unsatisfied):
             # One claim has a limit of devices, which several have each.
             return None
-        found = self._cluster.explain(one, decision)
+        found = self._cluster.explain(one, decision, decider=Decider.KUBE_SCHEDULER)
         if found.reason != Reason.REQUESTS_DO_NOT_FIT_TOGETHER.value or _LIMIT in found.message:
             return None
         text = f"the claims of the pod must fit on one node: {found.message}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
-from dra_operator.allocator import Allocated, Allocator, Decision, Explanation, Limits, Reason
+from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Explanation, Limits, Reason
 from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.names import OPT_OUT_LABEL, POD_CLAIM_NAME
 from dra_operator.api.node_selector import NodeSelectorError, matches
@@ -21,6 +21,7 @@ from dra_operator.api.types import AllocationResult, Device, ResourceClaim, Reso
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.controller import messages
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Settlement, is_owned_taint, owns
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import Ledger, Overcommitments
 
@@ -83,20 +84,28 @@ class Cluster:
 
     def __init__(self, gathered: Gathered, nodes: Sequence[str] = ()) -> None:
         self.notes: list[str] = []
-        self._inventory, self._ledger = Inventory(), Ledger()
+        owners = _find_owners(gathered)
+        settlement = Settlement() if owners else None
+        self._inventory, self._ledger = Inventory(settlement=settlement), Ledger()
         for kind in ("DeviceClass", "Namespace", "DeviceTaintRule", "ResourceSlice"):
             for thing in gathered.of(kind):
                 self._inventory.put(thing.obj)
         self.nodes = self._choose_nodes(gathered, nodes)
         for thing in gathered.of("ResourceClaim"):
             self._ledger.put(thing.obj)
-        self._allocator = Allocator(
-            self._inventory,
-            self._ledger,
-            limits=Limits(),
-            clock=time.monotonic,
-            share_ids=_share_ids(gathered),
-        )
+        if owners:
+            # All that is said to be owned counts as such: files do not tell for how long.
+            self._inventory.settle(self._inventory.rules.keys(), self._inventory.pools.keys())
+            self.notes.append(_owning(owners))
+        share_ids = _share_ids(gathered)
+        allocator = self._allocator(Decider.OPERATOR, share_ids)
+        self._allocators = {
+            Decider.OPERATOR: allocator,
+            # Where nothing is owned, both may take the same devices.
+            Decider.KUBE_SCHEDULER: self._allocator(Decider.KUBE_SCHEDULER, share_ids)
+            if owners
+            else allocator,
+        }
         self.notes += [
             f'{found.kind} "{found.name}": {found.message}' for found in self._inventory.problems()
         ]
@@ -108,9 +117,25 @@ class Cluster:
             for case in Overcommitments(self._inventory, self._ledger).find()
         ]
 
-    def allocate(self, claims: Sequence[Thing], nodes: Sequence[str] | None = None) -> Decision:
-        """Decide some claims together, on one of these nodes. `accept` makes the decision count for the next one."""
-        return self._allocator.allocate([thing.obj for thing in claims], nodes)
+    def _allocator(self, decider: Decider, share_ids: Callable[[], str]) -> Allocator:
+        return Allocator(
+            self._inventory,
+            self._ledger,
+            limits=Limits(),
+            clock=time.monotonic,
+            share_ids=share_ids,
+            decider=decider,
+        )
+
+    def allocate(
+        self, claims: Sequence[Thing], nodes: Sequence[str] | None = None, *, decider: Decider
+    ) -> Decision:
+        """Decide some claims together, on one of these nodes. `accept` makes the decision count for the next one.
+
+        The operator decides about devices that it owns, and kube-scheduler, which decides about claims of pods, about
+        the others.
+        """
+        return self._allocators[decider].allocate([thing.obj for thing in claims], nodes)
 
     def accept(self, claims: Sequence[Thing], decision: Allocated) -> list[Outcome]:
         """Enter a decision in the ledger, and return what its claims come to."""
@@ -121,26 +146,26 @@ class Cluster:
             outcomes.append(Outcome(thing, State.ALLOCATED, result, decision.node))
         return outcomes
 
-    def explain(self, thing: Thing, decision: Decision) -> Outcome:
+    def explain(self, thing: Thing, decision: Decision, *, decider: Decider) -> Outcome:
         """Return a claim that waits, and why, where nothing but that decision is against it."""
-        explanation = self._allocator.explain((thing.obj,), decision)[0]
+        explanation = self._allocators[decider].explain((thing.obj,), decision)[0]
         return pending(thing, explanation)
 
     def decide_first(self, options: Sequence[Option]) -> Outcome:
-        """Decide the first of some claims that fits on one of its nodes; none of the others is needed then."""
+        """Decide the first of some claims of a pod that fits on one of its nodes; the others are not needed then."""
         if (found := settled(options[0].thing)) is not None:
             return found
         for option in options:
-            decision = self.allocate((option.thing,), option.nodes)
+            decision = self.allocate((option.thing,), option.nodes, decider=Decider.KUBE_SCHEDULER)
             if isinstance(decision, Allocated):
                 return self.accept((option.thing,), decision)[0]
         return self.explain_on(options[0].thing, options[0].nodes)
 
     def explain_on(self, thing: Thing, nodes: Sequence[str]) -> Outcome:
         """Return a claim that fits on none of the nodes where its pod can run, and why."""
-        decision = self.allocate((thing,))
+        decision = self.allocate((thing,), decider=Decider.KUBE_SCHEDULER)
         if not isinstance(decision, Allocated):
-            return self.explain(thing, decision)
+            return self.explain(thing, decision, decider=Decider.KUBE_SCHEDULER)
         text = f"it fits on node {decision.node}, but the pod can only run on {listed(nodes) or 'no node'}"
         return pending(thing, Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text))
 
@@ -191,6 +216,26 @@ def settled(thing: Thing) -> Outcome | None:
     if metadata.labels.get(OPT_OUT_LABEL) == "false":
         return Outcome(thing, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
     return None
+
+
+def _find_owners(gathered: Gathered) -> list[str]:
+    """Return the rules and slices with the taint by which devices are the operator's, as texts have them."""
+    rules = [thing.obj for thing in gathered.of("DeviceTaintRule")]
+    slices = [thing.obj for thing in gathered.of("ResourceSlice")]
+    owners = [f"DeviceTaintRule {rule.metadata.name}" for rule in rules if owns(rule)]
+    owners += [
+        f"ResourceSlice {item.metadata.name}"
+        for item in slices
+        if any(is_owned_taint(taint) for device in item.spec.devices for taint in device.taints)
+    ]
+    return sorted(owners)
+
+
+def _owning(owners: Sequence[str]) -> str:
+    return (
+        f"the operator allocates only the devices that it owns (by {listed(owners)}), to claims that no pod uses, and "
+        "kube-scheduler only the others"
+    )
 
 
 def _idle_rules(gathered: Gathered) -> Iterator[str]:
