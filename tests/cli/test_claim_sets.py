@@ -200,6 +200,17 @@ def test_constraints_bind_the_claims_that_have_them(simulate):
     assert text.endswith("node-1 has 3 devices left for gpu of pair and gpu of two, which want 4")
 
 
+def test_a_claim_whose_pod_is_not_there_is_kube_scheduler_s_all_the_same(simulate):
+    """It has a controller; so it gets no device that the operator owns."""
+    slices = devices("a", "b")
+    slices["spec"]["devices"][0]["taints"] = [{"key": "dra-operator.io/owned", "effect": "NoSchedule"}]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "1", "controller": True}
+    _, rows = simulate(NODES[0], slices, claim("made", ownerReferences=[owner]), claim("standalone"))
+
+    assert rows["made"][2] == "gpu: gpu.example.com/node-1/b"
+    assert rows["standalone"][2] == "gpu: gpu.example.com/node-1/a"
+
+
 def test_a_class_that_one_claim_lacks_is_told_on_that_claim(simulate):
     """The others name it."""
     code, rows = simulate(

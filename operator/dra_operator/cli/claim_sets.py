@@ -46,8 +46,10 @@ class ClaimSet:
 
     @property
     def decider(self) -> Decider:
-        """Who decides it."""
-        return Decider.OPERATOR if self.pod is None else Decider.KUBE_SCHEDULER
+        """Who decides it: the operator, if no pod uses it and no controller owns it; its pod may not be here."""
+        owners = [owner for thing in self.claims for owner in thing.obj.metadata.owner_references]
+        is_of_pod = self.pod is not None or any(owner.controller for owner in owners)
+        return Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
 
 
 def make_sets(gathered: Gathered, nodes: Mapping[str, Node], claims: Sequence[Thing]) -> list[ClaimSet]:
