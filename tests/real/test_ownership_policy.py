@@ -1,7 +1,5 @@
 """The fence around devices that are ours, on the real API server: who is refused, where, and with which words."""
 
-import json
-import secrets
 import subprocess
 import sys
 import time
@@ -10,95 +8,27 @@ from contextlib import contextmanager
 import pytest
 
 from controlplane import (
-    Client,
     Scene,
     clear_cluster,
     fresh_namespace,
     start_operator,
 )
+from controlplane.client import MERGE_PATCH
+from controlplane.fencing import ADMISSION, DRIVER, RULES, Fenced, install, installed, remove, rule
 from controlplane.fleet import DRIVER as FLEET
 from controlplane.fleet import create_fleet
-from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
 from controlplane.ownership import put_up
-from controlplane.scene import RESOURCE, devices
+from controlplane.scene import devices
+from dra_operator.api.names import OWNED_KEY as KEY
 from dra_operator.cluster.ownership_policy import (
     OPERATOR,
     POLICY,
     RULES_POLICY,
     PoolsFence,
     RulesFence,
-    fenced,
     policy_for_pools,
     policy_for_rules,
 )
-
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-RULES = f"{RESOURCE}/devicetaintrules"
-KEY = "dra-operator.io/owned"
-DRIVER = "gpu.example.com"
-MERGE_PATCH = "application/merge-patch+json"
-POLICY_FILE = MANIFESTS / "components" / "ownership" / "policy.yaml"
-
-
-class Fenced:
-    """A namespace of a control plane with the fence, and users who try to get past it."""
-
-    def __init__(self, scene):
-        self.scene, self.client, plane = scene, scene.client, scene.plane
-        self.users = {
-            "admin": self.client,
-            "scheduler": Client(plane.server, plane.tokens["scheduler"], plane.ca),
-            "operator": plane.client_for(SERVICE_ACCOUNT, NAMESPACE),
-        }
-        label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
-        self.client.patch(f"/api/v1/namespaces/{scene.namespace}", label)
-        self._claims = iter(range(10_000))
-
-    def own(self, **selector):
-        """Create a rule that owns devices, wait until the fence knows it, and return its name.
-
-        For a moment the fence may still have those of another test, so no two have one name.
-        """
-        name = f"ours-{secrets.token_hex(4)}"
-        self.client.create(RULES, rule(name, selector={"driver": DRIVER, **selector}))
-        pool, device = selector.get("pool", "any"), selector.get("device", "any")
-        self.wait(lambda: name in self.allocate("admin", (pool, device)).body.get("message", ""))
-        return name
-
-    def wait(self, condition):
-        """Wait until the API server has heard of what was written."""
-        self.client.wait_for("/healthz", lambda _: condition(), seconds=30, what="the fence")
-
-    def allocate(self, user, *devices, admin_access=False, version="v1", driver=DRIVER, query="?dryRun=All"):
-        """Let a user allocate a new claim, as a dry run; devices are (pool, device). Return the answer."""
-        name = f"claim-{next(self._claims)}"
-        access = {"adminAccess": True} if admin_access else {}
-        self.scene.create_claim(name, "any.example.com", **access)
-        results = [
-            {"request": "devices", "driver": driver, "pool": pool, "device": device, **access}
-            for pool, device in devices
-        ]
-        path = f"{self.scene.claims}/{name}/status{query}".replace("/v1/", f"/{version}/", 1)
-        body = {"status": {"allocation": {"devices": {"results": results}}}}
-        return self.users[user].request("PATCH", path, body, content_type=MERGE_PATCH)
-
-
-def rule(name, *, effect="NoSchedule", value=None, key=KEY, selector=None):
-    """Return a DeviceTaintRule."""
-    taint = {"key": key, "effect": effect, **({"value": value} if value is not None else {})}
-    chosen = {} if selector is None else {"deviceSelector": selector}
-    return {"metadata": {"name": name}, "spec": {"taint": taint, **chosen}}
-
-
-def installed(client, name=POLICY):
-    """Return what an installed fence covers."""
-    policy, binding = (
-        client.get(f"{ADMISSION}/{kind}/{name}")
-        for kind in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
-    )
-    if name != POLICY:
-        binding["spec"]["policyName"] = POLICY
-    return fenced(policy, binding)
 
 
 @contextmanager
@@ -407,19 +337,6 @@ def test_policy_that_was_deleted_and_created_again_is_blind_until_the_api_server
         pass
     fence.wait(lambda: fence.allocate("scheduler", ("node-2", "gpu-0")).status == 403)
     assert fence.allocate("scheduler", ("node-1", "gpu-0")).status == 200
-
-
-def install(scene, objects):
-    """Apply objects; a warning of the API server counts as an error."""
-    text = json.dumps({"kind": "List", "apiVersion": "v1", "items": objects})
-    scene.plane.kubectl("apply", "-f", "-", "--warnings-as-errors", input=text)
-
-
-def remove(client, *names):
-    """Delete policies and their bindings."""
-    for name in names:
-        for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
-            client.delete(f"{ADMISSION}/{kind}/{name}")
 
 
 def test_api_server_finds_no_fault_with_the_expressions(full_scene):
