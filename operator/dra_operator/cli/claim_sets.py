@@ -52,10 +52,10 @@ class ClaimSet:
         return Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
 
 
-def make_sets(gathered: Gathered, nodes: Mapping[str, Node], claims: Sequence[Thing]) -> list[ClaimSet]:
+def make_sets(gathered: Gathered, cluster: Cluster, claims: Sequence[Thing]) -> list[ClaimSet]:
     """Return the sets in the order in which they are decided: by the age of the first claim to decide, then of the pod.
 
-    Pods of DaemonSets come last: they have a node, and the others may choose. `nodes` are those that claims may go to.
+    Pods of DaemonSets come last: they have a node, and the others may choose.
     """
     by_pod = ClaimsOfPods(claims, lambda thing: thing.obj)
     sets: list[ClaimSet] = []
@@ -65,11 +65,11 @@ def make_sets(gathered: Gathered, nodes: Mapping[str, Node], claims: Sequence[Th
         used.update(map(_key, of_pod))
         if of_pod:
             # Of the many pods of a cluster nearly all have their claims.
-            is_open = any(settled(thing) is None for thing in of_pod)
-            where = _find_nodes(gathered, nodes, pod) if is_open else None
+            is_open = any(cluster.settled(thing) is None for thing in of_pod)
+            where = _find_nodes(gathered, cluster.nodes, pod) if is_open else None
             sets.append(ClaimSet(tuple(of_pod), pod, where))
     sets += [ClaimSet((thing,)) for thing in claims if _key(thing) not in used]
-    return sorted(sets, key=_order)
+    return sorted(sets, key=lambda item: _order(item, cluster))
 
 
 def _find_nodes(gathered: Gathered, nodes: Mapping[str, Node], pod: Thing) -> tuple[str, ...] | None:
@@ -81,9 +81,9 @@ def _find_nodes(gathered: Gathered, nodes: Mapping[str, Node], pod: Thing) -> tu
     return None if found is None else found.nodes
 
 
-def _order(item: ClaimSet) -> tuple[object, ...]:
+def _order(item: ClaimSet, cluster: Cluster) -> tuple[object, ...]:
     is_daemon = item.pod is not None and node_of(item.pod) is not None
-    first = next((thing for thing in item.claims if settled(thing) is None), item.claims[0])
+    first = next((thing for thing in item.claims if cluster.settled(thing) is None), item.claims[0])
     return is_daemon, by_age(first), by_age(item.pod) if item.pod is not None else ()
 
 
