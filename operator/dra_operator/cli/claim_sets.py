@@ -23,7 +23,7 @@ from dra_operator.api.types import (
 )
 from dra_operator.cli.daemons import node_of
 from dra_operator.cli.gather import Gathered, Thing
-from dra_operator.cli.offline import Cluster, Outcome, by_age, by_name, pending, settled
+from dra_operator.cli.offline import Cluster, Outcome, by_age, by_name, pending
 from dra_operator.cli.pod_claims import ClaimsOfPods, is_over
 from dra_operator.cli.pod_nodes import find_runnable, usable
 
@@ -107,7 +107,7 @@ class _Deciding:
         waiting: dict[_Key, tuple[ClaimSet, Decision]] = {}
         for item in sets:
             for thing in item.claims:
-                if (found := settled(thing)) is not None:
+                if (found := self._cluster.settled(thing)) is not None:
                     self._outcomes[_key(thing)] = found
             if not (open_claims := self._open(item)):
                 continue
