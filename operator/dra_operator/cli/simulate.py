@@ -94,7 +94,7 @@ def simulate(
     take_daemons(gathered, cluster.nodes)
     _say(f"error: {line}" for line in gathered.errors)
     made, missing = make_claims(gathered)
-    sets = make_sets(gathered, cluster.nodes, [*gathered.of("ResourceClaim"), *made])
+    sets = make_sets(gathered, cluster, [*gathered.of("ResourceClaim"), *made])
     decided = decide(sets, cluster)
     special = decide_special_claims(gathered, cluster, decided)
     decided = sorted([*decided, *special.outcomes], key=by_name)
