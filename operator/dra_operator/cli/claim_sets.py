@@ -8,6 +8,7 @@ Source: docs/dra-semantics 8.2.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Reason, Unsatisfied
@@ -69,7 +70,7 @@ def make_sets(gathered: Gathered, cluster: Cluster, claims: Sequence[Thing]) -> 
             where = _find_nodes(gathered, cluster.nodes, pod) if is_open else None
             sets.append(ClaimSet(tuple(of_pod), pod, where))
     sets += [ClaimSet((thing,)) for thing in claims if _key(thing) not in used]
-    return sorted(sets, key=lambda item: _order(item, cluster))
+    return sorted(sets, key=partial(_order, cluster))
 
 
 def _find_nodes(gathered: Gathered, nodes: Mapping[str, Node], pod: Thing) -> tuple[str, ...] | None:
@@ -81,7 +82,7 @@ def _find_nodes(gathered: Gathered, nodes: Mapping[str, Node], pod: Thing) -> tu
     return None if found is None else found.nodes
 
 
-def _order(item: ClaimSet, cluster: Cluster) -> tuple[object, ...]:
+def _order(cluster: Cluster, item: ClaimSet) -> tuple[object, ...]:
     is_daemon = item.pod is not None and node_of(item.pod) is not None
     first = next((thing for thing in item.claims if cluster.settled(thing) is None), item.claims[0])
     return is_daemon, by_age(first), by_age(item.pod) if item.pod is not None else ()
