@@ -24,7 +24,7 @@ from dra_operator.api.types import (
 )
 from dra_operator.cli.daemons import node_of
 from dra_operator.cli.gather import Gathered, Thing
-from dra_operator.cli.offline import Cluster, Outcome, by_age, by_name, pending, settled
+from dra_operator.cli.offline import Cluster, Outcome, by_age, by_name, pending
 from dra_operator.cli.pod_claims import ClaimsOfPods, is_over
 from dra_operator.cli.pod_nodes import find_runnable, usable
 

@@ -175,11 +175,18 @@ class Cluster:
         return pending(thing, Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text))
 
     def settled(self, thing: Thing) -> Outcome | None:
-        """Return what a claim comes to of which nothing is decided, as this cluster is; None for another."""
-        found = settled(thing)
-        if found is None or (why := self._broken.get(claim_key(thing.obj))) is None:
-            return found
-        return replace(found, state=State.BROKEN, message=why)
+        """Return what a claim comes to of which nothing is decided; None for another."""
+        claim: ResourceClaim = thing.obj
+        metadata = claim.metadata
+        if claim.status.allocation is not None:
+            broken = self._broken.get(claim_key(claim))
+            state = State.HELD if broken is None else State.BROKEN
+            return Outcome(thing, state, claim.status.allocation, message=broken or "")
+        if metadata.deletion_timestamp:
+            return Outcome(thing, State.LEFT_ALONE, message="it is being deleted")
+        if metadata.labels.get(OPT_OUT_LABEL) == "false":
+            return Outcome(thing, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
+        return None
 
     def _choose_nodes(self, gathered: Gathered, wanted: Sequence[str]) -> dict[str, Node]:
         """Return the nodes that claims may go to."""
@@ -210,19 +217,6 @@ class Cluster:
                 # Nothing that a Node can have says so.
                 self._inventory.nodes[name] = replace(self._inventory.nodes[name], unusable=_NOT_CHOSEN)
         return {name: node for name, node in sorted(nodes.items()) if not wanted or name in wanted}
-
-
-def settled(thing: Thing) -> Outcome | None:
-    """Return what a claim comes to of which nothing is decided; None for another."""
-    claim: ResourceClaim = thing.obj
-    metadata = claim.metadata
-    if claim.status.allocation is not None:
-        return Outcome(thing, State.HELD, claim.status.allocation)
-    if metadata.deletion_timestamp:
-        return Outcome(thing, State.LEFT_ALONE, message="it is being deleted")
-    if metadata.labels.get(OPT_OUT_LABEL) == "false":
-        return Outcome(thing, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
-    return None
 
 
 def _broken_allocations(gathered: Gathered, inventory: Inventory) -> dict[ClaimKey, str]:
