@@ -169,7 +169,7 @@ def test_an_older_version_has_its_own_fields(kind, spec, expected):
         ),
         (
             "DeviceTaintRule",
-            "v1alpha3",
+            "v1beta2",
             {"deviceSelector": {"selectors": []}},
             "since Kubernetes 1.35 only driver, pool and device select",
         ),
@@ -192,6 +192,15 @@ def test_a_field_of_another_place_or_version_is_told_with_what_to_do(kind, versi
     body = {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
 
     assert [item.message for item in find_unknown_fields(body, TYPES[kind])] == [f"unknown field; {advice}"]
+
+
+def test_what_rules_selected_by_is_known_to_v1alpha3():
+    """Kubernetes 1.33 and 1.34 select devices by class and CEL there."""
+    selector = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": "true", "extra": 1}}]}
+
+    assert found("DeviceTaintRule", {"deviceSelector": selector}, "v1alpha3") == [
+        ("spec.deviceSelector.selectors[0].cel.extra", "")
+    ]
 
 
 def test_former_fields_are_known_to_their_version_alone():

@@ -53,6 +53,9 @@ _FORMERLY: dict[type[Any], tuple[str, ...]] = {
 }
 """Fields that v1alpha3 had, and no version has today: what is asked for is the same without them."""
 
+_ONLY_FORMERLY: dict[type[Any], tuple[str, ...]] = {DeviceTaintSelector: ("deviceClassName", "selectors")}
+"""Fields that our types have, and of the API only v1alpha3, in Kubernetes 1.33 and 1.34."""
+
 _ADVICE: dict[tuple[type[Any], str], str] = {
     (
         DeviceRequest,
@@ -168,9 +171,11 @@ class _Walk:
 
     def _object(self, value: Body, expected: Any, path: str) -> Iterator[_Slip]:
         known = _fields(expected)
-        former = _FORMERLY.get(expected, ()) if self.version == "v1alpha3" else ()
+        is_former = self.version == "v1alpha3"
+        former = _FORMERLY.get(expected, ()) if is_former else ()
+        gone = () if is_former else _ONLY_FORMERLY.get(expected, ())
         for name, item in value.items():
-            if name in known:
+            if name in known and name not in gone:
                 yield from self._below(item, known[name], self._step(path, expected, name))
             elif name not in former:
                 yield _Slip(value, expected, name, _joined(path, name))

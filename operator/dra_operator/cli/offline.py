@@ -21,7 +21,6 @@ from dra_operator.api.types import AllocationResult, Device, ResourceClaim, Reso
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.controller import messages
 from dra_operator.inventory import Inventory
-from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import Ledger, Overcommitments
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -100,7 +99,7 @@ class Cluster:
         self.notes += [
             f'{found.kind} "{found.name}": {found.message}' for found in self._inventory.problems()
         ]
-        self.notes += _idle_rules(gathered)
+        self.notes += _idle_rules(self._inventory)
         self.notes += _odd_labels(gathered)
         self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
         self.notes += [
@@ -198,23 +197,28 @@ def _settled(thing: Thing) -> Outcome | None:
     return None
 
 
-def _idle_rules(gathered: Gathered) -> Iterator[str]:
-    """Yield a line for each taint rule that names no device: after a slip it taints nothing, without a word."""
-    slices = [thing.obj.spec for thing in gathered.of("ResourceSlice")]
-    for rule in [thing.obj for thing in gathered.of("DeviceTaintRule")] if slices else []:
-        if not any(
-            touches(rule, spec.driver, spec.pool.name) and names_device(rule, device.name)
-            for spec in slices
-            for device in spec.devices
+def _idle_rules(inventory: Inventory) -> Iterator[str]:
+    """Yield a line for each taint rule that taints no device: after a slip it does so without a word."""
+    slices = [content for pool in inventory.pools.values() for content in pool.slices.values()]
+    for name, rule in sorted(inventory.rules.items()) if slices else ():
+        if inventory.rule_selectors.problem(name) or any(
+            inventory.tainted_by(rule, content) for content in slices
         ):
-            selector = rule.spec.device_selector
-            if selector is None:
-                why = "it has no deviceSelector; {} selects all devices"
-            else:
-                parts = {"driver": selector.driver, "pool": selector.pool, "device": selector.device}
-                named = ", ".join(f"{key} {value}" for key, value in parts.items() if value is not None)
-                why = f"no published device is of {named or 'any driver'}"
-            yield f'DeviceTaintRule "{rule.metadata.name}": taints nothing: {why}'
+            continue
+        selector = rule.spec.device_selector
+        if selector is None:
+            why = "it has no deviceSelector; {} selects all devices"
+        else:
+            parts = {
+                "driver": selector.driver,
+                "pool": selector.pool,
+                "device": selector.device,
+                "class": selector.device_class_name,
+            }
+            named = ", ".join(f"{key} {value}" for key, value in parts.items() if value is not None)
+            matched = " that its selectors match" if selector.selectors else ""
+            why = f"no published device is of {named or 'any driver'}{matched}"
+        yield f'DeviceTaintRule "{name}": taints nothing: {why}'
 
 
 def _odd_labels(gathered: Gathered) -> Iterator[str]:

@@ -18,6 +18,7 @@ from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, read_node
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.problems import Inspector, Problem
+from dra_operator.inventory.rule_selectors import RuleSelectors
 from dra_operator.inventory.slices import (
     PoolKey,
     Slice,
@@ -26,7 +27,7 @@ from dra_operator.inventory.slices import (
     same_content,
     with_taints,
 )
-from dra_operator.inventory.taints import in_force, touches
+from dra_operator.inventory.taints import devices_of, in_force, touches
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class Inventory:
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     rules: dict[str, DeviceTaintRule] = field(default_factory=dict)
     node_index: NodeIndex = field(init=False)
+    rule_selectors: RuleSelectors = field(init=False)
     version: int = 0
     _namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _pool_of_slice: dict[str, PoolKey] = field(default_factory=dict)
@@ -50,10 +52,11 @@ class Inventory:
 
     def __post_init__(self) -> None:
         self.node_index = NodeIndex(self.nodes)
-        self._inspector = Inspector(self.pools, self.classes, self.subscribe())
+        self.rule_selectors = RuleSelectors(self.classes)
+        self._inspector = Inspector(self.pools, self.classes, self.rule_selectors, self.subscribe())
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return what is wrong with classes and slices, sorted."""
+        """Return what is wrong with classes, slices and rules, sorted."""
         return self._inspector.problems()
 
     def summary(self) -> dict[str, int]:
@@ -106,6 +109,7 @@ class Inventory:
                     self._node_changed(name)
             case "DeviceTaintRule":
                 if (rule := self.rules.pop(name, None)) is not None:
+                    self.rule_selectors.remove(name)
                     self._taint(rule)
             case "Namespace":
                 self.version += self._namespaces.pop(name, None) is not None
@@ -116,10 +120,14 @@ class Inventory:
         """True if the namespace is known and its label permits admin access. Source: docs/dra-semantics 6."""
         return self._namespaces.get(namespace, {}).get(ADMIN_ACCESS_LABEL) == "true"
 
+    def tainted_by(self, rule: DeviceTaintRule, content: Slice) -> int:
+        """Return which devices of a slice a rule taints, as a set of bits."""
+        return devices_of(rule, content, self.rule_selectors)
+
     def _put_slice(self, item: ResourceSlice) -> None:
         content = read_slice(item, self._columns)
         if self.rules:
-            taints = in_force(content, self._sorted_rules())
+            taints = in_force(content, self._sorted_rules(), self.rule_selectors)
             content = with_taints(content, taints) if any(taints) else content
         old_key = self._pool_of_slice.get(content.name)
         if old_key is not None and old_key != content.key:
@@ -152,6 +160,7 @@ class Inventory:
         key = self._pool_of_slice.pop(name, None)
         if key is None:
             return
+        self.rule_selectors.forget_slice(name)
         pool = self.pools[key]
         pool.remove(name)
         if not pool.slices:
@@ -174,6 +183,9 @@ class Inventory:
         self.version += 1
         for changes in self._followers.all():
             changes.classes.add(name)
+        for rule in self.rule_selectors.of_class(name):
+            self.rule_selectors.put(self.rules[rule])
+            self._taint(self.rules[rule])
 
     def _put_node(self, node: NodeRecord) -> None:
         old = self.nodes.get(node.name)
@@ -197,10 +209,13 @@ class Inventory:
         name = item.metadata.name
         old = self.rules.get(name)
         self.rules[name] = item
-        if old is not None and old.spec != item.spec:
+        if old is not None and old.spec == item.spec:
+            return
+        self.version += 1
+        self.rule_selectors.put(item)
+        if old is not None:
             self._taint(old)
-        if old is None or old.spec != item.spec:
-            self._taint(item)
+        self._taint(item)
 
     def _taint(self, rule: DeviceTaintRule) -> None:
         """Derive the taints of all slices anew that a rule, come or gone, can match."""
@@ -209,7 +224,7 @@ class Inventory:
             if not touches(rule, *key):
                 continue
             for content in tuple(pool.slices.values()):
-                taints = in_force(content, rules)
+                taints = in_force(content, rules, self.rule_selectors)
                 if taints != (content.taints or ((),) * len(content.names)):
                     self._replace(pool, with_taints(content, taints))
 

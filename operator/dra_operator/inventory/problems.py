@@ -16,6 +16,7 @@ from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.pool import Judgement, Pool, Verdict
+from dra_operator.inventory.rule_selectors import RuleSelectors
 from dra_operator.inventory.slices import PoolKey
 
 
@@ -23,21 +24,23 @@ class Problem(NamedTuple):
     """What is wrong with an object: its kind, its name, one line of text.
 
     `incomplete` is the pool whose number of slices is not the announced one, if that is all: an update makes it so for
-    a moment. Everything else stays until somebody mends it.
+    a moment. Everything else stays until somebody mends it. `topic` is set if the numbers in the message may change.
     """
 
     kind: str
     name: str
     message: str
     incomplete: PoolKey | None = None
+    topic: str = ""
 
 
 @dataclass(slots=True)
 class Inspector:
-    """Keeps the verdict on each pool as a whole, and the problems of pools and classes."""
+    """Keeps the verdict on each pool as a whole, and the problems of pools and classes; rules know their own."""
 
     pools: Mapping[PoolKey, Pool]
     classes: Mapping[str, DeviceClass]
+    rules: RuleSelectors
     changes: Changes
     _verdicts: dict[PoolKey, Verdict] = field(default_factory=dict)
     _devices: dict[PoolKey, int] = field(default_factory=dict)
@@ -48,7 +51,10 @@ class Inspector:
         """Return all problems, sorted."""
         self._refresh()
         tables = (*self._of_pool.values(), *self._of_class.values())
-        return tuple(sorted(problem for table in tables for problem in table))
+        of_rules = [
+            Problem("DeviceTaintRule", name, text, topic=topic) for name, text, topic in self.rules.problems()
+        ]
+        return tuple(sorted([*(problem for table in tables for problem in table), *of_rules]))
 
     def counts(self) -> dict[str, int]:
         """Return the number of pools, by verdict too, and of the devices of their newest generations."""

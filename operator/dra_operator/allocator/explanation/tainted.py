@@ -14,10 +14,9 @@ from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.shortened import listed
-from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
-from dra_operator.inventory import Slice, bits
+from dra_operator.api.types import DeviceTaint, DeviceToleration
 from dra_operator.inventory.barriers import Barrier
-from dra_operator.inventory.taints import names_device, touches
+from dra_operator.inventory.taints import touches
 
 _NEAR = 0.7
 
@@ -43,16 +42,13 @@ def tell_rules(
         for name, rule in sorted(published.inventory.rules.items())
         if taint_text(rule.spec.taint) in taints
         and any(
-            _names_any(rule, content, selected_devices(content, (alternative,), candidates, budget))
+            published.inventory.tainted_by(rule, content)
+            & selected_devices(content, (alternative,), candidates, budget)
             for content in published.slices()
             if touches(rule, *content.key)
         )
     ]
     return f"; set by DeviceTaintRule {listed(names)}" if names else ""
-
-
-def _names_any(rule: DeviceTaintRule, content: Slice, devices: int) -> bool:
-    return any(names_device(rule, content.names[index]) for index in bits.each(devices))
 
 
 def tell_tolerations(taints: Collection[str], tolerations: Iterable[DeviceToleration]) -> str:
