@@ -19,6 +19,7 @@ from dra_operator.inventory.barriers import Barrier
 from dra_operator.inventory.taints import touches
 
 _NEAR = 0.7
+_ANY_VALUE = "; without operator: Exists, a toleration is for one value: add it to tolerate any"
 
 
 def taint_text(taint: DeviceTaint | Barrier) -> str:
@@ -59,7 +60,20 @@ def tell_tolerations(taints: Collection[str], tolerations: Iterable[DeviceTolera
         _toleration_text(item) for item in items if not item.key or any(_alike(item.key, key) for key in keys)
     ]
     only = "only " if len(texts) == len(items) else ""
-    return f"; the request tolerates {only}{listed(texts)}" if texts else ""
+    advice = _ANY_VALUE if any(_lacks_operator(item, taints) for item in items) else ""
+    return f"; the request tolerates {only}{listed(texts)}{advice}" if texts else ""
+
+
+def _lacks_operator(item: DeviceToleration, taints: Collection[str]) -> bool:
+    """True if a toleration would cover one of these taints, if only it did not ask for the empty value."""
+    if item.operator == "Exists" or item.value:
+        return False
+    for text in taints:
+        name, _, effect = text.rpartition(":")
+        key, _, value = name.partition("=")
+        if value and item.key in ("", key) and item.effect in ("", effect):
+            return True
+    return False
 
 
 def _alike(one: str, other: str) -> bool:
@@ -77,7 +91,7 @@ def _toleration_text(item: DeviceToleration) -> str:
     if item.operator == "Exists":
         return _text(item.key or "any", "", item.effect)
     # Without a value it tolerates only taints that have none, which does not look so without the quotes.
-    return _text(item.key, item.value or '""', item.effect)
+    return _text(item.key or "any", item.value or '""', item.effect)
 
 
 def _text(key: str, value: str, effect: str) -> str:
