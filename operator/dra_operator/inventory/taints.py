@@ -40,6 +40,10 @@ def devices_of(rule: DeviceTaintRule, content: Slice, selectors: RuleSelectors) 
     if selector is None or not touches(rule, content.driver, content.pool):
         return 0
     selected = selectors.selected(rule.metadata.name, content)
-    if selector.device is None:
-        return selected
-    return selected & bits.of([name == selector.device for name in content.names])
+    return selected & bits.of([names_device(rule, name) for name in content.names])
+
+
+def names_device(rule: DeviceTaintRule, device: str) -> bool:
+    """True if the rule, which touches the pool of a device, matches the device, class and CEL aside."""
+    selector = rule.spec.device_selector
+    return selector is not None and selector.device in (None, device)
