@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import islice
 from random import Random
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Limits, Reason
@@ -27,6 +28,8 @@ _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
 _NOT_CHOSEN = "left out by --node"
 _ALLOCATABLE_RESOURCES = "DRANodeAllocatableResources"
+_MOST_LOOKED_AT = 1000
+"""So many allocated claims are looked at for selectors that fail elsewhere: each may have its own."""
 _NO_SLICES = "no ResourceSlice is given: add what `kubectl get deviceclasses,resourceslices -o yaml` prints"
 
 
@@ -134,6 +137,16 @@ class Cluster:
             return self._pending(thing, decision)
         text = f"it fits on node {decision.node}, but the pod can only run on {listed(nodes) or 'no node'}"
         return Outcome(thing, State.PENDING, reason=Reason.REQUESTS_DO_NOT_FIT_TOGETHER.value, message=text)
+
+    def find_failing(self, outcomes: Sequence[Outcome]) -> Iterator[str]:
+        """Yield a line for each selector of claims allocated here that fails on devices which were not reached."""
+        claims: dict[str, list[str]] = {}
+        allocated = (outcome.claim for outcome in outcomes if outcome.state is State.ALLOCATED)
+        for claim in islice(allocated, _MOST_LOOKED_AT):
+            for text in self._allocator.find_failing(claim):
+                claims.setdefault(text, []).append(f'"{claim.metadata.namespace}/{claim.metadata.name}"')
+        for text, names in claims.items():
+            yield f"ResourceClaim {listed(names)}: {text}; {messages.NOT_REACHED}"
 
     def _decide(self, thing: Thing) -> Outcome | Decision:
         """Return what a claim comes to, or the decision to explain if it waits."""

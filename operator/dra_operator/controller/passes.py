@@ -39,6 +39,7 @@ from dra_operator.controller.ownership import OwnedDevices
 from dra_operator.controller.problems import Problems
 from dra_operator.controller.putoff import PutOffs
 from dra_operator.controller.reports import Notice, Reports, Subject
+from dra_operator.controller.selector_warnings import SelectorWarnings
 from dra_operator.controller.settlement import FenceState, SettlementTimer
 from dra_operator.controller.taken import Taken
 from dra_operator.controller.telling import Telling, Waiting, one_line, subject_of
@@ -119,11 +120,12 @@ class Passes:
         timer = settlement or SettlementTimer(settle=0.0, quiet=0.0)
         self.owned = OwnedDevices(self.desk, inventory, self._intake, timer, operator)
         self._collisions = Collisions(self.desk, inventory, self._intake, partial(hears, "ResourceSlice"))
+        self._selector_warnings = SelectorWarnings(self.desk, allocator, clock)
         self._hears_claims = partial(hears, "ResourceClaim")
         logger = metrics.defect_logger
         self._asides = {
             name: SideTask(name, clock, logger)
-            for name in ("inventory", "collisions", "rules", "views", "metrics")
+            for name in ("inventory", "collisions", "rules", "selectors", "views", "metrics")
         }
         self._untidy: set[Key] = set()
         """The claims that met a defect when they were tidied, and were told so."""
@@ -175,6 +177,8 @@ class Passes:
         self._taken.look()
         self._asides["collisions"].do(self._collisions.report)
         desk.pile.extend(desk.reports.due(desk.clock()))
+        self._flush(emit)
+        self._asides["selectors"].do(self._selector_warnings.report)
         self._flush(emit)
         # Where no claim waits for weeks, nobody else takes in what has changed, and it would heap up.
         self._asides["views"].do(self._allocator.refresh)
@@ -453,6 +457,7 @@ class Passes:
             self._asides["inventory"].next_due(self._problems.next_due()),
             self._asides["collisions"].next_due(self._collisions.next_due()),
             self._asides["rules"].next_due(self.owned.next_due()),
+            self._asides["selectors"].next_due(self._selector_warnings.next_due()),
             self._asides["views"].next_due(),
             self._asides["metrics"].next_due(),
         )
