@@ -1,6 +1,7 @@
 """The fence around devices that are ours, on the real API server: who is refused, where, and with which words."""
 
 import json
+import secrets
 
 import pytest
 
@@ -40,11 +41,16 @@ class Fenced:
         self.client.patch(f"/api/v1/namespaces/{scene.namespace}", label)
         self._claims = iter(range(10_000))
 
-    def own(self, name="ours", **selector):
-        """Create a rule that owns devices and wait until the fence knows it."""
+    def own(self, **selector):
+        """Create a rule that owns devices, wait until the fence knows it, and return its name.
+
+        For a moment the fence may still have those of another test, so no two have one name.
+        """
+        name = f"ours-{secrets.token_hex(4)}"
         self.client.create(RULES, rule(name, selector={"driver": DRIVER, **selector}))
         pool, device = selector.get("pool", "any"), selector.get("device", "any")
         self.wait(lambda: name in self.allocate("admin", (pool, device)).body.get("message", ""))
+        return name
 
     def wait(self, condition):
         """Wait until the API server has heard of what was written."""
@@ -111,13 +117,13 @@ def test_manifest_is_what_the_operator_takes_for_a_fence(fence):
 @pytest.mark.parametrize("user", ["scheduler", "admin"])
 def test_nobody_else_allocates_an_owned_device(fence, user, version):
     """Whatever rights they have, and in whichever version they write."""
-    fence.own(pool="node-1")
+    name = fence.own(pool="node-1")
     answer = fence.allocate(user, ("node-2", "gpu-0"), ("node-1", "gpu-0"), version=version)
 
     assert answer.status == 403
     assert (
-        "device gpu.example.com/node-1/gpu-0 is owned by dra-operator, which alone may allocate it (DeviceTaintRule ours)"
-        in answer.body["message"]
+        "device gpu.example.com/node-1/gpu-0 is owned by dra-operator, which alone may allocate it "
+        f"(DeviceTaintRule {name})" in answer.body["message"]
     )
 
 
@@ -164,14 +170,14 @@ def test_what_is_allocated_is_reserved_and_cleared_by_others(fence):
 
 def test_rule_that_is_being_deleted_still_counts(fence):
     """The operator keeps it until its own writes are answered."""
-    fence.own(pool="node-1")
-    fence.client.patch(f"{RULES}/ours", {"metadata": {"finalizers": [KEY]}})
-    fence.client.delete(f"{RULES}/ours")
+    name = fence.own(pool="node-1")
+    fence.client.patch(f"{RULES}/{name}", {"metadata": {"finalizers": [KEY]}})
+    fence.client.delete(f"{RULES}/{name}")
 
-    assert fence.client.get(f"{RULES}/ours")["metadata"]["deletionTimestamp"]
+    assert fence.client.get(f"{RULES}/{name}")["metadata"]["deletionTimestamp"]
     assert fence.allocate("scheduler", ("node-1", "gpu-0")).status == 403
 
-    fence.client.patch(f"{RULES}/ours", {"metadata": {"finalizers": None}})
+    fence.client.patch(f"{RULES}/{name}", {"metadata": {"finalizers": None}})
     fence.wait(lambda: fence.allocate("scheduler", ("node-1", "gpu-0")).status == 200)
 
 
@@ -189,7 +195,7 @@ def test_rule_that_owns_nothing_fences_nothing(fence, name, spec):
     """One that was there before the policies may be of any sort."""
     fence.client.delete(f"{ADMISSION}/validatingadmissionpolicybindings/{RULES_POLICY}")
     fence.wait(lambda: fence.client.request("POST", RULES, rule(name, **spec)).status in (201, 409))
-    fence.own("last", pool="node-1")
+    fence.own(pool="node-1")
 
     assert fence.allocate("scheduler", ("node-2", "gpu-0")).status == 200
 
@@ -236,8 +242,7 @@ def test_rule_that_would_own_nothing_is_refused(fence, spec, said):
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1alpha3"])
 def test_rule_that_owns_devices_is_not_changed(fence, patch, said, version):
     """So that it is certain since when it has been in force."""
-    fence.own(pool="node-1")
-    path = f"{RULES}/ours".replace("/v1/", f"/{version}/", 1)
+    path = f"{RULES}/{fence.own(pool='node-1')}".replace("/v1/", f"/{version}/", 1)
     answer = fence.client.request("PATCH", path, {"spec": patch}, content_type=MERGE_PATCH)
 
     assert answer.status == 403
@@ -257,10 +262,10 @@ def test_other_rule_does_not_become_one_that_owns_devices(fence):
 
 def test_metadata_of_a_rule_may_change(fence):
     """By the operator too, which has the right to it: it puts finalizer and annotation there."""
-    fence.own(pool="node-1")
+    name = fence.own(pool="node-1")
     metadata = {"finalizers": [KEY], "annotations": {"dra-operator.io/settled": "1"}}
     patch = {"metadata": metadata}
-    answer = fence.users["operator"].request("PATCH", f"{RULES}/ours", patch, content_type=MERGE_PATCH)
+    answer = fence.users["operator"].request("PATCH", f"{RULES}/{name}", patch, content_type=MERGE_PATCH)
 
     assert answer.status == 200, answer.body
     assert answer.body["metadata"]["annotations"] == metadata["annotations"]
@@ -297,13 +302,13 @@ def test_many_rules_and_a_large_claim_cost_no_more_than_is_allowed(fence):
         fence.client.create(
             RULES, rule(f"ours-{number}", selector={"driver": DRIVER, "pool": f"p-{number}", "device": "d"})
         )
-    fence.own("last", pool="node-1", device="gpu-31")
+    name = fence.own(pool="node-1", device="gpu-31")
     others = [("node-2", f"gpu-{number}") for number in range(32)]
 
     assert fence.allocate("scheduler", *others).status == 200
     refused = fence.allocate("scheduler", *others[:31], ("node-1", "gpu-31"))
     assert refused.status == 403
-    assert "(DeviceTaintRule last)" in refused.body["message"]
+    assert f"(DeviceTaintRule {name})" in refused.body["message"]
 
 
 @pytest.fixture

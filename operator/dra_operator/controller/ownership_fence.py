@@ -59,16 +59,18 @@ class OwnershipFence:
 async def _state(session: ApiSession) -> FenceState:
     """Return what the policy and its binding protect. Raises ApiError and ApiUnreachable if that is not known."""
     found: list[dict[str, Any]] = []
-    for path in (_POLICIES, _BINDINGS):
+    missing: list[str] = []
+    for what, path in (("policy", _POLICIES), ("binding", _BINDINGS)):
         try:
             found.append(await session.request("GET", path))
         except ApiError as error:
             if error.is_missing_right:
                 return FenceState(None, messages.forbidden(error))
-            if error.status == 404:
-                what = "binding" if path == _BINDINGS else "policy"
-                return FenceState(None, f"the {what} {POLICY} is not installed")
-            raise
+            if error.status != 404:
+                raise
+            missing.append(what)
+    if missing:
+        return FenceState(None, f"the {missing[0]} {POLICY} is not installed")
     fence = fenced(*found)
     return FenceState(
         fence, "" if fence else f"the policy {POLICY} or its binding is not as it was published"

@@ -6,8 +6,8 @@ Source: docs/differences.md, `selector-error-elsewhere`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.decision import AbortedError
@@ -26,7 +26,8 @@ _Expressions = tuple[tuple[str, ...], tuple[str, ...]]
 """Those of a class, and those of a request."""
 
 
-class _Failing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Failing:
     """An expression by its number among all of class and request, and the devices it was asked about and fails on.
 
     `is_all` is false if not all devices were looked at.
@@ -114,7 +115,7 @@ class PartlyFailing:
             return []
         each = [selectors.get(expression) for expression in (*expressions[0], *expressions[1])]
         found = _ask_each(each, slices if is_all else failing, _FewEvaluations(clock))
-        return found if is_all else [item._replace(is_all=False) for item in found]
+        return found if is_all else [replace(item, is_all=False) for item in found]
 
 
 def _ask_each(
@@ -131,11 +132,11 @@ def _ask_each(
                 asked[number] += left.bit_count()
                 if failed:
                     first = found.get(number) or _Failing(number, 0, 0, content, bits.lowest(failed), True)
-                    found[number] = first._replace(failed=first.failed + failed.bit_count())
+                    found[number] = replace(first, failed=first.failed + failed.bit_count())
                 left = selected
     except AbortedError:
         is_all = False
-    return [item._replace(asked=asked[number], is_all=is_all) for number, item in sorted(found.items())]
+    return [replace(item, asked=asked[number], is_all=is_all) for number, item in sorted(found.items())]
 
 
 def _sources(
