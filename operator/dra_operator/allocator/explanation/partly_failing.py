@@ -5,7 +5,7 @@ use that come before those. So it is told early. What is known already costs not
 Source: docs/differences.md, `selector-error-elsewhere`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,11 +19,14 @@ from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.inventory import Slice, bits
 
 _MOST_EVALUATIONS: Final = 1000
-_SECONDS: Final = 0.1
+_SECONDS: Final = 0.5
 _MAX_KNOWN: Final = 1024
 
 _Expressions = tuple[tuple[str, ...], tuple[str, ...]]
 """Those of a class, and those of a request."""
+
+_Alike = tuple[Slice, int]
+"""A slice, and how many look like it to every selector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class _Failing:
 
 
 class _FewEvaluations(Budget):
-    """A budget that also ends after some evaluations of selectors."""
+    """A budget that also ends after some evaluations of selectors; those of one slice are all made."""
 
     __slots__ = ("_left",)
 
@@ -51,11 +54,14 @@ class _FewEvaluations(Budget):
         self._left = _MOST_EVALUATIONS
 
     def evaluated(self, times: int) -> None:
-        """Count evaluations of selectors. Raises AbortedError if there were too many, or the time is used up."""
+        """Count evaluations of selectors."""
         self._left -= times
+
+    def check(self) -> None:
+        """Raise AbortedError if there were too many evaluations, or the time is used up."""
         if self._left < 0:
             raise AbortedError(f"{_MOST_EVALUATIONS} devices were looked at")
-        super().evaluated(times)
+        self.look()
 
 
 @dataclass(slots=True)
@@ -66,10 +72,13 @@ class PartlyFailing:
     candidates: Candidates
     _version: int = -1
     _known: dict[_Expressions, tuple[_Failing, ...]] = field(default_factory=dict)
+    _slices: list[_Alike] = field(default_factory=list)
 
     def tell(self, plan: ClaimPlan, clock: Callable[[], float]) -> list[str]:
         """Return a sentence for each selector of a claim that fails on devices; views must be up to date."""
         version = self.published.inventory.version
+        if version != self._version:
+            self._slices = _alike(self.published.slices())
         if version != self._version or len(self._known) >= _MAX_KNOWN:
             self._version = version
             self._known.clear()
@@ -102,38 +111,49 @@ class PartlyFailing:
         """Ask all expressions together, as the search did, and if they fail, one after the other."""
         selectors = self.candidates.selectors
         budget = selectors.budget = _FewEvaluations(clock)
-        slices = list(self.published.slices())
         together = selectors.joined(*expressions)
-        failing, is_all = list[Slice](), True
+        failing, is_all = list[_Alike](), True
         try:
-            for content in slices:
+            for content, times in self._slices:
                 if together.answer(content, content.every, budget)[2]:
-                    failing.append(content)
+                    failing.append((content, times))
+                budget.check()
         except AbortedError:
             is_all = False
         if not failing:
             return []
         each = [selectors.get(expression) for expression in (*expressions[0], *expressions[1])]
-        found = _ask_each(each, slices if is_all else failing, _FewEvaluations(clock))
+        found = _ask_each(each, self._slices if is_all else failing, _FewEvaluations(clock))
         return found if is_all else [replace(item, is_all=False) for item in found]
 
 
+def _alike(slices: Iterable[Slice]) -> list[_Alike]:
+    """Return the first of slices that are alike in all that selectors read, and how many each stands for."""
+    found: dict[object, list[Slice]] = {}
+    for content in slices:
+        # Devices that cannot be read are not in columns.
+        key = content.serial if content.unreadable else (content.schema, content.serials)
+        found.setdefault(key, []).append(content)
+    return [(alike[0], len(alike)) for alike in found.values()]
+
+
 def _ask_each(
-    selectors: Sequence[SelectorAnswers], slices: Sequence[Slice], budget: Budget
+    selectors: Sequence[SelectorAnswers], slices: Sequence[_Alike], budget: _FewEvaluations
 ) -> list[_Failing]:
     """Return those of some selectors that fail; each is asked about the devices that those before it select."""
     found: dict[int, _Failing] = {}
     asked, is_all = [0] * len(selectors), True
     try:
-        for content in slices:
+        for content, times in slices:
             left = content.every
             for number, selector in enumerate(selectors):
                 selected, failed = selector.ask(content, left, budget)
-                asked[number] += left.bit_count()
+                asked[number] += left.bit_count() * times
                 if failed:
                     first = found.get(number) or _Failing(number, 0, 0, content, bits.lowest(failed), True)
-                    found[number] = replace(first, failed=first.failed + failed.bit_count())
+                    found[number] = replace(first, failed=first.failed + failed.bit_count() * times)
                 left = selected
+            budget.check()
     except AbortedError:
         is_all = False
     return [replace(item, asked=asked[number], is_all=is_all) for number, item in sorted(found.items())]
