@@ -67,6 +67,7 @@ async def test_a_dry_run_prints_what_would_be_decided(tmp_path):
                 "dra_operator",
                 "run",
                 "--dry-run",
+                "--devices=all",
                 f"--kubeconfig={tmp_path}/kubeconfig",
             ),
             stdout=asyncio.subprocess.PIPE,
