@@ -31,7 +31,7 @@ from dra_operator.controller.collisions import Collisions
 from dra_operator.controller.desk import Desk, Effect, text
 from dra_operator.controller.fence import Fence
 from dra_operator.controller.flights import Flights
-from dra_operator.controller.intake import Changes, Intake
+from dra_operator.controller.intake import Changes, Intake, named
 from dra_operator.controller.landing import Landing
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
@@ -208,7 +208,7 @@ class Passes:
                         self._landing.take(item, changes)
             except Exception:
                 # A defect of ours must cost one object, not all of them.
-                desk.metrics.defect_logger.exception(Defect.INTAKE, item=_named(item))
+                desk.metrics.defect_logger.exception(Defect.INTAKE, item=named(item))
             self.progressed_at = desk.clock()
         for key in changes.gone:
             # One that was made anew at once begins to wait now. An answer that is still to come tells its own time.
@@ -490,10 +490,3 @@ class Passes:
             metrics.pending_claims.labels(reason).set(number)
             metrics.pending_since_timestamp_seconds.labels(reason).set(time - (now - since.get(reason, now)))
         self._reasons = set(count)
-
-
-def _named(item: Item) -> str:
-    """Return what an item is about, for the log."""
-    if isinstance(item, Delta):
-        return f"{item.kind} {item.namespace}/{item.name}"
-    return type(item).__name__
