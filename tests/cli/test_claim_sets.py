@@ -6,8 +6,11 @@ import sys
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
-from .simulation import CLASS, claim, devices, holding, node
+from dra_operator.cli.simulate import app
+
+from .simulation import CLASS, claim, devices, holding, node, table
 
 NODES = node("node-1"), node("node-2")
 V1 = "resource.k8s.io/v1"
@@ -37,19 +40,13 @@ ALL, ONE = template("all", allocationMode="All"), template("one")
 
 @pytest.fixture
 def simulate(tmp_path):
-    """Return a function that runs `simulate` as a process; it returns exit code, and rows without random ends."""
+    """Return a function that simulates some objects and returns the exit code, and the rows by claim."""
 
     def run(*bodies):
         file = tmp_path / "state.yaml"
         file.write_text(yaml.safe_dump_all([CLASS, *bodies]))
-        done = subprocess.run(
-            [sys.executable, "-m", "dra_operator", "simulate", "-f", str(file)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        lines = [line.split(None, 3) for line in done.stdout.splitlines()[1:]]
-        return done.returncode, {row[0].removeprefix("default/"): row[1:] for row in lines}
+        result = CliRunner().invoke(app, ["-f", str(file)])
+        return result.exit_code, {row[0].removeprefix("default/"): row[1:] for row in table(result)}
 
     return run
 
@@ -67,10 +64,11 @@ def test_a_pod_that_wants_all_devices_of_a_node_and_one_more_waits(simulate):
 
     assert (code, len(rows)) == (1, 2)
     (text,) = {row[2] for row in rows.values()}
-    together = "the claims of the pod must fit on one node: each request fits alone (gpu of job-all-"
-    assert text.startswith(f"RequestsDoNotFitTogether: {together}")
-    assert "node-1 has 2 devices left for gpu of job-all-" in text
-    assert text.endswith("which want 3")
+    assert text == (
+        "RequestsDoNotFitTogether: the claims of the pod must fit on one node: each request fits alone (gpu of all on "
+        "node-1, gpu of one on node-1), but no node has room for all of them; node-1 has 2 devices left for gpu of "
+        "all and gpu of one, which want 3"
+    )
 
 
 def test_the_job_of_the_documentation_waits(repository):
@@ -127,8 +125,9 @@ def test_a_claim_that_is_allocated_keeps_the_others_from_other_nodes(simulate):
     )
 
     assert code == 1
-    text = "RequestsDoNotFitTogether: it fits on node node-2, but the pod can only run on node-1"
-    assert found(rows, "job-one-") == ["pending", "-", text]
+    state, where, text = found(rows, "job-one-")
+    assert (state, where) == ("pending", "-")
+    assert text.endswith("it fits on node node-2, but the pod can only run on node-1")
 
 
 def test_a_claim_that_fits_waits_for_one_that_does_not(simulate):
@@ -171,6 +170,45 @@ def test_older_pods_and_claims_come_first(simulate):
     assert found(rows, "early-one-")[2] == "gpu: gpu.example.com/node-1/a"
     assert rows["alone"][2] == "gpu: gpu.example.com/node-1/b"
     assert found(rows, "late-one-")[0] == "pending"
+
+
+def test_an_old_claim_that_is_allocated_does_not_hasten_its_pod(simulate):
+    """What is to be decided counts."""
+    old, newer = ({"creationTimestamp": f"2026-01-0{day}T00:00:00Z"} for day in (1, 2))
+    bodies = holding("a", **old), claim("alone", **newer), pod("job", templates=("one",), names=("holder",))
+    code, rows = simulate(NODES[0], devices("a", "b"), ONE, *bodies)
+
+    assert code == 1
+    assert rows["alone"][2] == "gpu: gpu.example.com/node-1/b"
+    assert found(rows, "job-one-")[0] == "pending"
+
+
+def test_constraints_bind_the_claims_that_have_them(simulate):
+    """Where the pod waits for something else, the constraint of another claim is not told."""
+    spec = template("pair", count=2)["spec"]["spec"]
+    spec["devices"]["constraints"] = [{"distinctAttribute": "gpu.example.com/index"}]
+    pair = {**template("pair"), "spec": {"spec": spec}}
+    slices = devices("a", "b", "c")
+    for number, device in enumerate(slices["spec"]["devices"]):
+        device["attributes"] = {"index": {"int": number}}
+    code, rows = simulate(
+        NODES[0], slices, pair, template("two", count=2), pod("job", templates=("pair", "two"))
+    )
+
+    assert code == 1
+    (text,) = {row[2] for row in rows.values()}
+    assert text.endswith("node-1 has 3 devices left for gpu of pair and gpu of two, which want 4")
+
+
+def test_a_claim_whose_pod_is_not_there_is_kube_scheduler_s_all_the_same(simulate):
+    """It has a controller; so it gets no device that the operator owns."""
+    slices = devices("a", "b")
+    slices["spec"]["devices"][0]["taints"] = [{"key": "dra-operator.io/owned", "effect": "NoSchedule"}]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "1", "controller": True}
+    _, rows = simulate(NODES[0], slices, claim("made", ownerReferences=[owner]), claim("standalone"))
+
+    assert rows["made"][2] == "gpu: gpu.example.com/node-1/b"
+    assert rows["standalone"][2] == "gpu: gpu.example.com/node-1/a"
 
 
 def test_a_class_that_one_claim_lacks_is_told_on_that_claim(simulate):

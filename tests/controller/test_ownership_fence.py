@@ -14,9 +14,11 @@ class Session:
     """An API server that has a policy and a binding, knows who asks, and counts the requests."""
 
     def __init__(self, policy=POLICY, binding=BINDING, *, uid="1", error=None):
-        self.policy, self.binding, self.uid, self.error, self.asked = policy, binding, uid, error, []
+        self.policy, self.binding, self.uid, self.error = policy, binding, uid, error
+        self.asked = []
 
     async def request(self, method, path, **_):
+        """Answer a request."""
         self.asked.append(method)
         if self.error is not None:
             raise self.error

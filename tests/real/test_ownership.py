@@ -5,26 +5,48 @@ import time
 
 import pytest
 
+from controlplane import clear_cluster, fresh_namespace
+from controlplane import start_operator as start_operator_at
 from controlplane.fleet import DRIVER, create_fleet
-from controlplane.manifests import MANIFESTS, NAMESPACE
-from controlplane.scene import RESOURCE
+from controlplane.manifests import NAMESPACE
+from controlplane.ownership import put_up
+from controlplane.scene import RESOURCE, Scene
 from dra_operator.api.names import OWNED_KEY
-from dra_operator.cluster.ownership_policy import POLICY, RULES_POLICY, policy_for_rules
+from dra_operator.cluster.ownership_policy import policy_for_rules
 
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RULES = f"{RESOURCE}/devicetaintrules"
-POLICY_FILE = MANIFESTS / "components" / "ownership" / "policy.yaml"
 OWNED = ("--devices=owned", "--ownership-settle-seconds=1")
 
 
 @pytest.fixture
 def fleet(scene):
-    """Two nodes with two devices each; afterwards no policy is left."""
+    """Two nodes with two devices each, and no policy."""
     create_fleet(scene.client, nodes=2, devices=2)
-    yield scene
-    for name in (POLICY, RULES_POLICY):
-        for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
-            scene.client.delete(f"{ADMISSION}/{kind}/{name}")
+    return scene
+
+
+@pytest.fixture
+def fenced_fleet(fenced_plane):
+    """The same with the policies."""
+    with fresh_namespace(fenced_plane) as name:
+        create_fleet(fenced_plane.client, nodes=2, devices=2)
+        yield Scene(fenced_plane, name)
+    clear_cluster(fenced_plane)
+
+
+@pytest.fixture
+def start_fenced(fenced_plane, tmp_path):
+    """Start operators beside the policies; all are stopped afterwards."""
+    started = []
+
+    def start(*flags):
+        started.append(start_operator_at(fenced_plane, tmp_path / f"{len(started)}.log", *flags))
+        started[-1].wait_ready()
+        return started[-1]
+
+    yield start
+    for operator in started:
+        operator.stop()
 
 
 def own(scene, name="own", **selector):
@@ -50,11 +72,9 @@ def let_go(scene):
     scene.client.wait_for(RULES, lambda found: not found["items"], seconds=30)
 
 
-def test_with_the_policy_owned_devices_are_used_after_their_time(access, fleet, start_operator):
+def test_with_the_policy_owned_devices_are_used_after_their_time(fenced_fleet, start_fenced):
     """The operator allocates the pool that a rule owns, and no other; it is ready without a note; the rule goes."""
-    access.kubectl("apply", "-f", str(POLICY_FILE))
-    operator = start_operator(*OWNED)
-    operator.wait_ready()
+    fleet, operator = fenced_fleet, start_fenced(*OWNED)
     pool = pool_of_first_node(fleet)
     own(fleet, pool=pool)
     began = time.monotonic()
@@ -90,24 +110,14 @@ def test_without_the_policy_readyz_says_what_is_not_guaranteed(fleet, start_oper
     let_go(fleet)
 
 
-def test_a_policy_for_somebody_else_is_named(access, fleet, start_operator):
+def test_a_policy_for_somebody_else_is_named(fenced_fleet, start_fenced):
     """Where the policy exempts another user, readyz names both, and the refused allocation says what is owned."""
-    access.kubectl(
-        "apply",
-        "-f",
-        "-",
-        input=json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "List",
-                "items": policy_for_rules("system:serviceaccount:other:other")[:2],
-            }
-        ),
-    )
+    fleet, plane = fenced_fleet, fenced_fleet.plane
+    others = policy_for_rules("system:serviceaccount:other:other")[:1]
+    plane.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": others}))
     own(fleet)
     # The API server takes a moment to know a new policy.
-    operator = start_operator("--devices=owned", "--ownership-settle-seconds=8")
-    operator.wait_ready()
+    operator = start_fenced("--devices=owned", "--ownership-settle-seconds=8")
     fleet.create_claim("one", DRIVER)
 
     text = fleet.wait_pending("one", "which alone", seconds=40)
@@ -118,3 +128,4 @@ def test_a_policy_for_somebody_else_is_named(access, fleet, start_operator):
     assert "lets only system:serviceaccount:other:other allocate owned devices" in notes
     assert f"system:serviceaccount:{NAMESPACE}:dra-operator" in notes
     let_go(fleet)
+    put_up(plane)

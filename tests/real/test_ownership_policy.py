@@ -1,7 +1,5 @@
 """The fence around devices that are ours, on the real API server: who is refused, where, and with which words."""
 
-import json
-import secrets
 import subprocess
 import sys
 import time
@@ -10,109 +8,27 @@ from contextlib import contextmanager
 import pytest
 
 from controlplane import (
-    Client,
     Scene,
     clear_cluster,
     fresh_namespace,
-    install_access,
-    running_control_plane,
     start_operator,
 )
+from controlplane.client import MERGE_PATCH
+from controlplane.fencing import ADMISSION, DRIVER, RULES, Fenced, install, installed, remove, rule
 from controlplane.fleet import DRIVER as FLEET
 from controlplane.fleet import create_fleet
-from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
-from controlplane.scene import RESOURCE, devices
-from dra_operator.cluster.access import load_access
+from controlplane.ownership import put_up
+from controlplane.scene import devices
+from dra_operator.api.names import OWNED_KEY as KEY
 from dra_operator.cluster.ownership_policy import (
     OPERATOR,
     POLICY,
     RULES_POLICY,
     PoolsFence,
     RulesFence,
-    fenced,
     policy_for_pools,
     policy_for_rules,
 )
-from dra_operator.cluster.ownership_probe import refuses
-from dra_operator.cluster.session import ApiSession
-
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-RULES = f"{RESOURCE}/devicetaintrules"
-KEY = "dra-operator.io/owned"
-DRIVER = "gpu.example.com"
-MERGE_PATCH = "application/merge-patch+json"
-POLICY_FILE = MANIFESTS / "components" / "ownership" / "policy.yaml"
-
-
-class Fenced:
-    """A namespace of a control plane with the fence, and users who try to get past it."""
-
-    def __init__(self, scene):
-        self.scene, self.client, plane = scene, scene.client, scene.plane
-        self.users = {
-            "admin": self.client,
-            "scheduler": Client(plane.server, plane.tokens["scheduler"], plane.ca),
-            "operator": plane.client_for(SERVICE_ACCOUNT, NAMESPACE),
-        }
-        self.operator_kubeconfig = plane.kubeconfig_for(SERVICE_ACCOUNT, NAMESPACE)
-        label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
-        self.client.patch(f"/api/v1/namespaces/{scene.namespace}", label)
-        self._claims = iter(range(10_000))
-
-    def own(self, **selector):
-        """Create a rule that owns devices, wait until the fence knows it, and return its name.
-
-        For a moment the fence may still have those of another test, so no two have one name.
-        """
-        name = f"ours-{secrets.token_hex(4)}"
-        self.client.create(RULES, rule(name, selector={"driver": DRIVER, **selector}))
-        pool, device = selector.get("pool", "any"), selector.get("device", "any")
-        self.wait(lambda: name in self.allocate("admin", (pool, device)).body.get("message", ""))
-        return name
-
-    def wait(self, condition):
-        """Wait until the API server has heard of what was written."""
-        self.client.wait_for("/healthz", lambda _: condition(), seconds=30, what="the fence")
-
-    def allocate(self, user, *devices, admin_access=False, version="v1", driver=DRIVER, query="?dryRun=All"):
-        """Let a user allocate a new claim, as a dry run; devices are (pool, device). Return the answer."""
-        name = f"claim-{next(self._claims)}"
-        access = {"adminAccess": True} if admin_access else {}
-        self.scene.create_claim(name, "any.example.com", **access)
-        results = [
-            {"request": "devices", "driver": driver, "pool": pool, "device": device, **access}
-            for pool, device in devices
-        ]
-        path = f"{self.scene.claims}/{name}/status{query}".replace("/v1/", f"/{version}/", 1)
-        body = {"status": {"allocation": {"devices": {"results": results}}}}
-        return self.users[user].request("PATCH", path, body, content_type=MERGE_PATCH)
-
-
-def rule(name, *, effect="NoSchedule", value=None, key=KEY, selector=None):
-    """Return a DeviceTaintRule."""
-    taint = {"key": key, "effect": effect, **({"value": value} if value is not None else {})}
-    chosen = {} if selector is None else {"deviceSelector": selector}
-    return {"metadata": {"name": name}, "spec": {"taint": taint, **chosen}}
-
-
-def installed(client, name=POLICY):
-    """Return what an installed fence covers."""
-    policy, binding = (
-        client.get(f"{ADMISSION}/{kind}/{name}")
-        for kind in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
-    )
-    if name != POLICY:
-        binding["spec"]["policyName"] = POLICY
-    return fenced(policy, binding)
-
-
-def put_up(plane, policy=POLICY_FILE):
-    """Apply the policies, and wait until the one for rules is in force."""
-    plane.kubectl("apply", "-f", str(policy), "--warnings-as-errors")
-    probe = rule("probe", effect="NoExecute", selector={"driver": DRIVER})
-    plane.client.wait_for(
-        "/healthz", lambda _: not plane.client.request("POST", f"{RULES}?dryRun=All", probe).ok, seconds=30
-    )
 
 
 @contextmanager
@@ -121,18 +37,6 @@ def without_policy_for_rules(fence):
     fence.client.delete(f"{ADMISSION}/validatingadmissionpolicybindings/{RULES_POLICY}")
     yield
     put_up(fence.scene.plane)
-
-
-@pytest.fixture(scope="module")
-def fenced_plane(programs, tmp_path_factory):
-    """Run a control plane with the fence.
-
-    It has one of its own: where the policy was deleted, it is not put up again before the API server is started anew.
-    """
-    with running_control_plane(programs, tmp_path_factory.mktemp("fenced")) as plane:
-        install_access(plane)
-        put_up(plane)
-        yield plane
 
 
 @pytest.fixture
@@ -176,17 +80,6 @@ def test_operator_allocates_an_owned_device(fence):
     fence.own(pool="node-1")
 
     assert fence.allocate("operator", ("node-1", "gpu-0"), query="").status == 200
-
-
-async def test_operator_finds_out_whether_the_fence_knows_a_rule(fence):
-    """By a dry run, which is refused to the operator as to anybody."""
-    fence.own(pool="node-1")
-    fence.scene.create_claim("probe", "any.example.com")
-
-    async with ApiSession(load_access(str(fence.operator_kubeconfig))) as session:
-        path = f"{fence.scene.claims}/probe"
-        assert await refuses(session, path, "devices", (DRIVER, "node-1", "gpu-0"))
-        assert not await refuses(session, path, "devices", (DRIVER, "node-2", "gpu-0"))
 
 
 def test_admin_access_passes(fence):
@@ -444,19 +337,6 @@ def test_policy_that_was_deleted_and_created_again_is_blind_until_the_api_server
         pass
     fence.wait(lambda: fence.allocate("scheduler", ("node-2", "gpu-0")).status == 403)
     assert fence.allocate("scheduler", ("node-1", "gpu-0")).status == 200
-
-
-def install(scene, objects):
-    """Apply objects; a warning of the API server counts as an error."""
-    text = json.dumps({"kind": "List", "apiVersion": "v1", "items": objects})
-    scene.plane.kubectl("apply", "-f", "-", "--warnings-as-errors", input=text)
-
-
-def remove(client, *names):
-    """Delete policies and their bindings."""
-    for name in names:
-        for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
-            client.delete(f"{ADMISSION}/{kind}/{name}")
 
 
 def test_api_server_finds_no_fault_with_the_expressions(full_scene):

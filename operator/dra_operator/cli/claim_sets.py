@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Reason, Unsatisfied
 from dra_operator.api.core import Node
+from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.shortened import listed
 from dra_operator.api.types import (
     DeviceClaim,
@@ -22,7 +23,7 @@ from dra_operator.api.types import (
 )
 from dra_operator.cli.daemons import node_of
 from dra_operator.cli.gather import Gathered, Thing
-from dra_operator.cli.offline import Cluster, Outcome, by_age, by_name, pending, settled
+from dra_operator.cli.offline import Cluster, Outcome, by_age, by_name, pending
 from dra_operator.cli.pod_claims import ClaimsOfPods, is_over
 from dra_operator.cli.pod_nodes import find_runnable, usable
 
@@ -45,12 +46,14 @@ class ClaimSet:
 
     @property
     def decider(self) -> Decider:
-        """Who decides it."""
-        return Decider.OPERATOR if self.pod is None else Decider.KUBE_SCHEDULER
+        """Who decides it: the operator, if no pod uses it and no controller owns it; its pod may not be here."""
+        owners = [owner for thing in self.claims for owner in thing.obj.metadata.owner_references]
+        is_of_pod = self.pod is not None or any(owner.controller for owner in owners)
+        return Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
 
 
 def make_sets(gathered: Gathered, nodes: Mapping[str, Node], claims: Sequence[Thing]) -> list[ClaimSet]:
-    """Return the sets in the order in which they are decided: by the age of their first claim, then of the pod.
+    """Return the sets in the order in which they are decided: by the age of the first claim to decide, then of the pod.
 
     Pods of DaemonSets come last: they have a node, and the others may choose. `nodes` are those that claims may go to.
     """
@@ -59,9 +62,12 @@ def make_sets(gathered: Gathered, nodes: Mapping[str, Node], claims: Sequence[Th
     used: set[_Key] = set()
     for pod in gathered.of("Pod"):
         of_pod = () if is_over(pod.obj) else sorted(by_pod.of_pod(pod.obj), key=by_age)
+        used.update(map(_key, of_pod))
         if of_pod:
-            sets.append(ClaimSet(tuple(of_pod), pod, _find_nodes(gathered, nodes, pod)))
-            used.update(map(_key, of_pod))
+            # Of the many pods of a cluster nearly all have their claims.
+            is_open = any(settled(thing) is None for thing in of_pod)
+            where = _find_nodes(gathered, nodes, pod) if is_open else None
+            sets.append(ClaimSet(tuple(of_pod), pod, where))
     sets += [ClaimSet((thing,)) for thing in claims if _key(thing) not in used]
     return sorted(sets, key=_order)
 
@@ -77,7 +83,8 @@ def _find_nodes(gathered: Gathered, nodes: Mapping[str, Node], pod: Thing) -> tu
 
 def _order(item: ClaimSet) -> tuple[object, ...]:
     is_daemon = item.pod is not None and node_of(item.pod) is not None
-    return is_daemon, by_age(item.claims[0]), by_age(item.pod) if item.pod is not None else ()
+    first = next((thing for thing in item.claims if settled(thing) is None), item.claims[0])
+    return is_daemon, by_age(first), by_age(item.pod) if item.pod is not None else ()
 
 
 def decide(sets: Iterable[ClaimSet], cluster: Cluster) -> list[Outcome]:
@@ -100,7 +107,7 @@ class _Deciding:
         waiting: dict[_Key, tuple[ClaimSet, Decision]] = {}
         for item in sets:
             for thing in item.claims:
-                if (found := settled(thing)) is not None:
+                if (found := self._cluster.settled(thing)) is not None:
                     self._outcomes[_key(thing)] = found
             if not (open_claims := self._open(item)):
                 continue
@@ -179,8 +186,8 @@ class _Deciding:
             for key, decision in alone.items()
             if isinstance(decision, Allocated)
         ]
-        where = "no node" if nodes is None else listed(nodes)
-        text = f"each claim of the pod fits alone ({listed(places)}), but {where} has no room for all of them"
+        where = "no node" if nodes is None else f"none of the nodes for the pod ({listed(nodes)})"
+        text = f"each claim of the pod fits alone ({listed(places)}), but {where} has room for all of them"
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
 
     def _explain_as_one(self, claims: Sequence[Thing]) -> Explanation | None:
@@ -201,14 +208,18 @@ def _as_one(claims: Sequence[ResourceClaim]) -> ResourceClaim:
     """Return a claim that asks for what several ask for; its requests say of which claim they are."""
     requests: list[DeviceRequest] = []
     constraints: list[DeviceConstraint] = []
-    for claim in claims:
+    # The pods of a workload name the same entries, so that what is found out for one is known for all.
+    names = [claim.metadata.annotations.get(POD_CLAIM_NAME, claim.metadata.name) for claim in claims]
+    if len({*names}) < len(names):
+        names = [claim.metadata.name for claim in claims]
+    for name, claim in zip(names, claims, strict=True):
         asked = claim.spec.devices
-        own = {request.name: f"{request.name} of {claim.metadata.name}" for request in asked.requests}
+        own = {request.name: f"{request.name} of {name}" for request in asked.requests}
         requests += [replace(request, name=own[request.name]) for request in asked.requests]
         for constraint in asked.constraints:
-            bound = [name.partition("/") for name in constraint.requests or own]
-            names = tuple(f"{own[name]}{slash}{part}" for name, slash, part in bound if name in own)
-            constraints.append(replace(constraint, requests=names))
+            parts = [path.partition("/") for path in constraint.requests or own]
+            bound = tuple(f"{own[first]}{slash}{rest}" for first, slash, rest in parts if first in own)
+            constraints.append(replace(constraint, requests=bound))
     spec = ResourceClaimSpec(DeviceClaim(tuple(requests), tuple(constraints)))
     return replace(claims[0], spec=spec)
 

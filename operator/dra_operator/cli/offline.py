@@ -13,6 +13,7 @@ from itertools import islice
 from random import Random
 
 from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Explanation, Limits, Reason
+from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.names import OPT_OUT_LABEL, POD_CLAIM_NAME
 from dra_operator.api.node_selector import NodeSelectorError, matches
@@ -23,7 +24,7 @@ from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.controller import messages
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement, is_owned_taint, owns
-from dra_operator.ledger import Ledger, Overcommitments
+from dra_operator.ledger import BrokenAllocations, Cause, ClaimKey, Ledger, Overcommitments
 
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
@@ -39,6 +40,7 @@ class State(Enum):
 
     ALLOCATED = "allocated"
     HELD = "held"
+    BROKEN = "broken"
     PENDING = "pending"
     LEFT_ALONE = "left alone"
 
@@ -47,8 +49,8 @@ class State(Enum):
 class Outcome:
     """A claim and what it comes to.
 
-    `allocation` and `node` are set for ALLOCATED, `allocation` for HELD; `reason` (of docs/reasons.md) for PENDING;
-    `message` is the line for PENDING and LEFT_ALONE.
+    `allocation` and `node` are set for ALLOCATED, `allocation` for HELD and BROKEN; `reason` (of docs/reasons.md) for
+    PENDING; `message` is the line for PENDING, BROKEN and LEFT_ALONE.
     """
 
     thing: Thing
@@ -113,7 +115,10 @@ class Cluster:
         ]
         self.notes += _idle_rules(self._inventory)
         self.notes += _odd_labels(gathered)
-        self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
+        self.notes += [
+            messages.allocated_twice(item.device, item.claims) for item in self._ledger.collisions()
+        ]
+        self._broken = _broken_allocations(gathered, self._inventory)
         self.notes += [
             f'ResourceSlice "{case.slice_name}": {messages.too_much(case)}; {messages.room_for(case)}'
             for case in Overcommitments(self._inventory, self._ledger).find()
@@ -155,7 +160,7 @@ class Cluster:
 
     def decide_first(self, options: Sequence[Option]) -> Outcome:
         """Decide the first of some claims of a pod that fits on one of its nodes; the others are not needed then."""
-        if (found := settled(options[0].thing)) is not None:
+        if (found := self.settled(options[0].thing)) is not None:
             return found
         for option in options:
             decision = self.allocate((option.thing,), option.nodes, decider=Decider.KUBE_SCHEDULER)
@@ -180,6 +185,20 @@ class Cluster:
                 claims.setdefault(text, []).append(f'"{claim.metadata.namespace}/{claim.metadata.name}"')
         for text, names in claims.items():
             yield f"ResourceClaim {listed(names)}: {text}; {messages.NOT_REACHED}"
+
+    def settled(self, thing: Thing) -> Outcome | None:
+        """Return what a claim comes to of which nothing is decided; None for another."""
+        claim: ResourceClaim = thing.obj
+        metadata = claim.metadata
+        if claim.status.allocation is not None:
+            broken = self._broken.get(claim_key(claim))
+            state = State.HELD if broken is None else State.BROKEN
+            return Outcome(thing, state, claim.status.allocation, message=broken or "")
+        if metadata.deletion_timestamp:
+            return Outcome(thing, State.LEFT_ALONE, message="it is being deleted")
+        if metadata.labels.get(OPT_OUT_LABEL) == "false":
+            return Outcome(thing, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
+        return None
 
     def _choose_nodes(self, gathered: Gathered, wanted: Sequence[str]) -> dict[str, Node]:
         """Return the nodes that claims may go to."""
@@ -212,22 +231,23 @@ class Cluster:
         return {name: node for name, node in sorted(nodes.items()) if not wanted or name in wanted}
 
 
+def _broken_allocations(gathered: Gathered, inventory: Inventory) -> dict[ClaimKey, str]:
+    """Return what is wrong with each allocation that is broken. Nodes that nobody gives are not gone."""
+    allocations = BrokenAllocations(inventory, missing_seconds=0)
+    for thing in gathered.of("ResourceClaim"):
+        allocations.put(claim_key(thing.obj), thing.obj.status.allocation)
+    allocations.refresh(0.0, time.time())
+    are_nodes_given = any(True for _ in gathered.of("Node"))
+    found = {
+        key: [item for item in breakages if are_nodes_given or item.cause is not Cause.NODE_GONE]
+        for key, breakages in allocations.found.items()
+    }
+    return {key: messages.broken(breakages) for key, breakages in found.items() if breakages}
+
+
 def pending(thing: Thing, explanation: Explanation) -> Outcome:
     """Return a claim that waits, and why."""
     return Outcome(thing, State.PENDING, reason=explanation.reason.value, message=explanation.message)
-
-
-def settled(thing: Thing) -> Outcome | None:
-    """Return what a claim comes to of which nothing is decided; None for another."""
-    claim: ResourceClaim = thing.obj
-    metadata = claim.metadata
-    if claim.status.allocation is not None:
-        return Outcome(thing, State.HELD, claim.status.allocation)
-    if metadata.deletion_timestamp:
-        return Outcome(thing, State.LEFT_ALONE, message="it is being deleted")
-    if metadata.labels.get(OPT_OUT_LABEL) == "false":
-        return Outcome(thing, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
-    return None
 
 
 def _find_owners(gathered: Gathered) -> list[str]:

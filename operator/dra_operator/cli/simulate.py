@@ -76,7 +76,7 @@ def simulate(
         typer.Option(metavar="FILE", parser=file_path, help="Write to this file; .gz is compressed."),
     ] = None,
 ) -> None:
-    """Decide the claims in some manifests as the operator would. Needs no cluster.
+    """Decide the claims in some manifests: as the operator would, those of pods as kube-scheduler. Needs no cluster.
 
     Exit code 0: every claim has its devices; 1: a claim waits; 2: something could not be read.
     """
