@@ -127,6 +127,20 @@ def test_rule_order(scene: Any, ask: Any) -> None:
     assert "1 tainted (rule-1:NoSchedule on 1;" in scene.explain(scene.claim(ask())).message
 
 
+def test_selector_error_elsewhere(scene: Any, ask: Any) -> None:
+    """A node that fits ends the search before the device of the next one; kube-scheduler looks at both and refuses."""
+    scene.nodes("n1", "n2")
+    scene.slice("a", {"name": "good", "attributes": {"new": {"bool": True}}}, pool="n1", nodeName="n1")
+    scene.slice("b", "bad", pool="n2", nodeName="n2")
+    claim = scene.claim(ask("r", 1, 'device.attributes["gpu.example.com"].new'))
+
+    assert scene.picks(claim) == ["r=good"]
+    (text,) = scene.allocator.find_failing(claim)
+    assert text.startswith(
+        "request r: selector #0 fails on 1 of 2 devices: gpu.example.com/n2/bad: no such key: new"
+    )
+
+
 def test_each_difference_that_the_page_lists_has_a_test(repository: Path) -> None:
     """Each row about the allocator in docs/differences.md has a test here of its name."""
     section = (repository / "docs/differences.md").read_text().partition("\n## CEL")[0]

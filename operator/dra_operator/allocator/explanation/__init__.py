@@ -7,5 +7,6 @@
 - `absent`, `disagreement`, `hints`: names and values that no device has, whoever uses them
 - `values_left`, `contention`: what requests leave each other; `overlap`: what each of them could take
 - `aside`: attempts that an incomplete pool has ended
+- `partly_failing`: selectors that fail on devices which the search of an allocated claim did not reach
 - `phrases`: texts that need no look at devices
 """
