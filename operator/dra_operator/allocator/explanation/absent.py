@@ -33,7 +33,7 @@ def tell_absent(
 
     The clause is empty where all have it, and where an alternative derives it. A name that was probably meant is told
     if devices for all of `beside` have it, too: the alternatives of each other request that is to have it; or if it is
-    one of `derived`, the attributes that the claim derives for nobody.
+    one of `derived`, the attributes that requests of the claim derive. If the attribute itself is, no other was meant.
     Raises AbortedError if the time is used up.
     """
     if any(attribute in item.derived for item in alternatives):
@@ -49,7 +49,7 @@ def tell_absent(
     if having == total:
         return having, ""
     text = f"attribute {attribute} is on {having} of {total} matching device{'s' if total != 1 else ''}"
-    if having:
+    if having or attribute in derived:
         return having, text
     names = {name for content, selected in matching for name in _names(content, selected)}
     for others in beside:

@@ -17,6 +17,7 @@ from dra_operator.allocator.explanation.disagreement import BoundRequest, most_t
 from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative, ClaimPlan
+from dra_operator.api.shortened import listed
 
 _MAX_KNOWN = 1024
 _Key = TypeVar("_Key")
@@ -57,7 +58,12 @@ class Hints:
                 attribute, bound, self.published, self.candidates, budget, beside=beside, derived=derived
             )
             _room(self._absent)[key] = found
-        return found
+        having, text = found
+        if text and attribute in derived:
+            # What other requests derive was meant, and not a name like it.
+            names = listed([item.name for item in bound])
+            text += f", and request{'s' if len(bound) > 1 else ''} {names} {'do' if len(bound) > 1 else 'does'} not derive it"
+        return having, text
 
     def misread(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
         """Return what the derived attributes that a constraint compares read, which no device for them has.

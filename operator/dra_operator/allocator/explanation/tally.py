@@ -321,7 +321,8 @@ class TallyMaker:
             if detail:
                 obstacle.details[detail] += refused.bit_count()
             if reason in USES:
-                freed |= refused
+                if users is None or any(users):
+                    freed |= refused
                 sets = held.setdefault(reason, [0] * len(record.places))
                 if users is None:
                     sets[number] |= refused
