@@ -45,7 +45,7 @@ Side = tuple[int, bool]
 If nothing of it skips node operations, all nodes are among the former.
 """
 _Reached = tuple[int, PoolView, int, bool]
-"""A view of usable nodes that has a slice, between the number of the side and where the slice begins, and which it is."""
+"""A view of usable nodes that has a slice: the number of its side, where the slice begins there, and which side."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -396,13 +396,15 @@ class Explainer:
         class_name = alternative.device_class.metadata.name
         class_selectors = alternative.key.content.class_selectors
         request_selectors = alternative.key.content.request_selectors
+        selectors = (*class_selectors, *request_selectors)
         if not tally.published:
-            return Reason.NO_DEVICES, "no devices are published"
+            return Reason.NO_DEVICES, f"no devices are published{self._hints.empty(selectors)}"
         text = f"{devices(tally.published)} published, {tally.in_class} in class {class_name}"
         if not tally.in_class or tally.class_details.failure:
             text += tally.class_details.detail()
         if not tally.in_class:
-            text += "".join(self._hints.unknown(each, (), budget) for each in class_selectors)
+            hints = [self._hints.unknown(each, (), class_selectors, budget) for each in class_selectors]
+            text += "".join(hints) + self._hints.empty(selectors)
             return Reason.CLASS_MATCHES_NO_DEVICE, text
         left = tally.in_class
         for number, obstacle in enumerate(tally.selectors):
@@ -412,7 +414,8 @@ class Explainer:
                 text += obstacle.detail()
             if not left:
                 before = (*class_selectors, *request_selectors[:number])
-                text += self._hints.unknown(request_selectors[number], before, budget)
+                text += self._hints.unknown(request_selectors[number], before, selectors, budget)
+                text += self._hints.empty(selectors)
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
         obstacles = [tally.obstacles[reason] for reason in TITLES if reason in tally.obstacles]
         for obstacle in obstacles:

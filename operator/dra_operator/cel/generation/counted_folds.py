@@ -184,7 +184,7 @@ class Folds(Lines):
 
 
 def _asks_accumulator_first(step: Fold) -> bool:
-    """Return whether each round is a call that ends with the accumulator where that is an error, as of `transformMap`."""
+    """Return whether each round is a call that asks the accumulator first and ends if that is an error."""
     made = step.step
     if not isinstance(made, Invoke) or made.function.eager:
         return False
