@@ -9,7 +9,7 @@ third of a second, and Kopf and the kubernetes package alone take longer than th
 - `replay`: `scenarios` are read, answers held together by `compare`, times taken by `sequential`.
 - `simulate`: `manifests` are read within `bounds`, `gather` makes objects of them, `workloads` and `daemons` pods,
   `pod_claims` and `special_claims` the claims of pods, names are `generated`; `expressions` finds those that cost too
-  much. `offline` decides, `pod_nodes` looks at pods again, `outcomes` prints.
+  much. `offline` decides, on `some_nodes` for pods that are bound, `pod_nodes` looks at pods again, `outcomes` prints.
 - `snapshot`: `redact` gives other names.
 - `version`; and for all of them `given` (arguments) and `lines` (files, and what is wrong with them).
 """

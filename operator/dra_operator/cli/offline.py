@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
-from dra_operator.allocator import Allocated, Allocator, Decision, Limits, Reason
+from dra_operator.allocator import Allocated, Allocator, Decision, Explanation, Limits, Reason
 from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.names import OPT_OUT_LABEL, POD_CLAIM_NAME
 from dra_operator.api.node_selector import NodeSelectorError, matches
@@ -19,6 +19,7 @@ from dra_operator.api.share_ids import share_id
 from dra_operator.api.shortened import listed
 from dra_operator.api.types import AllocationResult, Device, ResourceClaim, ResourceSlice, ResourceSliceSpec
 from dra_operator.cli.gather import Gathered, Thing
+from dra_operator.cli.some_nodes import SomeNodes
 from dra_operator.controller import messages
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.taints import names_device, touches
@@ -90,13 +91,9 @@ class Cluster:
         self.nodes = self._choose_nodes(gathered, nodes)
         for thing in gathered.of("ResourceClaim"):
             self._ledger.put(thing.obj)
-        self._allocator = Allocator(
-            self._inventory,
-            self._ledger,
-            limits=Limits(),
-            clock=time.monotonic,
-            share_ids=_share_ids(gathered),
-        )
+        self._share_ids = _share_ids(gathered)
+        self._allocator = self._make_allocator(self._inventory)
+        self._some_nodes = SomeNodes(gathered, self.nodes, self._allocator.availability.views)
         self.notes += [
             f'{found.kind} "{found.name}": {found.message}' for found in self._inventory.problems()
         ]
@@ -107,6 +104,11 @@ class Cluster:
             f'ResourceSlice "{case.slice_name}": {messages.too_much(case)}; {messages.room_for(case)}'
             for case in Overcommitments(self._inventory, self._ledger).find()
         ]
+
+    def _make_allocator(self, inventory: Inventory) -> Allocator:
+        return Allocator(
+            inventory, self._ledger, limits=Limits(), clock=time.monotonic, share_ids=self._share_ids
+        )
 
     def decide(self, claims: Sequence[Thing]) -> list[Outcome]:
         """Decide some claims one after the other, the oldest first, and return them by namespace and name.
@@ -131,9 +133,12 @@ class Cluster:
                 return self._allocated(option.thing, decision)
         thing, nodes = options[0].thing, options[0].nodes
         decision = self._allocator.allocate((thing.obj,))
+        outcome = self._pending_on(nodes, thing) if {*nodes} != self.nodes.keys() else None
         if not isinstance(decision, Allocated):
-            return self._pending(thing, decision)
+            return outcome or self._pending(thing, decision)
         text = f"it fits on node {decision.node}, but the pod can only run on {listed(nodes) or 'no node'}"
+        if outcome is not None:
+            return replace(outcome, message=f"{outcome.message}; {text}")
         return Outcome(thing, State.PENDING, reason=Reason.REQUESTS_DO_NOT_FIT_TOGETHER.value, message=text)
 
     def _decide(self, thing: Thing) -> Outcome | Decision:
@@ -151,8 +156,19 @@ class Cluster:
         return Outcome(thing, State.ALLOCATED, decision.results[0], decision.node)
 
     def _pending(self, thing: Thing, decision: Decision) -> Outcome:
-        explanation = self._allocator.explain((thing.obj,), decision)[0]
-        return Outcome(thing, State.PENDING, reason=explanation.reason.value, message=explanation.message)
+        return _waiting(thing, self._allocator.explain((thing.obj,), decision)[0])
+
+    def _pending_on(self, nodes: Sequence[str], thing: Thing) -> Outcome | None:
+        """Return what a claim waits for that can be used on some nodes only; None if that cannot be told."""
+        known = [name for name in nodes if name in self.nodes]
+        if not known:
+            return None
+        allocator = self._make_allocator(self._some_nodes.inventory(known))
+        decision = allocator.allocate((thing.obj,))
+        if isinstance(decision, Allocated):
+            return None
+        explanation = allocator.explain((thing.obj,), decision)[0]
+        return _waiting(thing, replace(explanation, message=f"on {listed(nodes)}: {explanation.message}"))
 
     def _choose_nodes(self, gathered: Gathered, wanted: Sequence[str]) -> dict[str, Node]:
         """Return the nodes that claims may go to."""
@@ -183,6 +199,10 @@ class Cluster:
                 # Nothing that a Node can have says so.
                 self._inventory.nodes[name] = replace(self._inventory.nodes[name], unusable=_NOT_CHOSEN)
         return {name: node for name, node in sorted(nodes.items()) if not wanted or name in wanted}
+
+
+def _waiting(thing: Thing, explanation: Explanation) -> Outcome:
+    return Outcome(thing, State.PENDING, reason=explanation.reason.value, message=explanation.message)
 
 
 def _settled(thing: Thing) -> Outcome | None:

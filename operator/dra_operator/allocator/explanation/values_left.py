@@ -38,7 +38,7 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
     ]
     demands = [demand for demand in board.demands if is_bound(demand, number)]
     reached = reached_by(demands)
-    if len(requests) < 2 or reached & board.shareable:
+    if len(requests) < 2:
         return ""
     least = sum(map(least_of, demands))
     most = sum([max([choice.count for choice in demand]) for demand in demands])
@@ -49,7 +49,8 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
     if not board.rules[number].matching:
         values = f"{len(groups)} value{'s' if len(groups) != 1 else ''}"
         return f"{values} left {wanted}" if len(groups) < least else ""
-    enough = [[group for group in groups if _has_room(demand, group)] for demand in demands]
+    shareable = board.shareable
+    enough = [[group for group in groups if _has_room(demand, group, shareable)] for demand in demands]
     if not all(enough):
         return ""
     if not set.intersection(*map(set, enough)):
@@ -60,12 +61,18 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
             for request, those in zip(requests, left, strict=True)
         ]
         return f"enough left {listed(texts)}"
+    if reached & shareable:
+        # Each of these may be had several times.
+        return ""
     have = max([group.bit_count() for group in groups])
     return f"at most {have} with the same value left {wanted}" if have < least else ""
 
 
-def _has_room(demand: Demand, group: int) -> bool:
-    return any((choice.mask & group).bit_count() >= choice.count for choice in demand)
+def _has_room(demand: Demand, group: int, shareable: int) -> bool:
+    return any(
+        (choice.mask & group).bit_count() >= choice.count or choice.mask & group & shareable
+        for choice in demand
+    )
 
 
 def _values(groups: Groups, reached: int, those: Collection[int]) -> list[AttributeValue]:
