@@ -22,7 +22,7 @@ from dra_operator.allocator.search.found import Found
 from dra_operator.allocator.search.searches import FastSearches, Searches
 from dra_operator.allocator.surplus import tells_surplus
 from dra_operator.api.shortened import listed
-from dra_operator.inventory import NodeView, PoolView, Verdict
+from dra_operator.inventory import NodeView, PoolView, Verdict, bits
 
 POOL_REASONS: Final = frozenset((Reason.POOL_INCOMPLETE, Reason.POOL_INVALID))
 """The reasons of an attempt that a pool has ended."""
@@ -60,6 +60,8 @@ class Aside:
         """Return why one of some claims is not allocated, of which an attempt has been ended by a pool."""
         own = explain_failure(failed, ())
         try:
+            if (lasting := self._find_lasting(plans, budget)) is not None:
+                return lasting
             if self._fits(plans, budget) is not None:
                 return own
             found = self._explainer.explain(plans, number, budget)
@@ -81,6 +83,21 @@ class Aside:
                 # The claim waits for its selector to be mended.
                 return found
         return replace(found, message=found.message + self._tell_incomplete(found.message))
+
+    def _find_lasting(self, plans: Sequence[ClaimPlan], budget: Budget) -> Explanation | None:
+        """Return the error of a node on which the attempt ended, or came to before, if it stays without the pool."""
+        views = self.tallies.availability.views
+        ended = 0
+        for seen in views.of_pool.values():
+            for view in seen.values():
+                if view.verdict is not Verdict.COMPLETE:
+                    ended |= view.nodes
+        reached = bits.first(bits.lowest(ended & views.usable) + 1)
+        try:
+            self._walk.first_that_fits(plans, views.usable & reached, self._searches, budget)
+        except FatalError as error:
+            return explain_failure(error.failed(), self.tallies.inventory.classes)
+        return None
 
     def _tell_incomplete(self, told: str) -> str:
         """Return which pools may get devices that nobody knows yet, as slices of them are missing.
