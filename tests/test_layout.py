@@ -16,7 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 CODE = sorted(
     path for folder in (".ci", "bench", "operator", "tests") for path in (ROOT / folder).rglob("*.py")
 )
-MOST_LINES = 500
+MOST_LINES = 900
 
 
 def test_operator_folder_is_no_package():

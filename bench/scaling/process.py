@@ -67,6 +67,7 @@ class Operator:
 
     def __init__(self, kubeconfig: Path, log: Path) -> None:
         flags = ["--kubeconfig", str(kubeconfig), "--listen", "127.0.0.1:0", "--log-format", "json"]
+        flags += ["--devices", "all", "--lease-namespace", "default"]
         self._log = log
         self._address = ""
         self._began = time.monotonic()

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from functools import partial
+from importlib.resources import files
 
 import pytest
+import yaml
 
 from dra_operator.sim.server import ApiServer
 
@@ -21,7 +23,7 @@ async def test_a_signal_ends_the_operator_in_good_order(tmp_path, sent):
         (tmp_path / "kubeconfig").write_text(server.kubeconfig())
         operator = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "dra_operator", "run", "--listen=127.0.0.1:0"),
-            f"--kubeconfig={tmp_path}/kubeconfig",
+            *(f"--kubeconfig={tmp_path}/kubeconfig", "--lease-namespace=default"),
             stderr=asyncio.subprocess.PIPE,
             # Whoever runs the tests behind nohup has it ignored, and so would the operator.
             preexec_fn=partial(signal.signal, sent, signal.SIG_DFL),
@@ -35,6 +37,54 @@ async def test_a_signal_ends_the_operator_in_good_order(tmp_path, sent):
 
         assert (operator.returncode, b"Traceback" in said + rest) == (0, False)
         assert server.get("Lease", "dra-operator", "default")["spec"].get("holderIdentity") is None
+
+
+async def test_without_its_namespace_the_operator_ends_with_the_command_that_creates_it(tmp_path):
+    """Outside a pod it is that of the manifests, whatever the context of the kubeconfig says."""
+    async with ApiServer() as server:
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        operator = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "dra_operator", "run", "--listen=127.0.0.1:0"),
+            f"--kubeconfig={tmp_path}/kubeconfig",
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, said = await asyncio.wait_for(operator.communicate(), 20)
+
+    assert operator.returncode == 1
+    assert b"create it: kubectl create namespace dra-operator" in said
+
+
+async def test_a_dry_run_prints_what_would_be_decided(tmp_path):
+    """To stdout, and nothing else; it needs no namespace, writes nothing, and ends with 0."""
+    objects = yaml.safe_load_all(files("dra_operator.cli").joinpath("demo.yaml").read_text())
+    async with ApiServer() as server:
+        server.load(body for body in objects if body["kind"] != "Namespace")
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        operator = await asyncio.create_subprocess_exec(
+            *(
+                sys.executable,
+                "-m",
+                "dra_operator",
+                "run",
+                "--dry-run",
+                f"--kubeconfig={tmp_path}/kubeconfig",
+            ),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        rows = sorted([await asyncio.wait_for(operator.stdout.readline(), 20) for _ in range(3)])
+        operator.send_signal(signal.SIGINT)
+        more, said = await asyncio.wait_for(operator.communicate(), 20)
+
+        assert (operator.returncode, more) == (0, b"")
+        assert [row.split()[:2] for row in rows] == [
+            [b"resourceclaim/default/all-gpus", b"Allocated"],
+            [b"resourceclaim/default/best-gpu", b"Allocated"],
+            [b"resourceclaim/default/big-gpu", b"SelectorMatchesNoDevice"],
+        ]
+        assert b"Nothing is written" in said
+        assert b"Listed: 3 resourceclaims, 2 resourceslices, " in said
+        assert {request.partition(" ")[0] for request in server.requests} == {"list", "watch"}
 
 
 def test_a_signal_ends_a_start_that_waits_for_a_plugin(tmp_path):

@@ -157,10 +157,10 @@ class TestKubeconfig:
         assert access.server == "https://api.example:8443"
 
     def test_context_is_chosen_by_name(self, kubeconfig):
-        """The context that is named counts, with its namespace."""
+        """The context that is named counts, but for its namespace: operators of one cluster share a Lease."""
         path = kubeconfig(context={"namespace": "team-a"})
 
-        assert load_access(path, "here").namespace == "team-a"
+        assert load_access(path, "here").namespace == "dra-operator"
         with pytest.raises(AccessError, match="elsewhere"):
             load_access(path, "elsewhere")
 

@@ -9,18 +9,18 @@ from dra_operator.cluster.access import AccessError, load_access
 
 
 def test_the_context_that_is_asked_for_counts(kubeconfig):
-    """With its server, its user and its namespace, whichever is the current one."""
+    """With its server and its user, whichever is the current one."""
     path = Path(kubeconfig({"token": "one"}))
     config = yaml.safe_load(path.read_text())
-    there = {"cluster": "there", "user": "there", "namespace": "there"}
+    there = {"cluster": "there", "user": "there"}
     config["contexts"].append({"name": "there", "context": there})
     config["clusters"].append({"name": "there", "cluster": {"server": "http://there.example"}})
     config["users"].append({"name": "there", "user": {"token": "two"}})
     path.write_text(yaml.safe_dump(config))
     here, there = load_access(str(path)), load_access(str(path), "there")
 
-    assert (here.server, here.namespace, here.withheld) == ("https://api.example:8443", "default", False)
-    assert (there.server, there.namespace, there.withheld) == ("http://there.example", "there", True)
+    assert (here.server, here.withheld) == ("https://api.example:8443", False)
+    assert (there.server, there.withheld) == ("http://there.example", True)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ def test_bare_server_needs_no_credentials(kubeconfig):
 
     assert access.headers() == {}
     assert access.ssl is None
-    assert access.namespace == "default"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 from dra_operator.cluster.access import Access, Credentials
 from dra_operator.cluster.session import ApiSession
+from dra_operator.controller.dry_run import DryRun
 from dra_operator.controller.runtime import Runtime
 from dra_operator.controller.settings import Settings
 from dra_operator.sim.server import ApiServer
@@ -196,11 +197,17 @@ class Operator:
     Those with one identity are one container that is started anew.
     """
 
-    def __init__(self, url: str, identity: str = "operator", **settings: Any) -> None:
+    def __init__(
+        self, url: str, identity: str = "operator", dry_run: DryRun | None = None, **settings: Any
+    ) -> None:
         self.crashed = False
         quick = {"quiet_seconds": 0.005, "latest_seconds": 0.05, "drain_seconds": 2, "lease_seconds": 3}
+        # Few tests are about owned devices; a server in memory has no policy to protect them.
+        quick |= {"devices": "all", "ownership_settle_seconds": 0, "ownership_quiet_seconds": 0}
         own = {"listen": "127.0.0.1:0", "lease_namespace": "default", "lease_identity": identity}
-        self.runtime = Runtime(Settings(**{**quick, **own, **settings}), access_to(url), on_crash=self._crash)
+        self.runtime = Runtime(
+            Settings(**{**quick, **own, **settings}), access_to(url), on_crash=self._crash, dry_run=dry_run
+        )
 
     def _crash(self) -> None:
         self.crashed = True

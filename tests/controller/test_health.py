@@ -8,12 +8,13 @@ import pytest
 from dra_operator.controller.health import HealthServer
 
 
-def server_at(listen, stuck=(), unready=()):
+def server_at(listen, stuck=(), unready=(), notes=()):
     """A health server for an address."""
     return HealthServer(
         listen,
         stuck=lambda: stuck,
         unready=lambda: unready,
+        notes=lambda: notes,
         following=lambda: ["standing by"],
         metrics=lambda: b"metric 1\n",
     )
@@ -52,6 +53,20 @@ async def test_not_ready_names_each_reason_and_is_still_alive(served):
     assert (await ask("/healthz"))[0] == 200
 
 
+async def test_what_is_amiss_is_named_though_the_operator_is_ready():
+    """A note changes the text alone, and is left out where there are reasons."""
+    unready = []
+    server = server_at("127.0.0.1:0", unready=unready, notes=["not permitted to create events"])
+    address = await server.start()
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"http://{address}/readyz") as response:
+            assert (response.status, await response.text()) == (200, "ok\nnot permitted to create events\n")
+        unready.append("API server: away")
+        async with session.get(f"http://{address}/readyz") as response:
+            assert (response.status, await response.text()) == (503, "API server: away\n")
+    await server.stop()
+
+
 async def test_stuck_is_not_alive(served):
     """Only what a restart would mend is red in /healthz."""
     stuck, _, ask = served
@@ -69,7 +84,7 @@ async def test_metrics_are_served_as_prometheus_expects(served):
 
 async def test_the_port_that_was_taken_is_told():
     """Port 0 is a free port, and the answer says which."""
-    server = HealthServer("127.0.0.1:0", stuck=list, unready=list, following=list, metrics=bytes)
+    server = HealthServer("127.0.0.1:0", stuck=list, unready=list, notes=list, following=list, metrics=bytes)
     address = await server.start()
     try:
         assert address.startswith("127.0.0.1:")

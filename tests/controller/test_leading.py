@@ -185,6 +185,20 @@ async def test_lease_in_a_namespace_that_does_not_exist_is_named(cluster, start)
     ]
 
 
+async def test_without_the_namespace_of_its_lease_the_operator_ends(cluster, start):
+    """Where none is set: to wait would help nobody who has just typed `dra-operator run`."""
+    with capture_logs() as logs:
+        operator = await start("first", lease_namespace="")
+        await cluster.until(lambda: operator.crashed)
+
+    why = (
+        'there is no namespace "dra-operator" for the Lease; create it: kubectl create namespace dra-operator'
+    )
+    assert [(line["event"], line["why"]) for line in logs if line["log_level"] == "critical"] == [
+        ("lease refused", why)
+    ]
+
+
 async def test_right_that_is_withdrawn_is_named(cluster, start):
     """Also of an operator that decides: in /readyz with verb and resource, and in an Event."""
     operator = await (await start("first")).ready()

@@ -110,7 +110,7 @@ async def test_a_webhook_that_denies_a_claim_does_not_make_the_operator_unready(
 
 @pytest.mark.parametrize("verb", ["create", "patch"])
 async def test_events_that_are_not_permitted_are_named(cluster, operator, gpu, monkeypatch, verb):
-    """Allocation goes on; readiness names the right until it is there."""
+    """Allocation goes on, and the operator is ready; `/readyz` names the right until it is there."""
     monkeypatch.setattr("dra_operator.controller.unsaid.RETRY_SECONDS", 0.1)
     message = f'events is forbidden: User "operator" cannot {verb} resource "events"'
     there = cluster.server.faults.answer(
@@ -123,12 +123,13 @@ async def test_events_that_are_not_permitted_are_named(cluster, operator, gpu, m
     fault = cluster.server.faults.answer(403, times=None, verb=verb, kind="Event", message=message)
     cluster.put(claim())
     await cluster.allocated()
-    await cluster.until(operator.runtime.unready)
-    assert operator.runtime.unready() == [f"not permitted to {verb} events: {message}"]
+    await cluster.until(operator.runtime.notes)
+    assert operator.runtime.notes() == [f"not permitted to {verb} events: {message}"]
+    assert operator.runtime.unready() == []
 
     fault.times = there.times = 0
     with capture_logs() as logs:
-        await operator.ready()
+        await cluster.until(lambda: not operator.runtime.notes())
         await cluster.until(lambda: cluster.reasons("claim") == ["Allocated"])
         told = {"event": "permitted again", "verb": verb, "resource": "events", "log_level": "info"}
         await cluster.until(lambda: told in logs, seconds=6)

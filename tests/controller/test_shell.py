@@ -65,6 +65,7 @@ def shell(apart):
                 "quiet_seconds": 0.005,
                 "drain_seconds": 2,
                 "lease_namespace": "default",
+                "devices": "all",
                 **settings,
             }
         )

@@ -95,6 +95,8 @@ def start_operator(
             f"--kubeconfig={access}",
             "--listen=127.0.0.1:0",
             "--log-format=json",
+            # Few tests are about owned devices.
+            *(() if any(each.startswith("--devices") for each in flags) else ("--devices=all",)),
             *flags,
         ],
         log=log,

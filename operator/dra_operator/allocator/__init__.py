@@ -4,6 +4,7 @@
 
 1. What does a claim ask for? `plan`: requests, alternatives, amounts and constraints, checked once
 2. Which devices could serve it, whoever uses them? `matching`
+   The `decider` says whose tolerations count beside the request's
 3. Which nodes are asked? `nodes`
 4. What has a node? `search`; it knows the `constraints`, and by the `budget` how long it may take
 5. What comes of it? `decision`: the four outcomes; `result`: the status of the claim; `reasons`: the closed list
@@ -16,6 +17,7 @@ of `rehearsal_cluster` at the start. docs/engine.md says why the fast searches a
 
 from dra_operator.allocator.allocator import AdminAccess, Allocator
 from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import Allocated, Decision, Explanation, Failed, Unsatisfied
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.searches import Searching
@@ -25,6 +27,7 @@ __all__ = [
     "AdminAccess",
     "Allocated",
     "Allocator",
+    "Decider",
     "Decision",
     "Explanation",
     "Failed",

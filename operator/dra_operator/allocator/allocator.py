@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from dra_operator.allocator.budget import Budget, Limits
+from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import (
     AbortedError,
     Allocated,
@@ -53,7 +54,8 @@ class AdminAccess(Enum):
 class Allocator:
     """Decides for an inventory and a ledger, which it follows.
 
-    `clock` returns seconds and only serves the deadline; `share_ids` returns a fresh lower-case UUID for each share.
+    `decider` is on whose behalf it decides. `clock` returns seconds and only serves the deadline; `share_ids` returns a
+    fresh lower-case UUID for each share.
     """
 
     inventory: Inventory
@@ -65,6 +67,7 @@ class Allocator:
     environment: Environment = field(default=STORED, kw_only=True)
     admin_access: AdminAccess = field(default=AdminAccess.LABELLED_NAMESPACES, kw_only=True)
     searching: Searching = field(default=Searching.COUNTING, kw_only=True)
+    decider: Decider = field(default=Decider.KUBE_SCHEDULER, kw_only=True)
     availability: Availability = field(init=False)
     candidates: Candidates = field(init=False)
     _planner: Planner = field(init=False)
@@ -80,7 +83,7 @@ class Allocator:
         views = Views(self.inventory, self.features)
         self.availability = Availability(views, self.ledger)
         self.candidates = Candidates(self.features, SelectorCache(self.environment))
-        self._planner = Planner(self.inventory.classes, self.candidates)
+        self._planner = Planner(self.inventory.classes, self.candidates, self.decider)
         self._counting = Searches.counting(self.availability, self.candidates)
         self._plain = Searches(self.availability, self.candidates)
         self._walk = Walk(self.availability, self.candidates)

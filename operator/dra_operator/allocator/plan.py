@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from weakref import ref
 
 from dra_operator.allocator.constraints import COUNTED, DISTINCT, KINDS, MATCH, ConstraintPlan
+from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import FatalError, claim_key
 from dra_operator.allocator.matching.amounts import AskedAmount
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates, KeyContent
@@ -184,9 +185,16 @@ class Planner:
 
     classes: Mapping[str, DeviceClass]
     candidates: Candidates
+    decider: Decider = Decider.KUBE_SCHEDULER
     _by_spec: dict[int, tuple[_Shared, "ref[ResourceClaimSpec]"]] = field(default_factory=dict)
     _room: int = _FEW_SPECS
+    _implied: tuple[DeviceToleration, ...] = field(init=False)
+    _implied_for_admin: tuple[DeviceToleration, ...] = field(init=False)
     _classes: dict[str, tuple[DeviceClass, tuple[str, ...]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._implied = self.decider.tolerations(admin_access=False)
+        self._implied_for_admin = self.decider.tolerations(admin_access=True)
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""
@@ -283,7 +291,8 @@ class Planner:
         if capacity is not None and (written := capacity.requests):
             amounts = tuple(sorted([(item, amount.nano, amount.text) for item, amount in written.items()]))
             quantities = {item: Quantity(nano, text) for item, nano, text in amounts}
-        content = KeyContent(class_selectors, selectors, part.tolerations, amounts)
+        implied = self._implied_for_admin if admin_access is True else self._implied
+        content = KeyContent(class_selectors, selectors, part.tolerations + implied, amounts)
         # Positional arguments, as this is made for each claim if all claims differ.
         return Alternative(
             name,

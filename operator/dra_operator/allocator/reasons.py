@@ -30,6 +30,7 @@ class Reason(StrEnum):
     POOL_INCOMPLETE = "PoolIncomplete"
     POOL_INVALID = "PoolInvalid"
     CAPACITY_TOO_SMALL = "CapacityTooSmall"
+    DEVICE_NOT_OWNED = "DeviceNotOwned"
     DEVICE_TAINTED = "DeviceTainted"
     NODE_UNUSABLE = "NodeUnusable"
     NODE_OPERATIONS_UNSUPPORTED = "NodeOperationsUnsupported"

@@ -11,6 +11,8 @@ third of a second, and Kopf and the kubernetes package alone take longer than th
   `pod_claims` and `special_claims` the claims of pods, names are `generated`; `expressions` finds those that cost too
   much. `offline` decides, on `some_nodes` for pods that are bound, `pod_nodes` looks at pods again, `outcomes` prints.
 - `snapshot`: `redact` gives other names.
+- `own`, `disown`, `owned`: `published` has the devices, `owned_rules` the rules, `ownership_checks` what they hit, and
+  `fence` what keeps others off; a `client` asks the cluster.
 - `version`; and for all of them `given` (arguments) and `lines` (files, and what is wrong with them).
 """
 

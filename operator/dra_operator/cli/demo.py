@@ -116,7 +116,7 @@ async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:
     stop = asyncio.Event()
     async with ApiSession(access, user_agent="dra-operator-demo") as session:
         await _apply(session)
-        settings = Settings(listen="127.0.0.1:0", kubeconfig=str(kubeconfig))
+        settings = Settings(listen="127.0.0.1:0", kubeconfig=str(kubeconfig), devices="all")
         operator = asyncio.create_task(serve(settings, access, stop=stop))
         settled = asyncio.create_task(_settled(session))
         done, _ = await asyncio.wait(
@@ -202,7 +202,7 @@ def _say_what_next() -> None:
     program = _program()
     following = {
         f"{program} demo --serve": "keep it up, and use kubectl on it",
-        f"{program} run --kubeconfig F": "run the operator on a cluster of yours",
+        f"{program} run --dry-run": "what it would decide in your cluster; nothing is written",
         "docs/user.md": "what claims can ask for",
         "docs/reasons.md": "what the reasons mean, and what to do",
     }

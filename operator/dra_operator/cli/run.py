@@ -1,21 +1,40 @@
-"""`dra-operator run`: the operator."""
+"""`dra-operator run`: the operator, or what it would decide."""
 
 import asyncio
 import signal
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dra_operator.api.kinds import KINDS
+from dra_operator.api.shortened import printable
 from dra_operator.cli.flags import load_or_exit, with_settings
 from dra_operator.cli.lines import refuse
+
+if TYPE_CHECKING:
+    from dra_operator.controller.reports import Notice
+    from dra_operator.controller.runtime import Runtime
+
+_DRY_RUN = (
+    "Nothing is written: no Lease, no allocation, no annotation, no Event. "
+    "These are the Events that the operator would create; Ctrl-C ends it."
+)
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
 @with_settings
-def run(config: str | None, flags: Mapping[str, str]) -> None:
+def run(
+    config: str | None,
+    flags: Mapping[str, str],
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; print what would be decided, as it happens.")
+    ] = False,
+) -> None:
     """Run the operator until SIGTERM or Ctrl-C. Settings can also come from the environment or a file."""
     # Kopf handles it once it runs. Before, a plugin may take a minute to say as whom we speak, and the first process of
     # a container ignores what it does not handle.
@@ -23,15 +42,20 @@ def run(config: str | None, flags: Mapping[str, str]) -> None:
     # A terminal that is closed, unless the operator is to outlive it (`nohup`).
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
-    settings = load_or_exit(flags, config).settings
+    loaded = load_or_exit(flags, config)
+    settings = loaded.settings
     # Imported only when the settings are good: Kopf and the kubernetes package take most of a second.
     from dra_operator.cli.settling import collect_seldom, settle, take_turns  # noqa: PLC0415
     from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
     from dra_operator.controller import logs  # noqa: PLC0415
+    from dra_operator.controller.dry_run import DryRun  # noqa: PLC0415
     from dra_operator.controller.shell import is_sound, serve  # noqa: PLC0415
 
     take_turns()
     collect_seldom()
+    if dry_run:
+        own = {} if "log_level" in loaded.origins else {"log_level": "warning"}
+        settings = settings.model_copy(update={**own, "leader_election": "none"})
     logs.configure(settings.log_format, settings.log_level)
     try:
         access = load_access(settings.kubeconfig or None, settings.context or None)
@@ -40,4 +64,33 @@ def run(config: str | None, flags: Mapping[str, str]) -> None:
     # Before the event loop: nobody is kept waiting by it.
     if not is_sound():
         raise typer.Exit(1)
-    raise typer.Exit(asyncio.run(serve(settings, access, settle=settle)))
+    if not dry_run:
+        raise typer.Exit(asyncio.run(serve(settings, access, settle=settle)))
+    typer.echo(_DRY_RUN, err=True)
+    runtimes: list[Runtime] = []
+
+    def tell_listed() -> None:
+        settle()
+        objects = runtimes[0].summary()["objects"]
+        counts = ", ".join(f"{count} {KINDS[kind].plural}" for kind, count in objects.items())
+        typer.echo(f"Listed: {counts}.", err=True)
+
+    instead = DryRun(_Table().show)
+    serving = serve(settings, access, started=runtimes.append, settle=tell_listed, dry_run=instead)
+    raise typer.Exit(asyncio.run(serving))
+
+
+class _Table:
+    """Events as rows, in columns that become wider when they have to."""
+
+    def __init__(self) -> None:
+        self._widths = [0, 0]
+
+    def show(self, notice: "Notice") -> None:
+        """Print an Event."""
+        subject = notice.subject
+        path = "/".join(filter(None, (subject.namespace, subject.name)))
+        cells = [printable(f"{subject.kind.lower()}/{path}"), notice.reason]
+        self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
+        row = "   ".join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
+        typer.echo(f"{row}   {printable(notice.message)}")

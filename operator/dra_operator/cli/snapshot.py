@@ -5,8 +5,7 @@ claims they name. It is read with the operator's own rights; what those do not c
 Source: docs/cli.md.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dra_operator.api.convert import Body
+from dra_operator.cli.client import Context, Kubeconfig, ask
 from dra_operator.cli.given import file_path
-from dra_operator.cli.lines import opened, refuse, refusing
+from dra_operator.cli.lines import opened, refusing
 from dra_operator.cli.manifests import write_yaml
 from dra_operator.cli.redact import redact
 
@@ -69,37 +69,11 @@ def snapshot(
         Path | None,
         typer.Option(metavar="FILE", parser=file_path, help="Write to this file; .gz is compressed."),
     ] = None,
-    kubeconfig: Annotated[
-        str,
-        typer.Option(metavar="FILE", envvar="DRA_OPERATOR_KUBECONFIG", help="Kubeconfig file, as for `run`."),
-    ] = "",
-    context: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            envvar="DRA_OPERATOR_CONTEXT",
-            help="Context of the kubeconfig file, as for `run`.",
-        ),
-    ] = "",
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
 ) -> None:
     """Write the state of a cluster, as far as claims depend on it, for `simulate -f`. Only reads from the cluster."""
-    # Kopf and the kubernetes package take most of a second, which `--help` should not.
-    from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
-    from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable  # noqa: PLC0415
-    from dra_operator.controller import logs  # noqa: PLC0415
-
-    # To stderr: stdout is the snapshot's.
-    logs.configure("console", "warning")
-
-    async def ask() -> Snapshot:
-        access = load_access(kubeconfig or None, context or None)
-        async with ApiSession(access) as session:
-            return await take(session)
-
-    try:
-        taken = asyncio.run(ask())
-    except (AccessError, ApiError, ApiUnreachable, LookupError) as error:
-        refuse(str(error))
+    taken = ask(kubeconfig, context, take)
     bodies = redact(taken.bodies) if redacted else taken.bodies
     with refusing(None, out), opened(out or Path("-"), "wb") as file:
         file.writelines(write_yaml(bodies))
@@ -108,8 +82,8 @@ def snapshot(
     typer.echo(_summary(bodies), err=True)
 
 
-async def take(session: "ApiSession") -> Snapshot:
-    """Return the state of the cluster that a session speaks to.
+async def take(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> Snapshot:
+    """Return the state of the cluster that a session speaks to, or some kinds of it.
 
     Raises ApiError, ApiUnreachable, or LookupError if a kind without which nothing can be decided is not served.
     """
@@ -117,11 +91,11 @@ async def take(session: "ApiSession") -> Snapshot:
     from dra_operator.cluster.discovery import served  # noqa: PLC0415
     from dra_operator.cluster.session import ApiError  # noqa: PLC0415
 
-    found = await served(session, {name: KINDS[name] for name in TAKEN})
-    if missing := [name for name in NEEDED if name not in found]:
+    found = await served(session, {name: KINDS[name] for name in kinds})
+    if missing := [name for name in NEEDED if name in kinds and name not in found]:
         raise LookupError(f"the API server does not serve {', '.join(missing)}")
     taken = Snapshot()
-    for name in TAKEN:
+    for name in kinds:
         if name not in found:
             if name != _RARE:
                 taken.notes.append(f"{name} is not served")

@@ -39,6 +39,8 @@ from dra_operator.cluster.plugin import bound
 
 log = structlog.get_logger(__name__)
 
+NAMESPACE = "dra-operator"
+"""The namespace of an operator outside a pod: that of manifests/, so that it meets the operator that runs in a pod."""
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet puts a pod's token, CA and namespace."""
 
@@ -69,9 +71,10 @@ class AccessError(Exception):
 class Credentials:
     """What one reading of the configuration gave.
 
-    `authorization` is a header's value; authority, certificate and key are paths of PEM files; `expires` is
-    when the credentials end, in seconds since the epoch; `files` says that reading them again is cheap; `withheld` that
-    there is an authorization, which the server does not get because it is not asked by TLS.
+    `namespace` is that of the operator: its pod's, or else NAMESPACE. `authorization` is a header's value; authority,
+    certificate and key are paths of PEM files; `expires` is when the credentials end, in seconds since the epoch;
+    `files` says that reading them again is cheap; `withheld` that there is an authorization, which the server does not
+    get because it is not asked by TLS.
     """
 
     server: str
@@ -338,7 +341,7 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
     expiry = getattr(loader, "expiry", None)
     return _credentials(
         configuration,
-        namespace=chosen.get("namespace") or "default",
+        namespace=NAMESPACE,
         expires=expiry.timestamp() if expiry is not None else None,
         files=not by_exec,
         explicit_proxy="proxy-url" in cluster,

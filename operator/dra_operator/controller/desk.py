@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.rule_writer import RuleWrite
 from dra_operator.cluster.writes import Write
 from dra_operator.controller.claims import ClaimBook, Key, version_of
 from dra_operator.controller.flights import Flights
@@ -21,7 +22,7 @@ from dra_operator.controller.rights import MissingRights
 from dra_operator.controller.telling import Telling
 from dra_operator.ledger import Ledger
 
-Effect: TypeAlias = Write | Notice
+Effect: TypeAlias = Write | RuleWrite | Notice
 """What a pass wants done on the event loop."""
 
 

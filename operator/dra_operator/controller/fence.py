@@ -73,6 +73,10 @@ class Fence:
         """How many claims had to be fenced when decisions were first wanted."""
         self._listed = self._over = False
 
+    def waive(self) -> None:
+        """Let decisions wait for nothing, as they are not written."""
+        self._over = True
+
     def note(self, delta: Delta) -> None:
         """Take in what is listed, and later what becomes of it."""
         if self._over or delta.kind != "ResourceClaim":

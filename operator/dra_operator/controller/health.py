@@ -1,10 +1,9 @@
-"""Health: the answers for the kubelet and Prometheus, from an HTTP server of our own.
+"""Health: the answers for the kubelet and Prometheus, from an HTTP server of our own, as Kopf serves one path only.
 
-Kopf serves one path, and only after its start-up handlers returned. The operator has more to say: `/healthz`
-is red when nothing but a restart would help, `/readyz` is red, with the reasons, while the operator cannot do
-its work, which a restart would not change, and `/leaderz` is red while another operator decides, which is as it
-should be. All speak plain text, for people who ask with curl; of a failed probe the kubelet shows the status
-code alone.
+`/healthz` is red when nothing but a restart would help; `/readyz` while the operator cannot do its work, which a
+restart would not change, and it names what is amiss though work goes on; `/leaderz` while another operator decides,
+which is as it should be. All speak plain text, for people who ask with curl: of a failed probe the kubelet shows only
+the status.
 """
 
 import socket
@@ -19,7 +18,8 @@ class HealthServer:
     """Serves `/healthz`, `/readyz`, `/leaderz` and `/metrics`.
 
     `stuck`, `unready` and `following` return the reasons why the operator is not alive, not ready, or not the one that
-    decides; none means it is. `metrics` returns the text for Prometheus.
+    decides; none means it is. `notes` returns what is amiss although it is ready. `metrics` returns the text for
+    Prometheus.
     """
 
     def __init__(
@@ -28,13 +28,14 @@ class HealthServer:
         *,
         stuck: Reasons,
         unready: Reasons,
+        notes: Reasons,
         following: Reasons,
         metrics: Callable[[], bytes],
     ) -> None:
         self._listen = listen
         self._probes = {
             "/healthz": _probe(stuck, red=500),
-            "/readyz": _probe(unready, red=503),
+            "/readyz": _probe(unready, red=503, notes=notes),
             "/leaderz": _probe(following, red=503),
         }
         self._metrics = metrics
@@ -72,13 +73,14 @@ class HealthServer:
         )
 
 
-def _probe(reasons: Reasons, *, red: int) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return what answers `ok`, or the reasons why not with the status `red`."""
+def _probe(
+    reasons: Reasons, *, red: int, notes: Reasons = tuple
+) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return what answers `ok` and the notes, or the reasons why not with the status `red`; each on a line."""
 
     async def answer(_request: web.Request) -> web.Response:
         found = reasons()
-        if not found:
-            return web.Response(text="ok\n")
-        return web.Response(status=red, text="".join(f"{reason}\n" for reason in found))
+        lines = found or ["ok", *notes()]
+        return web.Response(status=red if found else 200, text="".join(f"{line}\n" for line in lines))
 
     return answer

@@ -38,14 +38,16 @@ class Changes:
 
     `wide`: something that every pending claim depends on. `dirty`: claims that may be decided differently by
     themselves. `seen`: claims that arrived at all. `gone`: those that ended, though one of the same name may have come
-    since. `readings`: why each object that arrived cannot be understood; None if it can be, or is gone. `slips`: what
-    is wrong with labels of our claims; None if it is mended, or the claim is gone or not ours.
+    since. `foreign`: those that somebody else has allocated. `readings`: why each object that arrived cannot be
+    understood; None if it can be, or is gone. `slips`: what is wrong with labels of our claims; None if it is mended,
+    or the claim is gone or not ours.
     """
 
     wide: bool = False
     dirty: set[Key] = field(default_factory=set)
     seen: set[Key] = field(default_factory=set)
     gone: set[Key] = field(default_factory=set)
+    foreign: set[Key] = field(default_factory=set)
     readings: dict[tuple[str, str, str], Unreadable | None] = field(default_factory=dict)
     slips: dict[Key, Unreadable | None] = field(default_factory=dict)
 
@@ -102,7 +104,8 @@ class Intake:
             return
         self._book.put(claim)
         self._touched.clear()
-        self._ledger.put(claim)
+        if self._ledger.put(claim):
+            changes.foreign.add(key)
         # A device came back: one the claim held, or one we had assumed for it and another writer did not take.
         # That somebody else took a device helps nobody; what was only taken is not among the others.
         changes.wide |= any(True in devices.values() for devices in self._touched.others.values())

@@ -42,7 +42,8 @@ class Leading:
         told: Callable[[], bool] = lambda: False,
     ) -> None:
         self.ended = ""
-        """Why this operator decides no more; empty before. Another one does, or what it decided on is gone."""
+        """Why this operator decides no more; empty before. Another one does, what it decided on is gone, or there is no
+        namespace for the Lease."""
         self._settings = settings
         self._access = access
         self._record = record
@@ -51,7 +52,7 @@ class Leading:
         self._lease: Lease | None = None
 
     async def win(self, session: ApiSession) -> None:
-        """Wait until this operator is the one that decides."""
+        """Wait until this operator is the one that decides, or `ended` says why it cannot become that."""
         if not self._elects:
             return
         settings = self._settings
@@ -73,6 +74,10 @@ class Leading:
                     )
                 holder, trouble = lease.holder, ""
             except (ApiError, ApiUnreachable) as error:
+                if not settings.lease_namespace and _has_no_namespace(error):
+                    self.ended = messages.no_namespace(lease.namespace)
+                    log.critical(messages.LEASE_REFUSED, lease=lease.name, why=self.ended)
+                    return
                 if trouble != str(error) and self.forbidden is None:
                     self._tell(error)
                 holder, trouble = "", str(error)
@@ -175,6 +180,10 @@ class Leading:
         if lease is None or error is None:
             return "no answer yet"
         return f"Lease {lease.name}: {error}" if _is_refusal(error) else f"API server: {error}"
+
+
+def _has_no_namespace(error: ApiError | ApiUnreachable) -> bool:
+    return isinstance(error, ApiError) and error.status == 404 and error.is_namespace_gone
 
 
 def _is_refusal(error: ApiError | ApiUnreachable) -> bool:

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.defects import Defect
+from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
 from dra_operator.cluster.threads import in_thread
 from dra_operator.cluster.writes import Unknown
 from dra_operator.controller.desk import Effect
@@ -187,7 +188,9 @@ class Loop:
                     self._carry_out(effect)
                 except Exception:
                     self._metrics.defect_logger.exception(Defect.EFFECT, effect=type(effect).__name__)
-                    if not isinstance(effect, Notice):
+                    if isinstance(effect, RuleWrite):
+                        self.put(RuleOutcome(effect))
+                    elif not isinstance(effect, Notice):
                         # The passes wait for the outcome of each write.
                         self.put(Unknown(effect))
 

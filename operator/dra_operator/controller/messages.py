@@ -57,9 +57,19 @@ PROBLEM = "object has a problem"
 DRAINED = "writes left unfinished"
 PASS_LATE = "pass left unfinished"  # noqa: S105
 
+# Log texts: devices that are ours.
+OWNERSHIP_FENCE = "policy for owned devices"
+OWNERSHIP_SETTLED = "owned devices settled"
+RULE_LET_GO = "rule let go"
+RULE_NOT_WRITTEN = "rule not written"
+FOREIGN = "owned device allocated by another"
+OWNS_NO_DEVICE = "owns no device"
+
 # Reasons of Events that are not a reason of docs/reasons.md.
 EVENT_ALLOCATED = "Allocated"
 EVENT_COLLISION = "DeviceAllocatedTwice"
+EVENT_FOREIGN = "OwnedDeviceAllocated"
+EVENT_OWNS_NOTHING = "OwnsNoDevice"
 EVENT_OVERCOMMITTED = "DeviceOvercommitted"
 EVENT_INVALID = "InvalidObject"
 EVENT_FORBIDDEN = "Forbidden"
@@ -169,6 +179,13 @@ def standing_by(lease: str, holder: str) -> str:
     return f"standing by: {holder or 'nobody yet'} holds the Lease {lease}"
 
 
+def no_namespace(namespace: str) -> str:
+    """Return why an operator ends that cannot have a Lease, and what to do."""
+    return (
+        f'there is no namespace "{namespace}" for the Lease; create it: kubectl create namespace {namespace}'
+    )
+
+
 def overdue(lease: str, seconds: float, why: str) -> str:
     """Return why an operator that decides does not write."""
     return (
@@ -180,6 +197,42 @@ def overdue(lease: str, seconds: float, why: str) -> str:
 def defect(error: Exception) -> str:
     """Return what the Event of a claim says that met a defect of ours."""
     return f"the operator has a defect: {type(error).__name__}: {error}"
+
+
+OWNS_NOTHING = (
+    "owns no device, so it allocates none: take some with dra-operator own --driver DRIVER --pool POOL, or set devices "
+    "to all where nobody else allocates"
+)
+"""What the operator says as long as no taint makes a device its own."""
+
+
+def allocated_by_another(device: str, claim: str) -> str:
+    """Return the sentence of the Event of a rule on whose devices somebody else has allocated one."""
+    return (
+        f"device {device} was allocated to claim {claim} by somebody else, although it is owned; see whether the "
+        "policy dra-operator-owned is installed, and whom it exempts"
+    )
+
+
+def not_guaranteed(pools: str, why: str) -> str:
+    """Return what is said of pools that no policy protects."""
+    return f"not guaranteed that nobody else allocates owned devices of {pools}: {why or 'no policy protects them'}"
+
+
+def refuses_all(policy: str) -> str:
+    """Return what is said of the policy on an API server that does not serve its parameters."""
+    return (
+        f"ValidatingAdmissionPolicy {policy} needs DeviceTaintRules, which this API server does not serve, so it "
+        "refuses every allocation: delete it, or replace it by the output of dra-operator own --print-policy"
+    )
+
+
+def not_exempt(policy: str, username: str, own: str) -> str:
+    """Return what is said of a policy that keeps this operator itself from owned devices."""
+    return (
+        f"ValidatingAdmissionPolicy {policy} lets only {username} allocate owned devices, and this operator is {own}: "
+        "run it as that user, or change the policy"
+    )
 
 
 MAKE_ROOM = "delete claims until the others fit, or have the driver publish more"

@@ -97,6 +97,9 @@ class Metrics:
         )
         self.problems = self._gauge("problems", "Objects that have a problem now; an Event says which.")
         self.collisions = self._gauge("device_collisions", "Devices that two claims hold now.")
+        self.foreign_allocations = self._counter(
+            "foreign_allocations", "Allocations of owned devices that somebody else has stored."
+        )
         self.overcommitments = self._gauge(
             "overcommitments",
             "Counters, and capacities of shared devices, of which more is allocated than published now.",

@@ -22,6 +22,7 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.rule_writer import RuleOutcome
 from dra_operator.cluster.writes import AllocateWrite, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.asides import SideTask
@@ -34,9 +35,11 @@ from dra_operator.controller.intake import Changes, Intake
 from dra_operator.controller.landing import Landing
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.ownership import OwnedDevices
 from dra_operator.controller.problems import Problems
 from dra_operator.controller.putoff import PutOffs
-from dra_operator.controller.reports import Notice, Reports
+from dra_operator.controller.reports import Notice, Reports, Subject
+from dra_operator.controller.settlement import FenceState, SettlementTimer
 from dra_operator.controller.taken import Taken
 from dra_operator.controller.telling import Telling, Waiting, one_line, subject_of
 from dra_operator.controller.tidying import keep_annotation, tidy
@@ -62,9 +65,11 @@ class Tick:
     """Says that all pending claims are to be tried again, whatever has changed."""
 
 
-Item: TypeAlias = Delta | PodUse | WriteOutcome | Tick
+Item: TypeAlias = Delta | PodUse | WriteOutcome | RuleOutcome | FenceState | Tick
 """What a pass takes in."""
 Emit: TypeAlias = Callable[[list[Effect]], None]
+
+_OPERATOR = Subject("Namespace", "", "dra-operator")
 
 log = get_logger()
 
@@ -76,6 +81,8 @@ def _now() -> datetime:
 class Passes:
     """Runs the passes and keeps their state; used by one thread at a time.
 
+    `settlement` tells when owned devices may be used, which matters only if the inventory asks for ownership;
+    `operator` is what stands for this operator in Events.
     `clock` is monotonic, in seconds; `hears` says whether what is known of a kind is up to date.
     """
 
@@ -88,6 +95,8 @@ class Passes:
         metrics: Metrics,
         event_refresh: float,
         clock: Callable[[], float],
+        settlement: SettlementTimer | None = None,
+        operator: Subject = _OPERATOR,
         hears: Callable[[str], bool] = lambda _kind: True,
     ) -> None:
         book, reports = ClaimBook(), Reports(event_refresh)
@@ -107,11 +116,14 @@ class Passes:
         self._intake = Intake(inventory, ledger, book)
         self._landing = Landing(self.desk)
         self._problems = Problems(self.desk, inventory, self._intake)
+        timer = settlement or SettlementTimer(settle=0.0, quiet=0.0)
+        self.owned = OwnedDevices(self.desk, inventory, self._intake, timer, operator)
         self._collisions = Collisions(self.desk, inventory, self._intake, partial(hears, "ResourceSlice"))
         self._hears_claims = partial(hears, "ResourceClaim")
         logger = metrics.defect_logger
         self._asides = {
-            name: SideTask(name, clock, logger) for name in ("inventory", "collisions", "views", "metrics")
+            name: SideTask(name, clock, logger)
+            for name in ("inventory", "collisions", "rules", "views", "metrics")
         }
         self._untidy: set[Key] = set()
         """The claims that met a defect when they were tidied, and were told so."""
@@ -138,6 +150,7 @@ class Passes:
         # What is heard of again only while items are taken in has not told all that was missed.
         heard = self._hears_claims()
         wide = self._take_in(items)
+        wide |= self.owned.refresh()
         over = desk.putoffs.over()
         wide |= self._end_unknown(over, heard=heard)
         if wide:
@@ -148,6 +161,8 @@ class Passes:
         self._tidy_all()
         self._asides["inventory"].do(self._problems.report_inventory)
         fenced = self.fence.stands(desk)
+        if not fenced:
+            self._asides["rules"].do(self.owned.write_rules)
         self._flush(emit)
         finished = fenced or self._decide_all(emit, stopping)
         # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
@@ -179,6 +194,10 @@ class Passes:
                         self._intake.take(item, changes)
                     case PodUse():
                         self._intake.take_pod(item, changes)
+                    case FenceState():
+                        self.owned.observe_fence(item)
+                    case RuleOutcome():
+                        self.owned.observe_outcome(item)
                     case Tick():
                         wide = True
                     case _:
@@ -199,6 +218,9 @@ class Passes:
         self._turns.want(changes.dirty)
         self._touched |= changes.seen
         self._problems.note(changes)
+        if desk.number > 1:
+            # Before, everything is new that was listed.
+            self.owned.observe_changes(changes)
         return wide or changes.wide
 
     def _end_unknown(self, over: set[Key], *, heard: bool) -> bool:
@@ -430,6 +452,7 @@ class Passes:
             self.fence.next_due(),
             self._asides["inventory"].next_due(self._problems.next_due()),
             self._asides["collisions"].next_due(self._collisions.next_due()),
+            self._asides["rules"].next_due(self.owned.next_due()),
             self._asides["views"].next_due(),
             self._asides["metrics"].next_due(),
         )

@@ -19,7 +19,7 @@ from random import random
 from secrets import randbits
 from typing import Any
 
-from dra_operator.allocator import Allocator, Limits
+from dra_operator.allocator import Allocator, Decider, Limits
 from dra_operator.api.kinds import KINDS, Kind
 from dra_operator.api.share_ids import share_id
 from dra_operator.cluster.access import Access
@@ -28,25 +28,31 @@ from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Delta, Reflector
-from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable, Trouble
+from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite, RuleWriter
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, PodUse, pod_use
 from dra_operator.controller.denials import Denials
 from dra_operator.controller.desk import Effect
+from dra_operator.controller.dry_run import TOLD_UP_TO, DryRun
 from dra_operator.controller.health import HealthServer
 from dra_operator.controller.interruptions import Interruptions
 from dra_operator.controller.leading import Leading
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.ownership_fence import OwnershipFence
 from dra_operator.controller.passes import Passes
 from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.settings import Settings
+from dra_operator.controller.settlement import SettlementTimer
 from dra_operator.controller.standby import ANSWERS_SECONDS, Standby
+from dra_operator.controller.unheard import trouble_of, unheard
 from dra_operator.controller.unsaid import Unsaid
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import Ledger
 
 WATCHED: dict[str, Kind] = {
@@ -80,7 +86,7 @@ class Runtime:
     """The operator without its shell.
 
     `on_crash` is called on the event loop when the process has to begin anew; `settle` is called once, in another
-    thread, when everything has been listed and taken in.
+    thread, when everything has been listed and taken in. `dry_run` gets what would otherwise be written.
     """
 
     def __init__(
@@ -90,6 +96,7 @@ class Runtime:
         *,
         on_crash: Callable[[], None],
         settle: Callable[[], None] = lambda: None,
+        dry_run: DryRun | None = None,
     ) -> None:
         self.metrics = Metrics()
         self.address: str | None = None
@@ -98,13 +105,16 @@ class Runtime:
         self._access = access
         self._on_crash = on_crash
         self._clock = clock = time.monotonic
-        inventory, ledger = Inventory(), Ledger()
+        self._owns = settings.devices == "owned"
+        inventory = Inventory(settlement=Settlement() if self._owns else None)
+        ledger = Ledger()
         allocator = Allocator(
             inventory,
             ledger,
             limits=Limits(seconds=settings.claim_deadline_seconds, tries=settings.tries_per_node),
             clock=clock,
             share_ids=partial(share_id, randbits),
+            decider=Decider.OPERATOR,
         )
         self._passes = Passes(
             inventory,
@@ -113,6 +123,10 @@ class Runtime:
             metrics=self.metrics,
             event_refresh=settings.event_refresh_seconds,
             clock=clock,
+            settlement=SettlementTimer(
+                settle=settings.ownership_settle_seconds, quiet=settings.ownership_quiet_seconds
+            ),
+            operator=self._self(),
             hears=self._hears,
         )
         self._loop = Loop(
@@ -127,6 +141,7 @@ class Runtime:
         )
         self._leading = Leading(settings, access, self._record, self._has_told)
         self._standby = Standby(WATCHED, clock)
+        self._ownership_fence = OwnershipFence(self._loop.put, clock, asks_who=dry_run is None)
         self.metrics.ready.set_function(lambda: not self.unready())
         self.metrics.leading.set_function(lambda: self._leading.is_leader)
         self.metrics.tell_reflectors(lambda: self._reflectors)
@@ -135,6 +150,7 @@ class Runtime:
             settings.listen,
             stuck=self.stuck,
             unready=self.unready,
+            notes=self.notes,
             following=self._leading.following,
             metrics=self.metrics.text,
         )
@@ -142,7 +158,13 @@ class Runtime:
         self._denials = Denials(self._self(), self._record, settings.event_refresh_seconds, clock)
         self._session: ApiSession | None = None
         self._recorder: EventRecorder | None = None
-        self._writer: Writer | None = None
+        self._rule_writer: RuleWriter | None = None
+        self._writer: Writer | DryRun | None = None
+        self._dry_run = dry_run
+        if dry_run is not None:
+            dry_run.deliver_to(self._loop.put)
+            # What an earlier operator had sent could only be in the way of writes.
+            self._passes.fence.waive()
         self._reflectors: dict[str, Reflector] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._pods: set[Key] = set()
@@ -164,11 +186,12 @@ class Runtime:
     async def start(self) -> None:
         """Start everything else and wait for nothing."""
         self._session = ApiSession(self._access, answered=self.metrics.count_request)
-        self._recorder = EventRecorder(
-            self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
-        )
-        self._unsaid = Unsaid(self._recorder, self._clock)
-        self._spawn("events", self._recorder.run())
+        if self._dry_run is None:
+            self._recorder = EventRecorder(
+                self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
+            )
+            self._unsaid = Unsaid(self._recorder, self._clock)
+            self._spawn("events", self._recorder.run())
         self._spawn("loop", self._loop.run())
         self._spawn("connect", self._connect())
         self._spawn("look", self._look_after())
@@ -233,8 +256,11 @@ class Runtime:
         """Get the Lease, find out what is served, watch it, and begin when everything has been listed."""
         assert self._session is not None
         await self._leading.win(self._session)
+        if self._leading.ended:
+            self._crash(self._leading.ended)
+            return
         self._standby.end()
-        self._passes.desk.telling.told_up_to = self._leading.told_up_to
+        self._passes.desk.telling.told_up_to = TOLD_UP_TO if self._dry_run else self._leading.told_up_to
         self._spawn("lease", self._leading.keep())
         failures = 0
         while True:
@@ -258,7 +284,7 @@ class Runtime:
             server=self._access.server,
             **{name: kind.api_version for name, kind in found.items()},
         )
-        self._writer = Writer(
+        self._writer = self._dry_run or Writer(
             self._session,
             found["ResourceClaim"],
             self._take_outcome,
@@ -271,6 +297,7 @@ class Runtime:
             if name not in found:
                 log.info(messages.NOT_SERVED, kind=name)
         self._watch(found)
+        await self._look_at_ownership()
         while late := [found for found in self._reflectors.values() if not found.synced.is_set()]:
             await late[0].synced.wait()
         log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
@@ -310,10 +337,29 @@ class Runtime:
                 defect_logger=self.metrics.defect_logger,
             )
             self._watches[name] = self._spawn(name, self._reflectors[name].run())
+            # A dry run writes to no rule, so each of its writes stays under way.
+            if name == "DeviceTaintRule" and self._rule_writer is None and self._dry_run is None:
+                self._rule_writer = RuleWriter(
+                    self._session,
+                    kind,
+                    self._take_rule_outcome,
+                    permit=self._leading.permit,
+                    timeout=self._settings.request_timeout_seconds,
+                )
+                self._spawn("rules", self._rule_writer.run())
+
+    async def _look_at_ownership(self) -> None:
+        """Find out which policy protects owned devices."""
+        if self._owns and self._session is not None:
+            await self._ownership_fence.look(
+                self._session, serves_rules="DeviceTaintRule" in self._reflectors
+            )
 
     # --- what goes through
 
     def _deliver(self, delta: Delta) -> None:
+        if self._dry_run is not None:
+            self._dry_run.observe(delta)
         self._loop.put(delta)
         if delta.body is None and self._recorder is not None:
             self._recorder.forget(delta.kind, delta.namespace, delta.name)
@@ -339,9 +385,23 @@ class Runtime:
             # Without an outcome the claim would wait for it for ever.
             self._loop.put(outcome)
 
+    def _take_rule_outcome(self, outcome: RuleOutcome) -> None:
+        """Take in the answer to a write to a rule: the newest state of the rule first."""
+        try:
+            if (
+                outcome.body is not None
+                and (reflector := self._reflectors.get("DeviceTaintRule")) is not None
+            ):
+                reflector.observe(dict(outcome.body))
+        finally:
+            self._loop.put(outcome)
+
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Notice):
             self._record(effect)
+        elif isinstance(effect, RuleWrite):
+            if self._rule_writer is not None:
+                self._rule_writer.submit(effect)
         elif self._writer is not None:
             self._writer.submit(effect)
 
@@ -350,6 +410,8 @@ class Runtime:
         return self._writer is not None and self._writer.busy
 
     def _record(self, notice: Notice) -> None:
+        if self._dry_run is not None:
+            self._dry_run.record(notice)
         if self._recorder is not None:
             self._recorder.record(notice.subject, notice.type, notice.reason, notice.message)
 
@@ -370,6 +432,8 @@ class Runtime:
             if self._session is not None and self._leading.stands_by:
                 await self._standby.look(self._session)
             self._look_at_rights()
+            if self._connected:
+                await self._look_at_ownership()
             if self._unsaid is not None:
                 self._unsaid.look()
             if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
@@ -381,8 +445,9 @@ class Runtime:
         """Tell what is denied. Of kinds that have no answer yet, or have another trouble now, nothing new is known."""
         asked = (self._standby.forbidden or self._reflectors or WATCHED).keys() | {"Lease"}
         found = self._standby.forbidden | self._leading.denials()
+        stale = self._settings.stale_seconds
         for name, reflector in self._reflectors.items():
-            if reflector.forbidden is not None or self._trouble_of(reflector) is None:
+            if reflector.forbidden is not None or trouble_of(reflector, stale) is None:
                 found[name] = reflector.forbidden
         self._denials.look(found, unanswered=asked - found.keys())
 
@@ -456,38 +521,22 @@ class Runtime:
             return reasons + self._standby.texts()
         if self._trouble is not None and not reasons:
             reasons.append(self._trouble)
-        reasons.extend(self._unheard())
+        reasons.extend(unheard(self._reflectors, self._settings.stale_seconds))
         reasons.extend(self._passes.fence.texts())
         reasons.extend(self._passes.desk.rights.texts())
-        if self._recorder is not None and (error := self._recorder.forbidden) is not None:
-            reasons.append(messages.forbidden(error))
         if reasons and self._access.unreadable:
             reasons.append(messages.UNREADABLE)
         if not reasons and not (self._loop.is_open and self._loop.settled):
             reasons.append("about to begin")
         return reasons
 
-    def _unheard(self) -> list[str]:
-        """Return why kinds are not up to date; kinds with the same reason, as in an outage, share a line."""
-        denied: list[str] = []
-        alike: dict[str, tuple[str, list[str]]] = {}
-        for name, reflector in self._reflectors.items():
-            if (error := reflector.forbidden) is not None:
-                denied.append(messages.forbidden(error))
-            elif (found := self._trouble_of(reflector)) is not None:
-                alike.setdefault(found.sort, (found.why, []))[1].append(name)
-        return denied + [f"{', '.join(names)}: {why}" for why, names in alike.values()]
-
-    def _trouble_of(self, reflector: Reflector) -> Trouble | None:
-        """Return why a kind is not up to date, or None if it is."""
-        if reflector.trouble is not None:
-            return reflector.trouble
-        if not reflector.synced.is_set() or reflector.halfway:
-            return Trouble("unlisted", "not listed yet")
-        silence = reflector.silence or 0.0
-        if silence > self._settings.stale_seconds:
-            return Trouble("silent", f"nothing heard from the API server for {silence:.0f} s")
-        return None
+    def notes(self) -> list[str]:
+        """Return what is not as it should be though the operator does its work, for `/readyz`."""
+        error = self._recorder.forbidden if self._recorder is not None else None
+        notes = [] if error is None else [messages.forbidden(error)]
+        if self._connected:
+            notes += [*self._ownership_fence.notes(), *self._passes.owned.notes()]
+        return notes
 
     def summary(self) -> dict[str, Any]:
         """Return a few facts for Kopf's probe."""

@@ -61,6 +61,26 @@ class Settings(BaseModel):
         description="Which claims the operator allocates. `standalone`: every claim that no pod uses; "
         "claims of pods are left to kube-scheduler.",
     )
+    devices: Literal["owned", "all"] = Field(
+        "owned",
+        description="Which devices the operator allocates. `owned`: only those with the taint `dra-operator.io/owned`, "
+        "which keeps kube-scheduler away from them (`dra-operator own`). `all`: every device, for clusters where "
+        "nobody else allocates.",
+    )
+    ownership_settle_seconds: float = Field(
+        30,
+        ge=0,
+        le=3600,
+        description="How long after its DeviceTaintRule was created or changed an owned device is not used yet, where "
+        "the policy `dra-operator-owned` protects it: every API server must know the rule by then.",
+    )
+    ownership_quiet_seconds: float = Field(
+        600,
+        ge=0,
+        le=86400,
+        description="How long nobody else must have stored an allocation in a pool before its owned devices are used, "
+        "where no policy protects them.",
+    )
     kubeconfig: str = Field(
         "",
         description="Kubeconfig file. Empty: the service account of the pod if there is one, else "
@@ -93,7 +113,8 @@ class Settings(BaseModel):
         "",
         pattern=r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$",
         description="Namespace of the Lease; must be the same for all operators of a cluster. Empty: that of the pod; "
-        "outside a pod, that of the kubeconfig's context.",
+        "outside a pod `dra-operator`, that of the manifests; if it does not exist, the operator exits with 1 and the "
+        "command that creates it.",
         json_schema_extra={
             "allowed": "up to 63 of `a` to `z`, digits and `-`, a letter or digit at each end"
         },

@@ -24,6 +24,7 @@ from dra_operator.cluster.access import Access, trust_as_kubectl
 from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.threads import in_thread
 from dra_operator.controller import messages
+from dra_operator.controller.dry_run import DryRun
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.runtime import Runtime
 from dra_operator.controller.settings import Settings
@@ -215,11 +216,13 @@ async def serve(
     stop: asyncio.Event | None = None,
     started: Callable[[Runtime], None] = lambda _: None,
     settle: Callable[[], None] = lambda: None,
+    dry_run: DryRun | None = None,
 ) -> int:
     """Run the operator until a signal or `stop`, or until it has to begin anew; return the exit code: 0, or else 1.
 
     `started` is called with the runtime once it runs; tests use it. `settle` is called once, in another thread,
-    when everything has been listed and taken in.
+    when everything has been listed and taken in. `dry_run` gets what would otherwise be written; then nothing is
+    served over HTTP either.
     """
     stop = stop or asyncio.Event()
     crashed = False
@@ -230,10 +233,11 @@ async def serve(
         stop.set()
 
     log.info(messages.STARTING, version=__version__, claims=settings.claims)
-    runtime = Runtime(settings, access, on_crash=on_crash, settle=settle)
+    runtime = Runtime(settings, access, on_crash=on_crash, settle=settle, dry_run=dry_run)
     try:
         # Before Kopf, which would take seconds to give up.
-        await runtime.listen()
+        if dry_run is None:
+            await runtime.listen()
     except OSError as error:
         log.critical(messages.CANNOT_LISTEN, address=settings.listen, why=str(error))
         await runtime.close()

@@ -27,11 +27,17 @@ Barred: TypeAlias = tuple[tuple[Barriers, int], ...]
 _KEEPS_AWAY = frozenset(("NoSchedule", "NoExecute"))
 
 
-def barred(taints: Sequence[Sequence[DeviceTaint]]) -> Barred:
-    """Return which devices are behind which barriers; `taints` has the taints of each device."""
+def barred(taints: Sequence[Sequence[DeviceTaint]], unowned: Sequence[Barriers] | None = None) -> Barred:
+    """Return which devices are behind which barriers; `taints` has the taints of each device.
+
+    `unowned` has, for each device, the barriers that do not come from taints; they are met first.
+    """
     found: dict[Barriers, int] = {}
     for index, those in enumerate(taints):
-        if those and (barriers := _barriers(those)):
+        barriers = _barriers(those) if those else ()
+        if unowned is not None:
+            barriers = unowned[index] + barriers
+        if barriers:
             found[barriers] = found.get(barriers, 0) | 1 << index
     return tuple(found.items())
 

@@ -7,6 +7,7 @@ view only.
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,12 @@ from dra_operator.api.types import DeviceClass, DeviceTaintRule, ResourceSlice
 from dra_operator.inventory.changes import Changes, Followers
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, read_node
+from dra_operator.inventory.ownership import (
+    Settlement,
+    close_over_counters,
+    ownership_of_slice,
+    with_ownership,
+)
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.problems import Inspector, Problem
 from dra_operator.inventory.slices import (
@@ -33,15 +40,19 @@ from dra_operator.inventory.taints import in_force, touches
 class Inventory:
     """Slices, classes, nodes, taint rules and namespaces.
 
-    `version` grows with every change that could alter a decision or an explanation.
+    `version` grows with every change that could alter a decision or an explanation. `settlement` says which owned
+    taints have been in force for long enough; without it all devices are ours.
     """
 
     pools: dict[PoolKey, Pool] = field(default_factory=dict)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     rules: dict[str, DeviceTaintRule] = field(default_factory=dict)
+    settlement: Settlement | None = None
     node_index: NodeIndex = field(init=False)
     version: int = 0
+    rules_version: int = 0
+    """Grows with every change of a rule that could own or taint other devices than before."""
     _namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _pool_of_slice: dict[str, PoolKey] = field(default_factory=dict)
     _columns: Columns = field(default_factory=Columns)
@@ -50,7 +61,7 @@ class Inventory:
 
     def __post_init__(self) -> None:
         self.node_index = NodeIndex(self.nodes)
-        self._inspector = Inspector(self.pools, self.classes, self.subscribe())
+        self._inspector = Inspector(self.pools, self.classes, self.rules, self.subscribe())
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what is wrong with classes and slices, sorted."""
@@ -106,6 +117,7 @@ class Inventory:
                     self._node_changed(name)
             case "DeviceTaintRule":
                 if (rule := self.rules.pop(name, None)) is not None:
+                    self.rules_version += 1
                     self._taint(rule)
             case "Namespace":
                 self.version += self._namespaces.pop(name, None) is not None
@@ -118,9 +130,6 @@ class Inventory:
 
     def _put_slice(self, item: ResourceSlice) -> None:
         content = read_slice(item, self._columns)
-        if self.rules:
-            taints = in_force(content, self._sorted_rules())
-            content = with_taints(content, taints) if any(taints) else content
         old_key = self._pool_of_slice.get(content.name)
         if old_key is not None and old_key != content.key:
             self._remove_slice(content.name)
@@ -128,7 +137,26 @@ class Inventory:
         if pool is None:
             pool = self.pools[content.key] = Pool(content.key)
         self._pool_of_slice[content.name] = content.key
+        if self.settlement is not None:
+            self._own(pool, {content.name: content}, self.settlement)
+            return
+        if self.rules:
+            taints = in_force(content, self._sorted_rules())
+            content = with_taints(content, taints) if any(taints) else content
         self._replace(pool, content)
+
+    def _own(self, pool: Pool, changed: Mapping[str, Slice], settlement: Settlement) -> None:
+        """Put slices of a pool with the taints in force, and with what of them is ours.
+
+        Where devices draw on counters, what is ours of one slice depends on all others.
+        """
+        rules, slices = self._sorted_rules(), {**pool.slices, **changed}
+        if any(content.counted for content in slices.values()):
+            changed = slices
+        states = {name: ownership_of_slice(content, rules, settlement) for name, content in changed.items()}
+        closed = close_over_counters(tuple(changed.values()), states)
+        for name, content in changed.items():
+            self._replace(pool, with_ownership(content, in_force(content, rules), closed[name]))
 
     def _replace(self, pool: Pool, content: Slice) -> None:
         old = pool.slices.get(content.name)
@@ -158,6 +186,8 @@ class Inventory:
             del self.pools[key]
         self.version += 1
         self._pool_changed(key)
+        if self.settlement is not None and pool.slices:
+            self._own(pool, {}, self.settlement)
 
     def _pool_changed(self, key: PoolKey) -> None:
         for changes in self._followers.all():
@@ -197,21 +227,49 @@ class Inventory:
         name = item.metadata.name
         old = self.rules.get(name)
         self.rules[name] = item
+        if old is not None and _same_rule(old, item):
+            return
+        self.version += 1
+        self.rules_version += 1
         if old is not None and old.spec != item.spec:
             self._taint(old)
-        if old is None or old.spec != item.spec:
-            self._taint(item)
+        self._taint(item)
+
+    def settle(self, rules: AbstractSet[str], pools: AbstractSet[PoolKey]) -> None:
+        """Say which owned taints have been in force for long enough (`Settlement`), and derive what that changes.
+
+        May be called only where ownership is asked for.
+        """
+        settlement = self.settlement
+        assert settlement is not None
+        changed = (rules ^ settlement.rules) & self.rules.keys()
+        moved = (pools ^ settlement.pools) & self.pools.keys()
+        settlement.rules, settlement.pools = set(rules), set(pools)
+        for name in sorted(changed):
+            self._taint(self.rules[name])
+        for key in sorted(moved):
+            self._taint_pool(self.pools[key])
 
     def _taint(self, rule: DeviceTaintRule) -> None:
         """Derive the taints of all slices anew that a rule, come or gone, can match."""
-        rules = self._sorted_rules()
         for key, pool in tuple(self.pools.items()):
-            if not touches(rule, *key):
-                continue
-            for content in tuple(pool.slices.values()):
-                taints = in_force(content, rules)
-                if taints != (content.taints or ((),) * len(content.names)):
-                    self._replace(pool, with_taints(content, taints))
+            if touches(rule, *key):
+                self._taint_pool(pool)
+
+    def _taint_pool(self, pool: Pool) -> None:
+        if self.settlement is not None:
+            self._own(pool, dict(pool.slices), self.settlement)
+            return
+        rules = self._sorted_rules()
+        for content in tuple(pool.slices.values()):
+            taints = in_force(content, rules)
+            if taints != (content.taints or ((),) * len(content.names)):
+                self._replace(pool, with_taints(content, taints))
 
     def _sorted_rules(self) -> list[DeviceTaintRule]:
         return [self.rules[name] for name in sorted(self.rules)]
+
+
+def _same_rule(old: DeviceTaintRule, new: DeviceTaintRule) -> bool:
+    """True if two states of a rule taint and own the same."""
+    return old.spec == new.spec and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp

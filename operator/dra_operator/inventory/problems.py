@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 from dra_operator.api.node_selector import NodeSelectorError, parse_node_selector
 from dra_operator.api.shortened import listed
-from dra_operator.api.types import DeviceClass
+from dra_operator.api.types import DeviceClass, DeviceTaintRule
 from dra_operator.cel import CelError, compile_selector
 from dra_operator.cel.advice.diagnostics import describe
+from dra_operator.inventory import bits
 from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.features import Features
+from dra_operator.inventory.ownership import counter_sets, rule_problem, taint_problem
 from dra_operator.inventory.pool import Judgement, Pool, Verdict
-from dra_operator.inventory.slices import PoolKey
+from dra_operator.inventory.slices import PoolKey, Slice
 
 
 class Problem(NamedTuple):
@@ -38,6 +40,7 @@ class Inspector:
 
     pools: Mapping[PoolKey, Pool]
     classes: Mapping[str, DeviceClass]
+    rules: Mapping[str, DeviceTaintRule]
     changes: Changes
     _verdicts: dict[PoolKey, Verdict] = field(default_factory=dict)
     _devices: dict[PoolKey, int] = field(default_factory=dict)
@@ -48,7 +51,12 @@ class Inspector:
         """Return all problems, sorted."""
         self._refresh()
         tables = (*self._of_pool.values(), *self._of_class.values())
-        return tuple(sorted(problem for table in tables for problem in table))
+        of_rules = [
+            Problem("DeviceTaintRule", name, text)
+            for name, rule in self.rules.items()
+            if (text := rule_problem(rule)) is not None
+        ]
+        return tuple(sorted([*of_rules, *(problem for table in tables for problem in table)]))
 
     def counts(self) -> dict[str, int]:
         """Return the number of pools, by verdict too, and of the devices of their newest generations."""
@@ -104,6 +112,25 @@ def _pool_problems(pool: Pool, judgement: Judgement) -> Iterator[Problem]:
             except NodeSelectorError as error:
                 yield Problem("ResourceSlice", content.name, f"node selector cannot be parsed: {error}")
                 break
+        yield from _ownership_problems(content)
+
+
+def _ownership_problems(content: Slice) -> Iterator[Problem]:
+    """Yield what is wrong with the ownership of devices, once for each sort."""
+    place = ("ResourceSlice", content.name)
+    for name, traits in zip(content.names, content.traits, strict=True):
+        problem = next(filter(None, map(taint_problem, traits.taints)), None)
+        if problem is not None:
+            yield Problem(*place, f"device {name}: {problem}")
+            break
+    if half := content.half_owned:
+        sets = sorted({name for index, sets in counter_sets(content) if half >> index & 1 for name in sets})
+        names = [content.names[index] for index in bits.each(half)]
+        yield Problem(
+            *place,
+            f"devices {listed(names)} are owned, but not all devices that draw on counter set {listed(sets)} are, so "
+            "the operator allocates none of them: own all of these devices, or none",
+        )
 
 
 def _surplus(pool: Pool) -> str:

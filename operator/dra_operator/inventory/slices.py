@@ -15,7 +15,7 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import parse_semver
 from dra_operator.api.types import CounterSet, Device, DeviceCapacity, DeviceTaint, ResourceSlice
 from dra_operator.inventory import bits
-from dra_operator.inventory.barriers import Barred, barred
+from dra_operator.inventory.barriers import Barred, Barriers, barred
 from dra_operator.inventory.columns import AttributeColumn, CapacityColumn, Column, Columns, Schema
 from dra_operator.inventory.reach import NOWHERE, NodeFields, Reach
 
@@ -67,8 +67,10 @@ class Slice:
     given all that a device has, which is never an error. `is_ordinary`: no ordinary amount of its capacities is one.
     `reach` is that of the slice's node fields, or with per-device selection that of each device; a slice of one node
     needs none.
-    Sets of bits: `every` device, `shareable`, `tainted`, `counted` (consumes counters), `binding` (has binding
-    conditions), `unreadable` (an attribute has no value that CEL knows: each selector fails on the device).
+    Sets of bits: `every` device, `ours` (the operator may allocate them: all, where ownership is not asked for),
+    `half_owned` (not ours, as others are not that share counters), `shareable`, `tainted`, `counted` (consumes
+    counters), `binding` (has binding conditions), `unreadable` (an attribute has no value that CEL knows: each selector
+    fails on the device).
     """
 
     serial: int
@@ -95,6 +97,8 @@ class Slice:
     given_whole: bool
     is_ordinary: bool
     every: int
+    ours: int
+    half_owned: int
     shareable: int
     tainted: int
     counted: int
@@ -147,6 +151,7 @@ class Slice:
 _CONTENT = tuple(item.name for item in fields(Slice) if item.name not in ("serial", "reach"))
 _OF_DEVICES: Final = {
     *("names", "indexes", "every", "traits", "shareable", "binding", "taints", "tainted", "barred"),
+    *("ours", "half_owned"),
     *("schema", "serials", "make", "attributes", "capacity"),
     *("given_whole", "is_ordinary", "unreadable"),
 }
@@ -201,6 +206,8 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         given_whole=all(column.given_whole for column in capacity.values()),
         is_ordinary=all(column.is_ordinary for column in capacity.values()),
         every=bits.first(len(names)),
+        ours=bits.first(len(names)),
+        half_owned=0,
         shareable=shareable,
         tainted=bits.of(taints),
         counted=bits.of([trait.consumes for trait in traits]),
@@ -210,14 +217,25 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
     )
 
 
-def with_taints(content: Slice, taints: tuple[tuple[DeviceTaint, ...], ...]) -> Slice:
-    """Return the slice with other taints in force, as a new object."""
+def with_taints(
+    content: Slice,
+    taints: tuple[tuple[DeviceTaint, ...], ...],
+    unowned: Sequence[Barriers] | None = None,
+    half_owned: int = 0,
+) -> Slice:
+    """Return the slice with other taints in force, as a new object.
+
+    `unowned` has, for each device, the barrier that it is not ours, or nothing; without it all devices are.
+    """
+    kept_away = bits.of(unowned) if unowned is not None else 0
     return replace(
         content,
         serial=next(_serials),
         taints=taints if any(taints) else (),
-        barred=barred(taints),
-        tainted=bits.of(taints),
+        barred=barred(taints, unowned),
+        tainted=bits.of(taints) | kept_away,
+        ours=content.every & ~kept_away,
+        half_owned=half_owned,
     )
 
 

@@ -119,24 +119,29 @@ class Ledger:
         self._followers.add(touched)
         return touched
 
-    def put(self, claim: ResourceClaim) -> None:
-        """Record what a claim's status says; an allocation in it supersedes an assumption of ours."""
+    def put(self, claim: ResourceClaim) -> bool:
+        """Record what a claim's status says; an allocation in it supersedes an assumption of ours.
+
+        Return whether it has an allocation that was not known and is no decision of ours.
+        """
         key = (claim.metadata.namespace, claim.metadata.name)
         allocation = claim.status.allocation
         if allocation is None:
             self._replace(self._written, key, ())
-            return
+            return False
         results, assumed = allocation.devices.results, self._assumed.get(key)
         if assumed and key not in self._written and self._uses(results) == self._uses(assumed):
             # The API server confirms our decision: nothing is taken and nothing comes back.
             del self._assumed[key]
             self._written[key] = results
-            return
+            return False
         version = self.version
         self._replace(self._written, key, results)
-        if self.version != version:
+        has_arrived = self.version != version
+        if has_arrived:
             self._arrived.add(key)
         self._replace(self._assumed, key, ())
+        return has_arrived
 
     def remove(self, namespace: str, name: str) -> None:
         """Forget a claim that is gone, and what we assumed for it."""
@@ -151,6 +156,10 @@ class Ledger:
     def withdraw(self, namespace: str, name: str) -> None:
         """Drop an assumption: the decision will not be written."""
         self._replace(self._assumed, (namespace, name), ())
+
+    def assumed(self) -> Iterable[Results]:
+        """Return what our decisions that the API server has not confirmed yet take, a claim each."""
+        return self._assumed.values()
 
     def holders(self, pool: PoolKey, devices: Iterable[str]) -> set[ClaimKey]:
         """Return the claims that hold some devices of a pool, or shares of them."""

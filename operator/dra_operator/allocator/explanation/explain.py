@@ -37,7 +37,7 @@ from dra_operator.allocator.explanation.reduced import (
     with_constraint,
     without,
 )
-from dra_operator.allocator.explanation.tainted import tell_rules, tell_tolerations
+from dra_operator.allocator.explanation.tainted import tell_owning, tell_rules, tell_tolerations
 from dra_operator.allocator.explanation.tally import Obstacle, Tally, TallyMaker, tell_old
 from dra_operator.allocator.matching.failures import Whereabouts, failing, in_class, in_request, invalid
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
@@ -461,6 +461,9 @@ class Explainer:
             if obstacle.reason is Reason.DEVICE_IN_USE:
                 return f" {count} ({names})" if names else f" {count}"
             return obstacle.detail(f"; in use {count}: {names}" if names else f"; in use {count}")
+        if obstacle.reason is Reason.DEVICE_NOT_OWNED:
+            alternative = plan.requests[0].alternatives[0]
+            return obstacle.detail(tell_owning(alternative, self._published, self.tallies.candidates, budget))
         if obstacle.reason is Reason.DEVICE_TAINTED:
             alternative = plan.requests[0].alternatives[0]
             taints = obstacle.details.keys()

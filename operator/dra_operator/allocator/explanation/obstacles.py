@@ -19,6 +19,7 @@ from dra_operator.api.quantity import Quantity, family, format_amount, format_be
 from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice, Verdict, bits
 from dra_operator.inventory.counters import CounterLayout, Draw
+from dra_operator.inventory.ownership import UNOWNED
 from dra_operator.ledger import Availability
 from dra_operator.ledger.counters import CounterState
 
@@ -36,6 +37,7 @@ TITLES = {
     Reason.POOL_INVALID: "in invalid pools",
     Reason.CAPACITY_REQUEST_INVALID: "on which the capacity request is impossible",
     Reason.CAPACITY_TOO_SMALL: "whose capacity does not fit",
+    Reason.DEVICE_NOT_OWNED: "not owned by this operator",
     Reason.DEVICE_TAINTED: "tainted",
     Reason.NODE_UNUSABLE: "on nodes that cannot be used",
     Reason.NODE_OPERATIONS_UNSUPPORTED: "on nodes that lack a feature",
@@ -113,9 +115,12 @@ class Obstacles:
         refused = devices & ~self.candidates.tolerated(alternative.key, place.content, devices)
         for barriers, behind in place.content.barred if refused else ():
             if here := refused & behind:
-                barrier = untolerated(barriers, alternative.tolerations)
+                barrier = untolerated(barriers, alternative.key.content.tolerations)
                 assert barrier is not None
-                yield Refusal(Reason.DEVICE_TAINTED, here, taint_text(barrier))
+                if barrier.effect == UNOWNED:
+                    yield Refusal(Reason.DEVICE_NOT_OWNED, here, barrier.value)
+                else:
+                    yield Refusal(Reason.DEVICE_TAINTED, here, taint_text(barrier))
 
     def _nodes(self, _: Alternative, _record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
         for index in bits.each(devices & ~place.reachable):

@@ -17,6 +17,7 @@ from dra_operator.api.shortened import listed
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
 from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.barriers import Barrier
+from dra_operator.inventory.ownership import UNOWNED, Ownership
 from dra_operator.inventory.taints import names_device, touches
 
 _NEAR = 0.7
@@ -49,6 +50,36 @@ def tell_rules(
         )
     ]
     return f"; set by DeviceTaintRule {listed(names)}" if names else ""
+
+
+def tell_owning(
+    alternative: Alternative, published: Published, candidates: Candidates, budget: Budget
+) -> str:
+    """Return a clause with the command by which an admin takes devices that an alternative selects and nobody owns.
+
+    It is empty where there are none. Raises AbortedError if the time is used up.
+    """
+    pools = {
+        content.key
+        for content in published.slices()
+        if (unowned := _unowned(content))
+        and unowned & selected_devices(content, (alternative,), candidates, budget)
+    }
+    if not pools:
+        return ""
+    driver, pool = min(pools)
+    more = f" takes those of one of {len(pools)} pools" if len(pools) > 1 else " takes them"
+    return f"; dra-operator own --driver {driver} --pool {pool}{more}"
+
+
+def _unowned(content: Slice) -> int:
+    """Return the devices of a slice that no taint makes ours."""
+    wanted = Ownership.UNOWNED.value
+    return sum(
+        behind
+        for barriers, behind in content.barred
+        if barriers[0].effect == UNOWNED and barriers[0].value == wanted
+    )
 
 
 def _names_any(rule: DeviceTaintRule, content: Slice, devices: int) -> bool:

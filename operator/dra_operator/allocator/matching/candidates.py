@@ -27,6 +27,7 @@ from dra_operator.api.sealed import sealed
 from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
 from dra_operator.inventory.barriers import Barrier, Barriers
+from dra_operator.inventory.ownership import UNOWNED
 
 _MAX_BARRIERS = 256
 """Of each key, and there are thousands of keys."""
@@ -300,7 +301,8 @@ def untolerated(barriers: Barriers, tolerations: Sequence[DeviceToleration]) -> 
 
 def tolerates(toleration: DeviceToleration, taint: Barrier) -> bool:
     """True if a toleration covers a taint. Source: docs/dra-semantics 5.1."""
-    if toleration.effect and toleration.effect != taint.effect:
+    if toleration.effect != taint.effect and (toleration.effect or taint.effect == UNOWNED):
+        # What is not ours is tolerated by nothing that a user can write.
         return False
     if toleration.key and toleration.key != taint.key:
         return False

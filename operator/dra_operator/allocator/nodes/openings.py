@@ -139,7 +139,7 @@ class FirstRequest(Shortcut):
     def closed(self, nodes: int) -> int:
         """Return which of the nodes have too few devices for each alternative."""
         for item, opening in self.parts:
-            nodes &= opening.closed(item.count or 0, item.tolerations)
+            nodes &= opening.closed(item.count or 0, item.key.content.tolerations)
         return nodes
 
     def note(self, view: NodeView, budget: Budget) -> None:

@@ -1,0 +1,142 @@
+"""The DeviceTaintRules that own devices: which are needed for what was asked for, and how they are named and written.
+
+One rule for each pool or device that is named, or one for a driver. The name says what the rule owns, and ends in a
+hash of it: a pool may have characters that no name has, and two selectors may read alike when they are put together.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import product
+from typing import Any
+
+from dra_operator.api.names import OWNED_KEY
+from dra_operator.api.read import read_object
+from dra_operator.api.refusals import find_refusals
+from dra_operator.api.shortened import listed, shown
+from dra_operator.api.types import DeviceTaintRule, DeviceTaintSelector
+from dra_operator.cli.published import DeviceKey
+
+MOST_RULES = 50
+"""Rules that own devices, above which `own` warns: each allocation of anybody is judged by each of them."""
+_LONGEST_NAME = 120
+_PREFIX = "dra-operator-owned"
+_NO_NAME = re.compile(r"[^a-z0-9.-]+|(?<![a-z0-9])[.-]+|[.-]+(?![a-z0-9])")
+_HASH_LETTERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Devices of a driver: all, or those of a pool, or those of one name, or one."""
+
+    driver: str
+    pool: str | None = None
+    device: str | None = None
+
+    def __str__(self) -> str:
+        parts = ((name, getattr(self, name)) for name in ("driver", "pool", "device"))
+        return ", ".join(f"{name} {value}" for name, value in parts if value is not None)
+
+    def matches(self, key: DeviceKey) -> bool:
+        """True if a device is among those."""
+        return key.driver == self.driver and self.pool in (None, key.pool) and self.device in (None, key.name)
+
+    def includes(self, other: "Selector") -> bool:
+        """True if whatever the other one selects is among those."""
+        return (
+            self.driver == other.driver
+            and self.pool in (None, other.pool)
+            and self.device in (None, other.device)
+        )
+
+    def overlaps(self, other: "Selector") -> bool:
+        """True if there can be a device that both select."""
+        return (
+            self.driver == other.driver
+            and (None in (self.pool, other.pool) or self.pool == other.pool)
+            and (None in (self.device, other.device) or self.device == other.device)
+        )
+
+    @property
+    def rule_name(self) -> str:
+        """The name of the rule that owns these devices."""
+        parts = [part for part in (self.driver, self.pool, self.device) if part is not None]
+        text = "\0".join(part or "" for part in (self.driver, self.pool, self.device))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LETTERS]
+        name = _NO_NAME.sub("-", "-".join([_PREFIX, *parts]).lower())
+        return f"{name[:_LONGEST_NAME].rstrip('.-')}-{digest}"
+
+    def rule(self, api_version: str) -> dict[str, Any]:
+        """Return the rule that owns these devices, as on the wire."""
+        chosen = {name: value for name in ("driver", "pool", "device") if (value := getattr(self, name))}
+        return {
+            "apiVersion": api_version,
+            "kind": "DeviceTaintRule",
+            "metadata": {"name": self.rule_name, "labels": {"app.kubernetes.io/managed-by": "dra-operator"}},
+            "spec": {"deviceSelector": chosen, "taint": {"key": OWNED_KEY, "effect": "NoSchedule"}},
+        }
+
+
+def selectors(driver: str, pools: Sequence[str], devices: Sequence[str]) -> list[Selector]:
+    """Return what options select: each pool, each device, and with both each of these devices in each pool."""
+    wanted = product(dict.fromkeys(pools) or (None,), dict.fromkeys(devices) or (None,))
+    return [Selector(driver, pool, device) for pool, device in wanted]
+
+
+def selector_of(selector: DeviceTaintSelector) -> Selector:
+    """Return what the selector of a rule that owns devices selects."""
+    return Selector(selector.driver or "", selector.pool, selector.device)
+
+
+def selectors_of(rules: Mapping[str, DeviceTaintRule]) -> dict[str, Selector]:
+    """Return what each of some rules that own devices selects."""
+    return {
+        name: selector_of(rule.spec.device_selector)
+        for name, rule in rules.items()
+        if rule.spec.device_selector is not None
+    }
+
+
+def rule_problems(wanted: Iterable[Selector]) -> list[str]:
+    """Return a line for each option that can be in no rule; the words are those that `simulate` has for rules."""
+    problems = []
+    for selector in wanted:
+        body = selector.rule("resource.k8s.io/v1")
+        for refusal in find_refusals(read_object(body), body):
+            option = refusal.path.rpartition(".")[2]
+            problems.append(f"--{option}: {shown(refusal.value)}: {refusal.message}")
+    return list(dict.fromkeys(problems))
+
+
+def find_unpublished(wanted: Iterable[Selector], devices: Iterable[DeviceKey]) -> list[str]:
+    """Return a line for each selector that selects nothing that is published, with the nearest names there are."""
+    known = list(devices)
+    lines = [
+        _unpublished(selector, known)
+        for selector in wanted
+        if not any(selector.matches(key) for key in known)
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def _unpublished(selector: Selector, devices: Sequence[DeviceKey]) -> str:
+    driver, pool, device = selector.driver, selector.pool, selector.device
+    here = [key for key in devices if key.driver == driver]
+    if not here:
+        return f'driver "{driver}" publishes no device{_near(driver, {key.driver for key in devices})}'
+    if pool is not None:
+        inside = [key for key in here if key.pool == pool]
+        if not inside:
+            return f'driver "{driver}" has no pool "{pool}"{_near(pool, {key.pool for key in here})}'
+        here = inside
+    where = f'pool "{pool}"' if pool is not None else "any pool"
+    return f'driver "{driver}" has no device "{device}" in {where}{_near(device or "", {key.name for key in here})}'
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    known = sorted(names)
+    if close := get_close_matches(name, known, n=1, cutoff=0.6):
+        return f'; did you mean "{close[0]}"?'
+    return f"; there is {listed(known)}" if known else ""

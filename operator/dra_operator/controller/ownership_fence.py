@@ -1,0 +1,97 @@
+"""The policy that protects owned devices: whether it is installed, and does what it should for this operator.
+
+Asked for now and then: it is two objects that hardly ever change, and the right to watch all policies is a large one.
+Source: docs/operator.md, section "Devices that are ours".
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dra_operator.cluster.ownership_policy import GROUP, POLICY, RulesFence, fenced
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+from dra_operator.controller import messages
+from dra_operator.controller.settlement import FenceState
+
+AGAIN_SECONDS: Final = 15.0
+"""How often the policy is asked for."""
+_POLICIES: Final = f"/apis/{GROUP}/v1/validatingadmissionpolicies/{POLICY}"
+_BINDINGS: Final = f"/apis/{GROUP}/v1/validatingadmissionpolicybindings/{POLICY}"
+_REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+class OwnershipFence:
+    """Asks for the policy. `report` gets its state when it is known; `clock` is monotonic, in seconds.
+
+    `asks_who` says whether to ask whom the API server takes this operator for, which is a request to create something.
+    """
+
+    def __init__(
+        self, report: Callable[[FenceState], None], clock: Callable[[], float], *, asks_who: bool
+    ) -> None:
+        self._report = report
+        self._clock = clock
+        self._asks_who = asks_who
+        self._due_at = float("-inf")
+        self._username = ""
+        self._notes: tuple[str, ...] = ()
+
+    async def look(self, session: ApiSession, *, serves_rules: bool) -> None:
+        """Ask for the policy, if it is time to. An API server that does not answer changes nothing."""
+        if self._clock() < self._due_at:
+            return
+        self._due_at = self._clock() + AGAIN_SECONDS
+        try:
+            if self._asks_who and not self._username:
+                self._username = await _own_username(session)
+            state = await _state(session)
+        except (ApiError, ApiUnreachable):
+            return
+        self._notes = tuple(_problems(state, self._username, serves_rules=serves_rules))
+        if isinstance(state.fence, RulesFence) and not serves_rules:
+            state = FenceState(None, "the policy dra-operator-owned has no parameters here")
+        self._report(state)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what is wrong with the policy that is installed, a line each."""
+        return self._notes
+
+
+async def _state(session: ApiSession) -> FenceState:
+    """Return what the policy and its binding protect. Raises ApiError and ApiUnreachable if that is not known."""
+    found: list[dict[str, Any]] = []
+    for path in (_POLICIES, _BINDINGS):
+        try:
+            found.append(await session.request("GET", path))
+        except ApiError as error:
+            if error.is_missing_right:
+                return FenceState(None, messages.forbidden(error))
+            if error.status == 404:
+                what = "binding" if path == _BINDINGS else "policy"
+                return FenceState(None, f"the {what} {POLICY} is not installed")
+            raise
+    fence = fenced(*found)
+    return FenceState(
+        fence, "" if fence else f"the policy {POLICY} or its binding is not as it was published"
+    )
+
+
+async def _own_username(session: ApiSession) -> str:
+    """Return who this operator is to the API server; empty if that does not say."""
+    try:
+        review = await session.request(
+            "POST", _REVIEWS, body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        )
+    except ApiError as error:
+        if error.status in (403, 404):
+            return ""
+        raise
+    return str(((review.get("status") or {}).get("userInfo") or {}).get("username") or "")
+
+
+def _problems(state: FenceState, username: str, *, serves_rules: bool) -> list[str]:
+    found = []
+    if isinstance(state.fence, RulesFence) and not serves_rules:
+        found.append(messages.refuses_all(POLICY))
+    if state.fence is not None and username and state.fence.username != username:
+        found.append(messages.not_exempt(POLICY, state.fence.username, username))
+    return found

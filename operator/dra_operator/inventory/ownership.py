@@ -1,0 +1,162 @@
+"""Ownership: which devices this operator may allocate, told by a taint that keeps kube-scheduler away from them.
+
+A device is owned if a taint in force on it has the key dra-operator.io/owned, the effect NoSchedule and no value.
+Devices that draw on a common counter set are owned together or not at all (connected components).
+Source: docs/operator.md, section "Devices that are ours".
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from dra_operator.api.names import OWNED_KEY
+from dra_operator.api.shortened import shown
+from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
+from dra_operator.inventory import bits
+from dra_operator.inventory.barriers import Barrier, Barriers
+from dra_operator.inventory.slices import PoolKey, Slice, with_taints
+from dra_operator.inventory.taints import names_device, touches
+
+UNOWNED: Final = "NotOwned"
+"""The effect of the barrier before devices that are not ours. The API has no such effect, so no user tolerates it."""
+OWNED_TOLERATION: Final = DeviceToleration(key=OWNED_KEY, operator="Equal", effect="NoSchedule")
+"""What the operator tolerates by itself."""
+UNOWNED_TOLERATION: Final = DeviceToleration(key=OWNED_KEY, operator="Exists", effect=UNOWNED)
+"""What admin access tolerates as well: it holds nothing, so it takes nothing from anybody."""
+
+
+class Ownership(Enum):
+    """Whether a device is ours, and if not, why; the value says so in words."""
+
+    OURS = "ours"
+    SETTLING = "owned, but not for long enough yet"
+    LEAVING = "being given back"
+    UNOWNED = "without the taint dra-operator.io/owned:NoSchedule"
+    HALF_OWNED = "drawing on a counter set with devices that are not owned"
+
+
+@dataclass(slots=True)
+class Settlement:
+    """Which owned taints have been in force for long enough.
+
+    `rules` are the names of DeviceTaintRules that nobody else can ignore any more, `pools` those in which every owned
+    taint counts, whoever set it. The caller changes both, and has the inventory derive the devices anew.
+    """
+
+    rules: set[str] = field(default_factory=set)
+    pools: set[PoolKey] = field(default_factory=set)
+
+
+def is_owned_taint(taint: DeviceTaint) -> bool:
+    """True if the taint makes a device ours."""
+    return taint.key == OWNED_KEY and taint.effect == "NoSchedule" and not taint.value
+
+
+def taint_problem(taint: DeviceTaint) -> str | None:
+    """Return why a taint with the key of ownership does not make devices ours; None if it does, or has another key."""
+    if taint.key != OWNED_KEY or is_owned_taint(taint):
+        return None
+    if taint.value:
+        value = shown(taint.value)
+        return f"taint {OWNED_KEY} has the value {value}, so its devices are not owned: leave the value out"
+    return f"taint {OWNED_KEY} has the effect {shown(taint.effect)}, so its devices are not owned: write NoSchedule"
+
+
+def rule_problem(rule: DeviceTaintRule) -> str | None:
+    """Return why a DeviceTaintRule with the key of ownership owns nothing, or None."""
+    if rule.spec.taint.key != OWNED_KEY:
+        return None
+    if problem := taint_problem(rule.spec.taint):
+        return f"spec.taint: {problem}"
+    selector = rule.spec.device_selector
+    if selector is None:
+        return "spec.deviceSelector is not set, so the rule owns no device: name a driver"
+    if not selector.driver:
+        return "spec.deviceSelector.driver is not set, so the rule owns no device: a rule owns devices of one driver"
+    return None
+
+
+def owns(rule: DeviceTaintRule) -> bool:
+    """True if the rule makes the devices that it matches ours."""
+    return is_owned_taint(rule.spec.taint) and rule_problem(rule) is None
+
+
+def ownership_of_slice(
+    content: Slice, rules: Iterable[DeviceTaintRule], settlement: Settlement
+) -> tuple[Ownership, ...]:
+    """Return for each device of a slice whether it is ours, counter sets aside.
+
+    Where several taints own a device, the one that owns it most counts.
+    """
+    owning = [rule for rule in rules if owns(rule) and touches(rule, content.driver, content.pool)]
+    published = Ownership.OURS if content.key in settlement.pools else Ownership.SETTLING
+    states = [(rule, _ownership_by_rule(rule, content.key, settlement)) for rule in owning]
+    found = []
+    for name, traits in zip(content.names, content.traits, strict=True):
+        here = {state for rule, state in states if names_device(rule, name)}
+        if traits.taints and any(map(is_owned_taint, traits.taints)):
+            here.add(published)
+        found.append(next((state for state in _MOST_FIRST if state in here), Ownership.UNOWNED))
+    return tuple(found)
+
+
+_MOST_FIRST: Final = (Ownership.OURS, Ownership.SETTLING, Ownership.LEAVING)
+
+
+def _ownership_by_rule(rule: DeviceTaintRule, key: PoolKey, settlement: Settlement) -> Ownership:
+    if rule.metadata.deletion_timestamp:
+        return Ownership.LEAVING
+    settled = rule.metadata.name in settlement.rules or key in settlement.pools
+    return Ownership.OURS if settled else Ownership.SETTLING
+
+
+def close_over_counters(
+    slices: Sequence[Slice], states: Mapping[str, Sequence[Ownership]]
+) -> dict[str, tuple[Ownership, ...]]:
+    """Return the states of the devices by slice name, where a device that shares counters is ours only with all others.
+
+    `slices` are those of one pool; the counter sets of each generation are its own. `states` has for each slice those
+    that `ownership_of_slice` returned.
+    """
+    refused = set[tuple[int, str]]()
+    groups = [
+        (content.generation, sets, states[content.name][index] is Ownership.OURS)
+        for content in slices
+        for index, sets in counter_sets(content)
+    ]
+    spreading = True
+    while spreading:
+        before = len(refused)
+        for generation, sets, is_ours in groups:
+            if not is_ours or any((generation, name) in refused for name in sets):
+                refused.update((generation, name) for name in sets)
+        spreading = len(refused) > before
+    closed = {}
+    for content in slices:
+        row = list(states[content.name])
+        for index, sets in counter_sets(content):
+            if row[index] is Ownership.OURS and any((content.generation, name) in refused for name in sets):
+                row[index] = Ownership.HALF_OWNED
+        closed[content.name] = tuple(row)
+    return closed
+
+
+def counter_sets(content: Slice) -> Iterator[tuple[int, frozenset[str]]]:
+    """Yield the position of each device that draws on counters, and the counter sets that it draws on."""
+    for index in bits.each(content.counted):
+        yield index, frozenset(use.counter_set for use in content.traits[index].consumes)
+
+
+def with_ownership(
+    content: Slice, taints: tuple[tuple[DeviceTaint, ...], ...], states: Sequence[Ownership]
+) -> Slice:
+    """Return the slice with these taints in force, and its devices ours or not, as a new object."""
+    half_owned = bits.of([state is Ownership.HALF_OWNED for state in states])
+    return with_taints(content, taints, [_BARRIERS[state] for state in states], half_owned)
+
+
+_BARRIERS: Final[Mapping[Ownership, Barriers]] = {
+    state: () if state is Ownership.OURS else (Barrier(OWNED_KEY, state.value, UNOWNED),)
+    for state in Ownership
+}

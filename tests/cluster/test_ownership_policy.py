@@ -1,0 +1,135 @@
+"""The texts of the fence around devices that are ours, and what is read from installed ones."""
+
+import copy
+
+import pytest
+
+from dra_operator.cluster.ownership_policy import (
+    OPERATOR,
+    PoolsFence,
+    RulesFence,
+    fenced,
+    policy_for_pools,
+    policy_for_rules,
+)
+
+POOLS = (("gpu.example.com", "node-1"), ("gpu.example.com", "rack/2"), ("nic.example.com", None))
+
+
+def stored(objects):
+    """Return a policy and its binding as an API server gives them back: with its defaults."""
+    policy, binding = copy.deepcopy(objects[:2])
+    constraints = policy["spec"]["matchConstraints"]
+    constraints |= {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
+    for rule in constraints["resourceRules"]:
+        rule["scope"] = "*"
+    policy["metadata"] |= {"uid": "1", "generation": 1}
+    policy["status"] = {"observedGeneration": 1}
+    return policy, binding
+
+
+def test_fence_by_rules_is_read_back():
+    """Who is let in, and in which version the rules are read."""
+    policy, binding = stored(policy_for_rules("jane", "v1beta2"))
+
+    assert fenced(policy, binding) == RulesFence("jane", "v1beta2")
+
+
+def test_fence_around_pools_is_read_back():
+    """A pool may have a slash in its name."""
+    policy, binding = stored(policy_for_pools(OPERATOR, POOLS))
+
+    assert fenced(policy, binding) == PoolsFence(
+        OPERATOR,
+        frozenset({"nic.example.com"}),
+        frozenset({("gpu.example.com", "node-1"), ("gpu.example.com", "rack/2")}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("driver", "pool", "covered"),
+    [
+        ("gpu.example.com", "node-1", True),
+        ("gpu.example.com", "node-2", False),
+        ("nic.example.com", "any", True),
+        ("gpu.example.com/rack", "2", False),
+    ],
+)
+def test_fence_around_pools_covers_what_it_names(driver, pool, covered):
+    """Single pools, and all pools of a driver."""
+    fence = fenced(*policy_for_pools(OPERATOR, POOLS))
+
+    assert fence.covers(driver, pool) is covered
+
+
+def test_pool_of_a_driver_that_is_owned_as_a_whole_adds_nothing():
+    """What is printed does not grow with what is there already."""
+    whole = policy_for_pools(OPERATOR, [("nic.example.com", None)])
+
+    assert policy_for_pools(OPERATOR, [("nic.example.com", "a"), ("nic.example.com", None)]) == whole
+
+
+def test_user_with_quotes_stays_one_text():
+    """A name can hold whatever an identity provider gives."""
+    policy, binding = stored(policy_for_rules('a" || true || "'))
+
+    assert fenced(policy, binding) == RulesFence('a" || true || "', "v1")
+
+
+def test_layout_and_messages_may_be_others():
+    """Neither covers anything; the API server may also warn and audit."""
+    policy, binding = stored(policy_for_rules(OPERATOR))
+    for each in policy["spec"]["validations"]:
+        each["message"] = "ask the platform team"
+        del each["messageExpression"]
+        each["expression"] = f"{each['expression']}".replace(" ", "\n  ")
+    binding["spec"]["validationActions"] = ["Deny", "Audit"]
+
+    assert fenced(policy, binding) == RulesFence(OPERATOR, "v1")
+
+
+def change(policy, binding, path, value):
+    """Set one field of a policy or binding; the path begins with which of the two."""
+    *parts, last = path.split(".")
+    place = {"policy": policy, "binding": binding}
+    for part in parts:
+        place = place[int(part) if part.isdecimal() else part]
+    place[int(last) if last.isdecimal() else last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("policy.spec", None),
+        ("policy.spec.failurePolicy", "Ignore"),
+        ("policy.spec.paramKind.kind", "ConfigMap"),
+        ("policy.spec.matchConstraints.namespaceSelector", {"matchLabels": {"a": "b"}}),
+        ("policy.spec.matchConstraints.matchPolicy", "Exact"),
+        ("policy.spec.matchConstraints.resourceRules.0.apiVersions", ["v1beta1"]),
+        ("policy.spec.matchConditions.0.expression", "false"),
+        ("policy.spec.matchConditions.1.expression", 'request.userInfo.username.startsWith("a")'),
+        ("policy.spec.variables.0.expression", "false"),
+        ("policy.spec.validations.0.expression", "true"),
+        ("policy.spec.validations", []),
+        ("binding.spec.policyName", "another"),
+        ("binding.spec.validationActions", ["Warn"]),
+        ("binding.spec.paramRef", {"name": "one", "parameterNotFoundAction": "Allow"}),
+        ("binding.spec.matchResources", {"namespaceSelector": {"matchLabels": {"a": "b"}}}),
+        ("binding.spec", None),
+    ],
+)
+def test_changed_policy_is_no_fence(path, value):
+    """What another expression covers is not known, so it counts as nothing."""
+    policy, binding = stored(policy_for_rules(OPERATOR))
+    change(policy, binding, path, value)
+
+    assert fenced(policy, binding) is None
+
+
+@pytest.mark.parametrize("drivers", ["[1]", "nobody", '{"a": "b"}'])
+def test_list_that_is_none_is_no_fence(drivers):
+    """Lists of names are all that is read."""
+    policy, binding = stored(policy_for_pools(OPERATOR, POOLS))
+    policy["spec"]["variables"][0]["expression"] = drivers
+
+    assert fenced(policy, binding) is None

@@ -1,0 +1,132 @@
+"""From when owned devices may be used: with the policy, without it, and after a restart."""
+
+import pytest
+
+from dra_operator.api.names import OWNED_KEY, SETTLED_ANNOTATION
+from dra_operator.api.read import read_object
+from dra_operator.cluster.ownership_policy import PoolsFence, RulesFence
+from dra_operator.controller.settlement import FenceState, SettlementTimer
+
+POOL, OTHER = ("gpu", "one"), ("gpu", "two")
+RULES = FenceState(RulesFence("operator", "v1"))
+NO_FENCE = FenceState(None, "not installed")
+
+
+def rule(name="own", generation=1, settled=None, **selector):
+    """A rule that owns the devices of a driver."""
+    annotations = {} if settled is None else {SETTLED_ANNOTATION: settled}
+    metadata = {"name": name, "uid": f"uid-{name}", "generation": generation, "annotations": annotations}
+    spec = {
+        "taint": {"key": OWNED_KEY, "effect": "NoSchedule"},
+        "deviceSelector": {"driver": "gpu", **selector},
+    }
+    return read_object({"kind": "DeviceTaintRule", "metadata": metadata, "spec": spec}, "DeviceTaintRule")
+
+
+@pytest.fixture
+def timer():
+    """A timer with the default times."""
+    return SettlementTimer(settle=30, quiet=600)
+
+
+def settled(timer, now, *rules):
+    """What may be used by now, with these rules and two pools."""
+    found = {each.metadata.name: each for each in rules}
+    timer.observe_rules(found, now)
+    return timer.settled(found, [POOL, OTHER], now)
+
+
+def test_nothing_settles_before_the_policy_was_looked_for(timer):
+    """As long as nobody knows whether a policy protects devices, none is used."""
+    assert not settled(timer, 1000, rule(settled="1")).rules
+
+
+def test_with_the_policy_a_rule_settles_after_its_time(timer):
+    """A rule is used 30 s after it was seen first, and says when that is."""
+    timer.observe_fence(RULES, 0)
+    assert settled(timer, 10, rule()).due == 40
+
+    assert settled(timer, 40, rule()).rules == {"own"}
+
+
+def test_a_changed_rule_settles_anew(timer):
+    """Another generation of a rule selects other devices, so the time starts again."""
+    timer.observe_fence(RULES, 0)
+    settled(timer, 0, rule())
+
+    assert not settled(timer, 31, rule(generation=2)).rules
+    assert settled(timer, 61, rule(generation=2)).rules == {"own"}
+
+
+def test_a_rule_settles_no_earlier_than_its_policy(timer):
+    """A policy that was installed after the rule protects from then on, and from then the time counts."""
+    timer.observe_fence(NO_FENCE, 0)
+    settled(timer, 0, rule())
+    timer.observe_fence(RULES, 100)
+
+    assert not settled(timer, 129, rule()).rules
+    assert settled(timer, 130, rule()).rules == {"own"}
+
+
+def test_what_has_settled_stays_so_after_a_restart(timer):
+    """A rule whose annotation names its generation is used at once; one that was changed since is not."""
+    timer.observe_fence(RULES, 0)
+
+    assert settled(timer, 0, rule(generation=3, settled="3")).rules == {"own"}
+    assert not settled(timer, 0, rule("other", generation=4, settled="3")).rules
+
+
+def test_without_the_policy_a_pool_must_have_been_quiet(timer):
+    """A pool is used when nobody else has stored an allocation there for 600 s, and is not protected."""
+    timer.observe_fence(NO_FENCE, 0)
+    settled(timer, 0, rule(pool="one"))
+    timer.observe_allocation(POOL, 500)
+
+    early, late = settled(timer, 1099, rule(pool="one")), settled(timer, 1100, rule(pool="one"))
+
+    assert (early.pools, early.due) == (frozenset(), 1100)
+    assert late.pools == late.unfenced == {POOL}
+
+
+def test_a_pool_that_others_use_is_not_quiet_however_old_the_rule(timer):
+    """Each allocation of somebody else stops the use of a pool without policy for another 600 s."""
+    timer.observe_fence(NO_FENCE, 0)
+    assert settled(timer, 0, rule(settled="1", pool="one")).pools == {POOL}
+
+    timer.observe_allocation(POOL, 1)
+
+    assert not settled(timer, 2, rule(settled="1", pool="one")).pools
+
+
+def test_taints_in_slices_are_not_protected_by_the_policy_for_rules(timer):
+    """The policy knows rules only, so devices that are owned by their slice wait until the pool is quiet."""
+    timer.observe_fence(RULES, 0)
+    timer.observe_published(POOL, 0, owned=True)
+
+    assert settled(timer, 31).unfenced == {POOL}
+    assert not settled(timer, 599).pools
+    assert settled(timer, 600).pools == {POOL}
+
+
+def test_a_policy_for_pools_protects_the_pools_that_it_names(timer):
+    """Slices of a pool in the list settle as rules do, others wait for quiet."""
+    timer.observe_fence(FenceState(PoolsFence("operator", frozenset(), frozenset({POOL}))), 0)
+    for key in (POOL, OTHER):
+        timer.observe_published(key, 0, owned=True)
+
+    found = settled(timer, 30)
+
+    assert found.pools == {POOL}
+    assert found.unfenced == {OTHER}
+
+
+def test_what_owns_no_device_owns_none(timer):
+    """Rules with other keys, and pools without the taint, are no ownership."""
+    other = rule()
+    settled(timer, 0)
+    timer.observe_published(POOL, 0, owned=False)
+    assert not timer.owns_any
+
+    settled(timer, 0, other)
+
+    assert timer.owns_any
