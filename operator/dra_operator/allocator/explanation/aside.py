@@ -14,6 +14,7 @@ from typing import Final
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.explanation.explain import Explainer, explain_failure
+from dra_operator.allocator.explanation.idle import Idle, IdleCluster
 from dra_operator.allocator.explanation.tally import TallyMaker
 from dra_operator.allocator.nodes.walk import Walk
 from dra_operator.allocator.plan import ClaimPlan
@@ -46,6 +47,7 @@ class Aside:
     """Explains attempts that a pool has ended. Inventory, ledger and views must be up to date."""
 
     tallies: TallyMaker
+    cluster: IdleCluster
     _searches: Searches = field(init=False)
     _explainer: Explainer = field(init=False)
     _walk: Walk = field(init=False)
@@ -53,7 +55,8 @@ class Aside:
     def __post_init__(self) -> None:
         availability, candidates = self.tallies.availability, self.tallies.candidates
         self._searches = _InCompletePools.counting(availability, candidates)
-        self._explainer = Explainer(self.tallies.inventory, self.tallies, self._fits)
+        idle = Idle(self.cluster, _InCompletePools.counting)
+        self._explainer = Explainer(self.tallies.inventory, self.tallies, self._fits, idle)
         self._walk = Walk(availability, candidates)
 
     def explain(self, failed: Failed, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:

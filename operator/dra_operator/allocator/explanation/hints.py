@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.comparison import conjuncts
-from dra_operator.allocator.constraints import MATCH, ConstraintPlan
+from dra_operator.allocator.constraints import MATCH
 from dra_operator.allocator.explanation.absent import find_empty, names_on, tell_absent, tell_unknown
-from dra_operator.allocator.explanation.disagreement import BoundRequest, most_that_agree, tell_disagreement
+from dra_operator.allocator.explanation.disagreement import BoundRequest, tell_disagreement
 from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative, ClaimPlan
@@ -36,13 +36,12 @@ class Hints:
     candidates: Candidates
     _absent: dict[object, tuple[int, str]] = field(default_factory=dict)
     _disagreeing: dict[object, str] = field(default_factory=dict)
-    _most: dict[object, int | None] = field(default_factory=dict)
     _names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     _empty: Mapping[str, str] | None = None
 
     def forget(self) -> None:
         """Forget everything: something else is published."""
-        for known in (self._absent, self._disagreeing, self._most, self._names):
+        for known in (self._absent, self._disagreeing, self._names):
             known.clear()
         self._empty = None
 
@@ -104,17 +103,6 @@ class Hints:
             text = tell_disagreement(attribute, bound, self.published, self.candidates, budget)
             found = _room(self._disagreeing)[key] = f"; {text}" if text else ""
         return found
-
-    def most_in_vain(self, constraint: ConstraintPlan, item: Alternative, budget: Budget) -> int | None:
-        """Return how many devices a constraint would admit if none were in use, if those are too few as well."""
-        if item.count is None:
-            return None
-        key = (constraint, _look((item,), constraint.attribute))
-        if key not in self._most:
-            most = most_that_agree(constraint, item, self.published, self.candidates, budget)
-            _room(self._most)[key] = most
-        found = self._most[key]
-        return found if found is not None and found < item.count else None
 
     def unknown(
         self, expression: str, before: tuple[str, ...], all_of_them: Sequence[str], budget: Budget

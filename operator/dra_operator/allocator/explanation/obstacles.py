@@ -32,6 +32,8 @@ USES = frozenset(
     )
 )
 """The obstacles that would not be there if no device were in use."""
+PASSING = USES | {Reason.DEVICE_TAINTED}
+"""The obstacles that whoever waits waits for: uses end, and taints may."""
 TITLES = {
     Reason.POOL_INCOMPLETE: "in incomplete pools",
     Reason.POOL_INVALID: "in invalid pools",
