@@ -39,8 +39,8 @@ AttributeNames = frozenset[str] | None
 """The attributes by which pools are told apart, as `domain/id`; None for all of them."""
 _Seen = tuple[PoolView, int]
 """A view that has a slice, and the position at which the slice begins there."""
-Side = tuple[int, bool]
-"""A view by its serial number, as nodes see it that can do without node operations, or as the others do.
+Side = int
+"""A view as nodes see it that can do without node operations, or as the others do: its serial number and a bit.
 
 If nothing of it skips node operations, all nodes are among the former.
 """
@@ -184,12 +184,15 @@ class PoolGrouping:
     def shapes(self, views: Views) -> Collection[NodeShape]:
         """Return what usable nodes have."""
         if self._shapes is None:
-            slots = self._slots
+            slots, usable = self._slots, views.usable
             self._shapes = {}
             self._first.clear()
             for view in views.node_views():
-                for skips in _sides(view, views):
-                    sides = [(pool.serial, skips or not pool.skips_operations) for pool in view.pools]
+                if not view.nodes & usable:
+                    continue
+                # Most skip nothing, and there are as many as nodes.
+                for skips in _sides(view, views) if view.skips_operations else (True,):
+                    sides = [pool.serial << 1 | (skips or not pool.skips_operations) for pool in view.pools]
                     shape = tuple([slots[side] for side in sides if side in slots])
                     self._shapes.setdefault(shape, []).append((view, skips))
         return self._shapes
@@ -293,7 +296,7 @@ class Census:
                     reached.setdefault(content.serial, []).append((slot, view, offset, skips))
                 if view.nodes & ~views.usable:
                     hidden.setdefault(content.serial, []).append((view, offset))
-            slots += [(view.serial, skips) for skips in sides]
+            slots += [view.serial << 1 | skips for skips in sides]
         published: dict[Slice, CounterLayout | None] = dict.fromkeys(pool.newest())
         published |= dict.fromkeys(judgement.slices, judgement.counters)
         apart = {} if judgement.verdict is Verdict.COMPLETE else _used_nevertheless(pool, views)

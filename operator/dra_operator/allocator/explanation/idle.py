@@ -2,7 +2,7 @@
 
 A claim that does not fit even then waits in vain. The same walk and the same searches answer that decide, on views of
 their own with an empty ledger, for plans that tolerate everything. Answers hold until something else is published.
-Nobody has asked for this: it gets a tenth of the claim's budget, and all claims together some seconds of each minute.
+Nobody has asked for this: it gets a tenth of the claim's budget, and searches that do not end some seconds a minute.
 """
 
 from collections.abc import Callable
@@ -25,10 +25,9 @@ from dra_operator.ledger import Availability, Ledger
 _EVERYTHING: Final = (DeviceToleration(operator="Exists"),)
 _MAX_KNOWN: Final = 4096
 _SPARE_CHANGES: Final = 1024
-_SLOW: Final = 0.05
-_MOST_SLOW: Final = 5.0
+_MOST_IN_VAIN: Final = 5.0
 _PERIOD: Final = 60.0
-"""Searches longer than `_SLOW` seconds may take `_MOST_SLOW` together in `_PERIOD`: no other begins until it ends."""
+"""Seconds that searches may take which do not end, all together, in so many seconds; then no other begins."""
 
 
 @dataclass(slots=True)
@@ -68,8 +67,9 @@ class Idle:
     _availability: Availability | None = None
     _walk: Walk = field(init=False)
     _searches: Searches = field(init=False)
-    _slow_since: float = 0.0
-    _slow: float = 0.0
+    _given_up: set[object] = field(default_factory=set)
+    _given_up_since: float = 0.0
+    _in_vain: float = 0.0
 
     def fits(self, plan: ClaimPlan, budget: Budget) -> bool | None:
         """Return whether a plan would fit; None if that cannot be told."""
@@ -89,17 +89,20 @@ class Idle:
             self._version = self.cluster.inventory.version
         if plan.signature in self._known:
             return self._known[plan.signature]
+        self._refresh()
         budget = budget.tenth()
         began = budget.clock()
-        if began - self._slow_since > _PERIOD:
-            self._slow_since, self._slow = began, 0.0
-        if self._slow > _MOST_SLOW:
-            raise AbortedError("others have taken the time")
+        if began - self._given_up_since > _PERIOD:
+            self._given_up.clear()
+            self._given_up_since, self._in_vain = began, 0.0
+        if plan.signature in self._given_up or self._in_vain > _MOST_IN_VAIN:
+            raise AbortedError("it was given up before")
         try:
             found = self._search(plan, budget)
-        finally:
-            if (took := budget.clock() - began) > _SLOW:
-                self._slow += took
+        except AbortedError:
+            self._given_up.add(plan.signature)
+            self._in_vain += budget.clock() - began
+            raise
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         self._known[plan.signature] = found
@@ -122,12 +125,14 @@ class Idle:
         content = content._replace(tolerations=content.tolerations + _EVERYTHING)
         return replace(item, key=self.cluster.candidates.key(content, item.key.requests))
 
-    def _search(self, plan: ClaimPlan, budget: Budget) -> str | None:
+    def _refresh(self) -> None:
         availability, candidates = self.cluster.availability(), self.cluster.candidates
         if availability is not self._availability:
             self._availability = availability
             self._walk = Walk(availability, candidates)
             self._searches = self.counting(availability, candidates)
-        usable = availability.views.usable
+
+    def _search(self, plan: ClaimPlan, budget: Budget) -> str | None:
+        usable = self.cluster.availability().views.usable
         found = self._walk.first_that_fits([self.tolerating(plan)], usable, self._searches, budget)
         return None if found is None else found[1]

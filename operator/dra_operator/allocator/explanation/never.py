@@ -47,11 +47,13 @@ class Never:
     def most(self, plan: ClaimPlan, tally: Tally, budget: Budget) -> Most | None:
         """Return how many devices a plan of one alternative could have, if it never fits; None if it may.
 
-        No constraint binds it. It may if each device is for itself and there are enough.
+        No constraint binds it. If each device is for itself, their number tells.
         """
         count = plan.requests[0].alternatives[0].count
         if not tally.kept or (not tally.drawing and tally.most_if_idle >= (count or 0)):
             return None
+        if not tally.drawing and not tally.shareable:
+            return Most(tally.most_if_idle, when((tally,))) if tally.most_if_idle else None
         if self.idle.fits(plan, budget) is not False:
             return None
         number = self.idle.most(plan, budget)
