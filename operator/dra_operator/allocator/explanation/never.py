@@ -11,6 +11,7 @@ from typing import NamedTuple
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, FatalError
 from dra_operator.allocator.explanation.idle import Idle
+from dra_operator.allocator.explanation.obstacles import PASSING
 from dra_operator.allocator.explanation.phrases import constraint_name
 from dra_operator.allocator.explanation.reduced import only, unconstrained, without
 from dra_operator.allocator.explanation.tally import Tally
@@ -47,12 +48,12 @@ class Never:
     def most(self, plan: ClaimPlan, tally: Tally, budget: Budget) -> Most | None:
         """Return how many devices a plan of one alternative could have, if it never fits; None if it may.
 
-        No constraint binds it. If each device is for itself, their number tells.
+        No constraint binds it. If no device draws on counters, their number tells: a request gets none of them twice.
         """
         count = plan.requests[0].alternatives[0].count
-        if not tally.kept or (not tally.drawing and tally.most_if_idle >= (count or 0)):
+        if PASSING.isdisjoint(tally.obstacles) or (not tally.drawing and tally.most_if_idle >= (count or 0)):
             return None
-        if not tally.drawing and not tally.shareable:
+        if not tally.drawing:
             return Most(tally.most_if_idle, when((tally,))) if tally.most_if_idle else None
         if self.idle.fits(plan, budget) is not False:
             return None

@@ -74,7 +74,7 @@ class Tally:
     counters, so that one may leave too little for the next, and `grouped` those of them whose slice has compatibility
     groups. `most_on_a_node` are left on one node, the first of which is `node`; `most_if_idle` would be if no device
     were in use and none were tainted, each judged by itself. `kept` counts those that uses or taints alone keep away,
-    and of all these `drawing` draw on counters and `shareable` can be shared.
+    and of all these `drawing` draw on counters.
     `holders` are, by obstacle, the claims whose devices it is due to. `old` counts those selected of older generations,
     by pool.
     """
@@ -93,7 +93,6 @@ class Tally:
     most_if_idle: int = 0
     kept: int = 0
     drawing: int = 0
-    shareable: int = 0
     holders: dict[Reason, set[ClaimKey]] = field(default_factory=dict)
 
     @property
@@ -206,7 +205,6 @@ class TallyMaker:
             tally.grouped += rivals if place.content.has_groups else 0
             tally.kept += freed.bit_count()
             tally.drawing += ((remaining | freed) & place.content.counted).bit_count()
-            tally.shareable += ((remaining | freed) & place.content.shareable).bit_count()
             for slot, visible in place.slots:
                 left[slot] += (remaining & visible).bit_count()
                 idle[slot] += ((remaining | freed) & visible).bit_count()
@@ -226,7 +224,6 @@ class TallyMaker:
             idle_on=tuple(idle),
             kept=tally.kept,
             drawing=tally.drawing,
-            shareable=tally.shareable,
             texts=sum([len(item.details) for item in obstacles]),
         )
 
@@ -377,7 +374,6 @@ def _add(total: Tally, part: Part, group: Group) -> None:
     total.grouped += part.grouped * times
     total.kept += part.kept * times
     total.drawing += part.drawing * times
-    total.shareable += part.shareable * times
     _join(total.class_details, part.class_details, group)
     for mine, other in zip(total.selectors, part.selectors, strict=True):
         _join(mine, other, group)
