@@ -7,6 +7,7 @@ import pytest
 from controlplane.fleet import DRIVER, create_fleet
 from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import FINALIZER, RESOURCE, allocation
+from dra_operator.api.names import OWNED_KEY
 
 DEVICES = 40
 OWN_ROLES = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles"
@@ -120,6 +121,17 @@ class TestRights:
 
         self.goes_on(fleet, operator, "waits")
 
+    def test_missing_events_are_named_and_stop_nothing(self, less, fleet, start_operator):
+        """Without the right to create Events the operator is ready and decides, and /readyz says which right it is."""
+        operator = start_operator(kubeconfig=less("events"))
+        fleet.create_claim("works", DRIVER)
+        fleet.wait_allocated("works", seconds=60)
+        operator.wait_until(lambda: "not permitted to create events" in unready(operator), seconds=30)
+
+        status, text = operator.http("/readyz")
+        assert (status, text.splitlines()[0]) == (200, "ok")
+        assert fleet.client.get(f"/api/v1/namespaces/{fleet.namespace}/events")["items"] == []
+
     def test_missing_lease_is_named(self, less, fleet, start_operator):
         """Without the right to its Lease the operator decides nothing, and readiness and an Event say why."""
         fleet.create_claim("waits", DRIVER)
@@ -189,8 +201,13 @@ class TestFootprint:
         """Every request of the service account is allowed, and every right it has was used, by the audit log."""
         fleet.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/dra-operator")
         control_plane.audit_log.write_bytes(b"")
-        operator = start_operator("--request-timeout-seconds=2")
+        owning = ("--devices=owned", "--ownership-quiet-seconds=0")
+        operator = start_operator("--request-timeout-seconds=2", *owning)
         operator.wait_ready()
+        rules = f"{RESOURCE}/devicetaintrules"
+        taint = {"key": OWNED_KEY, "effect": "NoSchedule"}
+        spec = {"deviceSelector": {"driver": DRIVER}, "taint": taint}
+        fleet.client.create(rules, {"metadata": {"name": "own"}, "spec": spec})
         fleet.create_claim("waits", "absent.example.com")
         fleet.create_claim("works", DRIVER)
         fleet.wait_allocated("works")
@@ -214,12 +231,15 @@ class TestFootprint:
         )
         # The next operator finds the Event of this one and refreshes it.
         operator.stop()
-        start_operator("--event-refresh-seconds=1")
+        start_operator("--event-refresh-seconds=1", *owning)
         fleet.client.wait_for(
             f"/api/v1/namespaces/{fleet.namespace}/events",
             lambda events: any(event["lastTimestamp"] > event["firstTimestamp"] for event in events["items"]),
             seconds=30,
         )
+
+        fleet.client.delete(f"{rules}/own")
+        fleet.client.wait_for(rules, lambda found: not found["items"], seconds=30)
 
         requests = control_plane.requests_of(SERVICE_ACCOUNT, NAMESPACE)
 
@@ -228,6 +248,8 @@ class TestFootprint:
         used = {
             (asked(request["objectRef"]), request["verb"]) for request in requests if "objectRef" in request
         }
+        # Everybody may ask who they are.
+        used.discard(("selfsubjectreviews", "create"))
         # Part of the authorization of a status patch, so it is in no request of its own (see TestRights).
         assert used | {("resourceclaims/binding", "patch")} == granted(fleet.client)
 

@@ -43,6 +43,7 @@ class SomeNodes:
         for key, views in seen.items():
             for item in self._slices[key]:
                 found.put(_as_seen(item, views))
+        found.settle(found.rules.keys(), found.pools.keys())
         return found
 
 

@@ -353,6 +353,9 @@ class Census:
         unreachable = {index: self._why_not_reachable(content, index, hidden) for index in missing}
         taken, shared = self.availability.ledger.look(pool.key, content.names)
         sharing = bits.of_positions(shared)
+        # Of a device that is no longer shareable, a share is as good as the device.
+        if self.features.consumable_capacity:
+            taken |= sharing & ~content.shareable
         return Place(
             content, tuple(slots), reachable, unreachable, operations, taken, sharing, shared, counters, old
         )
