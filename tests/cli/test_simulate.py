@@ -459,7 +459,7 @@ def test_a_terminal_gets_a_table_that_wraps(monkeypatch, capsys):
     gathered = gather(Manifest(Place("f", number, 1), body) for number, body in enumerate(bodies))
 
     cluster = Cluster(gathered)
-    print_table(decide(make_sets(gathered, cluster.nodes, gathered.of("ResourceClaim")), cluster))
+    print_table(decide(make_sets(gathered, cluster, gathered.of("ResourceClaim")), cluster))
 
     lines = capsys.readouterr().out.splitlines()
     start = lines[0].index("DEVICES, OR WHY NOT")

@@ -7,6 +7,7 @@ import pytest
 
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import BrokenAllocations, Cause
 
 KEY = ("team", "claim")
@@ -291,3 +292,15 @@ def test_a_device_of_two_claims_breaks_both(held: Scene) -> None:
 
     held.look()
     assert held.allocations.found.keys() == {other}
+
+
+def test_devices_that_are_not_ours_are_not_tainted() -> None:
+    """Where ownership is asked for, a device that is not ours is behind a barrier, which breaks no allocation."""
+    inventory = Inventory(settlement=Settlement())
+    broken = BrokenAllocations(inventory)
+    broken.put(KEY, allocation("gpu-0", nodes=()))
+
+    inventory.put(pool_slice("gpu-0"))
+    broken.refresh(1000, 1000)
+
+    assert broken.found == {}

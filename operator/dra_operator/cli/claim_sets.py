@@ -8,6 +8,7 @@ Source: docs/dra-semantics 8.2.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Reason, Unsatisfied
@@ -52,10 +53,10 @@ class ClaimSet:
         return Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
 
 
-def make_sets(gathered: Gathered, nodes: Mapping[str, Node], claims: Sequence[Thing]) -> list[ClaimSet]:
+def make_sets(gathered: Gathered, cluster: Cluster, claims: Sequence[Thing]) -> list[ClaimSet]:
     """Return the sets in the order in which they are decided: by the age of the first claim to decide, then of the pod.
 
-    Pods of DaemonSets come last: they have a node, and the others may choose. `nodes` are those that claims may go to.
+    Pods of DaemonSets come last: they have a node, and the others may choose.
     """
     by_pod = ClaimsOfPods(claims, lambda thing: thing.obj)
     sets: list[ClaimSet] = []
@@ -65,11 +66,11 @@ def make_sets(gathered: Gathered, nodes: Mapping[str, Node], claims: Sequence[Th
         used.update(map(_key, of_pod))
         if of_pod:
             # Of the many pods of a cluster nearly all have their claims.
-            is_open = any(settled(thing) is None for thing in of_pod)
-            where = _find_nodes(gathered, nodes, pod) if is_open else None
+            is_open = any(cluster.settled(thing) is None for thing in of_pod)
+            where = _find_nodes(gathered, cluster.nodes, pod) if is_open else None
             sets.append(ClaimSet(tuple(of_pod), pod, where))
     sets += [ClaimSet((thing,)) for thing in claims if _key(thing) not in used]
-    return sorted(sets, key=_order)
+    return sorted(sets, key=partial(_order, cluster))
 
 
 def _find_nodes(gathered: Gathered, nodes: Mapping[str, Node], pod: Thing) -> tuple[str, ...] | None:
@@ -81,9 +82,9 @@ def _find_nodes(gathered: Gathered, nodes: Mapping[str, Node], pod: Thing) -> tu
     return None if found is None else found.nodes
 
 
-def _order(item: ClaimSet) -> tuple[object, ...]:
+def _order(cluster: Cluster, item: ClaimSet) -> tuple[object, ...]:
     is_daemon = item.pod is not None and node_of(item.pod) is not None
-    first = next((thing for thing in item.claims if settled(thing) is None), item.claims[0])
+    first = next((thing for thing in item.claims if cluster.settled(thing) is None), item.claims[0])
     return is_daemon, by_age(first), by_age(item.pod) if item.pod is not None else ()
 
 

@@ -76,7 +76,7 @@ def simulate(
         typer.Option(metavar="FILE", parser=file_path, help="Write to this file; .gz is compressed."),
     ] = None,
 ) -> None:
-    """Decide the claims in some manifests: as the operator would, those of pods as kube-scheduler. Needs no cluster.
+    """Decide the claims in some manifests, those of pods as kube-scheduler would. Needs no cluster.
 
     Exit code 0: every claim has its devices; 1: a claim waits; 2: something could not be read.
     """
@@ -94,7 +94,7 @@ def simulate(
     take_daemons(gathered, cluster.nodes)
     _say(f"error: {line}" for line in gathered.errors)
     made, missing = make_claims(gathered)
-    sets = make_sets(gathered, cluster.nodes, [*gathered.of("ResourceClaim"), *made])
+    sets = make_sets(gathered, cluster, [*gathered.of("ResourceClaim"), *made])
     decided = decide(sets, cluster)
     special = decide_special_claims(gathered, cluster, decided)
     decided = sorted([*decided, *special.outcomes], key=by_name)

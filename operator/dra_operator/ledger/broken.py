@@ -200,7 +200,7 @@ class BrokenAllocations:
         for content in published.slices:
             found -= content.indexes.keys()
         for content in published.slices:
-            if content.tainted:
+            if content.taints:
                 found.update(
                     name
                     for name, taints in zip(content.names, content.taints, strict=True)

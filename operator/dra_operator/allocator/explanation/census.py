@@ -458,7 +458,7 @@ def _kind(place: Place) -> tuple[object, ...]:
         content.unreadable and content.serial,
         tuple(content.capacity),
         tuple([column.serial for column in content.capacity.values()]),
-        content.taints,
+        content.barred,
         content.counted,
         content.has_groups,
         place.slots,
