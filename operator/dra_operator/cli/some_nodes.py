@@ -11,6 +11,7 @@ from dra_operator.api.core import Node
 from dra_operator.api.types import ResourceSlice
 from dra_operator.cli.gather import Gathered
 from dra_operator.inventory import Inventory, PoolKey, PoolView, Verdict, Views
+from dra_operator.inventory.ownership import Settlement
 
 _WHEREVER = ("DeviceClass", "Namespace", "DeviceTaintRule")
 
@@ -31,7 +32,8 @@ class SomeNodes:
 
     def inventory(self, names: Sequence[str]) -> Inventory:
         """Return the inventory of some nodes; views must be up to date."""
-        found = Inventory()
+        asked = self.views.inventory.settlement
+        found = Inventory(settlement=None if asked is None else Settlement())
         for kind in _WHEREVER:
             for thing in self.gathered.of(kind):
                 found.put(thing.obj)
@@ -43,7 +45,8 @@ class SomeNodes:
         for key, views in seen.items():
             for item in self._slices[key]:
                 found.put(_as_seen(item, views))
-        found.settle(found.rules.keys(), found.pools.keys())
+        if asked is not None:
+            found.settle(found.rules.keys(), found.pools.keys())
         return found
 
 
