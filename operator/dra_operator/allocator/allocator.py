@@ -137,7 +137,7 @@ class Allocator:
             # make many allocators free each at once, without the garbage collector.
             tallies = TallyMaker(self.inventory, self.availability, self.candidates)
             cluster = self._idle = IdleCluster(self.inventory, self.candidates)
-            idle = Idle(cluster, Searches.counting if self._searches() is self._counting else Searches)
+            idle = Idle(cluster, Searches.counting)
             self._explainer = Explainer(self.inventory, tallies, self._fits, idle)
             self._aside = Aside(tallies, cluster)
         if isinstance(decision, Failed):

@@ -227,13 +227,10 @@ def _tell_board(board: Board, plan: ClaimPlan, node: str) -> str:
 def _sums(board: Board) -> Iterator[_Sum]:
     """Yield what there is on a board and what its requests take of it."""
     able = [able_choices(demand) for demand in board.demands]
-    reached = reached_by(
-        [[demand[at] for at in those] for demand, those in zip(board.demands, able, strict=True)]
-    )
+    demands = [tuple([demand[at] for at in those]) for demand, those in zip(board.demands, able, strict=True)]
+    reached = reached_by(demands)
     if not reached & board.shareable:
-        counts = [
-            [demand[at].count for at in those] for demand, those in zip(board.demands, able, strict=True)
-        ]
+        counts = [[choice.count for choice in demand] for demand in demands]
         yield _Sum(reached.bit_count(), sum(map(min, counts)), sum(map(max, counts)))
     stock = Stock(board)
     # Where shares pay counters, what requests take of them depends on who has the same device.
@@ -241,10 +238,7 @@ def _sums(board: Board) -> Iterator[_Sum]:
     for place in sorted({place for draw in draws.values() for place in draw}):
         number, counter = place
         drawn = {position: draw.get(place, 0) for position, draw in draws.items()}
-        taken = [
-            [_of(demand[at], drawn) for at in those]
-            for demand, those in zip(board.demands, able, strict=True)
-        ]
+        taken = [[_of(choice, drawn) for choice in demand] for demand in demands]
         yield _added(board.left[number][counter], taken, f"counter {stock.title_of(place)}")
     if not reached & ~board.shareable:
         keys = [[stock.number_of(item.key) for item in request.alternatives] for request in board.requests]
