@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Allocated, Failed, Reason
+from dra_operator.allocator.extended import classes_by_resource
+from dra_operator.api.read import read_object
 
 
 def test_counters_by_generation(scene: Any, ask: Any) -> None:
@@ -114,6 +116,21 @@ def test_slice_order(scene: Any, ask: Any) -> None:
     scene.slice("a", "1", count=2)
 
     assert scene.picks(scene.claim(ask())) == ["r=1"]
+
+
+def test_extended_resource_loser() -> None:
+    """The implicit name of a class stays, though another class has its extended resource name."""
+    bodies = [
+        {
+            "metadata": {"name": name, "creationTimestamp": created},
+            "spec": {"extendedResourceName": "example.com/gpu"},
+        }
+        for name, created in (("new", "2026-01-02T00:00:00Z"), ("old", "2026-01-01T00:00:00Z"))
+    ]
+    found = classes_by_resource([read_object(body, "DeviceClass") for body in bodies])
+
+    assert found["example.com/gpu"].metadata.name == "new"
+    assert found["deviceclass.resource.kubernetes.io/old"].metadata.name == "old"
 
 
 def test_rule_order(scene: Any, ask: Any) -> None:

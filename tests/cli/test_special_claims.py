@@ -160,14 +160,19 @@ def test_the_other_claims_of_the_pod_say_where(simulate):
 
 
 def test_a_node_that_only_one_claim_of_the_pod_can_use_is_not_enough(simulate):
-    """The reason names the node that would have the devices, and those the pod can run on."""
+    """The reason is that of the node on which the pod can run; the node that would have the devices is named."""
     mine = pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
     pools = [devices("a", on="node-1"), devices("b", "c", on="node-2")]
 
     code, claims, _ = simulate(CLASS, *pools, claim("mine", 2), mine)
 
     assert code == 1
-    assert claims == {"train": "it fits on node node-1, but the pod can only run on node-2"}
+    assert claims == {
+        "train": (
+            "on node-2: request container-0-request-0: 2 devices published, 2 in class gpu, "
+            "2 in use by 1 claim (mine); it fits on node node-1, but the pod can only run on node-2"
+        )
+    }
 
 
 def test_it_waits_for_the_other_claims_of_the_pod(simulate):

@@ -21,6 +21,7 @@ from dra_operator.api.share_ids import share_id
 from dra_operator.api.shortened import listed
 from dra_operator.api.types import AllocationResult, Device, ResourceClaim, ResourceSlice, ResourceSliceSpec
 from dra_operator.cli.gather import Gathered, Thing
+from dra_operator.cli.some_nodes import SomeNodes
 from dra_operator.controller import messages
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement, is_owned_taint, owns
@@ -101,8 +102,9 @@ class Cluster:
             # All that is said to be owned counts as such: files do not tell for how long.
             self._inventory.settle(self._inventory.rules.keys(), self._inventory.pools.keys())
             self.notes.append(_owning(owners))
-        share_ids = _share_ids(gathered)
+        share_ids = self._share_ids = _share_ids(gathered)
         allocator = self._allocator(Decider.OPERATOR, share_ids)
+        self._some_nodes = SomeNodes(gathered, self.nodes, allocator.availability.views)
         self._allocators = {
             Decider.OPERATOR: allocator,
             # Where nothing is owned, both may take the same devices.
@@ -124,9 +126,11 @@ class Cluster:
             for case in Overcommitments(self._inventory, self._ledger).find()
         ]
 
-    def _allocator(self, decider: Decider, share_ids: Callable[[], str]) -> Allocator:
+    def _allocator(
+        self, decider: Decider, share_ids: Callable[[], str], inventory: Inventory | None = None
+    ) -> Allocator:
         return Allocator(
-            self._inventory,
+            inventory or self._inventory,
             self._ledger,
             limits=Limits(),
             clock=time.monotonic,
@@ -171,9 +175,14 @@ class Cluster:
     def explain_on(self, thing: Thing, nodes: Sequence[str]) -> Outcome:
         """Return a claim that fits on none of the nodes where its pod can run, and why."""
         decision = self.allocate((thing,), decider=Decider.KUBE_SCHEDULER)
+        explanation = None if {*nodes} == self.nodes.keys() else self._explain_by_nodes(thing, nodes)
         if not isinstance(decision, Allocated):
+            if explanation is not None:
+                return pending(thing, explanation)
             return self.explain(thing, decision, decider=Decider.KUBE_SCHEDULER)
         text = f"it fits on node {decision.node}, but the pod can only run on {listed(nodes) or 'no node'}"
+        if explanation is not None:
+            return pending(thing, replace(explanation, message=f"{explanation.message}; {text}"))
         return pending(thing, Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text))
 
     def find_failing(self, outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -185,6 +194,19 @@ class Cluster:
                 claims.setdefault(text, []).append(f'"{claim.metadata.namespace}/{claim.metadata.name}"')
         for text, names in claims.items():
             yield f"ResourceClaim {listed(names)}: {text}; {messages.NOT_REACHED}"
+
+    def _explain_by_nodes(self, thing: Thing, nodes: Sequence[str]) -> Explanation | None:
+        """Return what a claim waits for on some nodes, as if there were no others; None if that cannot be told."""
+        known = [name for name in nodes if name in self.nodes]
+        if not known:
+            return None
+        inventory = self._some_nodes.inventory(known)
+        allocator = self._allocator(Decider.KUBE_SCHEDULER, self._share_ids, inventory)
+        decision = allocator.allocate((thing.obj,))
+        if isinstance(decision, Allocated):
+            return None
+        explanation = allocator.explain((thing.obj,), decision)[0]
+        return replace(explanation, message=f"on {listed(known)}: {explanation.message}")
 
     def settled(self, thing: Thing) -> Outcome | None:
         """Return what a claim comes to of which nothing is decided; None for another."""
