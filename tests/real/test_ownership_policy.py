@@ -326,9 +326,16 @@ def test_policy_that_was_deleted_and_created_again_is_blind_until_the_api_server
     time.sleep(3)
     put_up(fence.scene.plane)
     fence.wait(lambda: fence.allocate("scheduler", ("node-1", "gpu-0")).status == 403)
+    create_fleet(fence.client, nodes=2, devices=1)
+    fence.scene.create_claim("waits", FLEET)
     fence.client.create(RULES, rule("later", selector={"driver": DRIVER, "pool": "node-2"}))
     fence.client.delete(f"{RULES}/{before}")
-    time.sleep(5)
+    config = ["--kubeconfig", str(fence.scene.plane.admin_kubeconfig)]
+    command = [sys.executable, "-m", "dra_operator", "own", "--driver", FLEET, *config]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert said.startswith(
+        "warning: ValidatingAdmissionPolicy dra-operator-owned does not know the new rules"
+    )
 
     assert fence.allocate("scheduler", ("node-2", "gpu-0")).status == 200
     assert fence.allocate("scheduler", ("node-1", "gpu-0")).status == 403

@@ -9,7 +9,7 @@ from dra_operator.cel.costs.call_costs import LIST_COST
 from dra_operator.cel.generation import trees
 from dra_operator.cel.generation.certainty import type_of_elements
 from dra_operator.cel.generation.counted_lines import STOP, Lines, holds, value_of
-from dra_operator.cel.generation.folds import Pieces, pieces_of
+from dra_operator.cel.generation.folds import Pieces, is_accumulator, pieces_of
 from dra_operator.cel.generation.trees import (
     add_to,
     call,
@@ -21,7 +21,7 @@ from dra_operator.cel.generation.trees import (
     when,
 )
 from dra_operator.cel.paths import is_binding
-from dra_operator.cel.plan import Const, Fold, Invoke, Step
+from dra_operator.cel.plan import Attribute, Const, Fold, Invoke, Step
 from dra_operator.cel.types import DYN, INT
 
 _FAILURE = call("Failure", load("x"))
@@ -150,6 +150,10 @@ class Folds(Lines):
         self._write(set_to(accumulator, call("own", value_of(self._constant(step.init.value)))))
         self.failing.add(step.accumulator)
         with self._loop(step, over):
+            if _asks_accumulator_first(step):
+                # Nothing else is evaluated once that is an error: as many rounds as are left cost 1 each.
+                rest = [add_to("c", trees.Constant(1)), add_to("w", trees.Constant(_ROUND)), STOP]
+                self.body.insert(0, when(is_a("Failure", load(accumulator)), *rest, trees.Continue()))
             with self._try() as attempt:
                 self._let(accumulator, self._folded(step))
             with self._caught(attempt):
@@ -177,3 +181,12 @@ class Folds(Lines):
         if self._can_fail(step.init):
             self.failing.add(slot)
         return self.value(step.result)
+
+
+def _asks_accumulator_first(step: Fold) -> bool:
+    """Return whether each round is a call that asks the accumulator first and ends if that is an error."""
+    made = step.step
+    if not isinstance(made, Invoke) or made.function.eager:
+        return False
+    first = made.arguments[0]
+    return is_accumulator(first, step) and isinstance(first, Attribute) and not first.qualifiers
