@@ -9,9 +9,9 @@ does not exist, then the class, so that kube-scheduler decides about all of them
 `--unwritten` decisions are unwritten. Then the operator allocates on the devices, and kube-scheduler beside them. With
 claims of ours half written and pods waiting the rule is deleted; then kube-scheduler gets the devices.
 
-The exit code is 1 if any device is ever held twice, if fewer than `--unwritten` decided allocations were unwritten at a
-rule's creation, or if a side has not got twenty devices after a move. With `--no-fence` policy and binding are stored,
-so that the operator waits no longer than with them, but the API server asks no policy.
+The exit code is 1 if any device is ever held twice, if not enough rounds had `--unwritten` decided and unwritten
+allocations at the rule's creation, or if a side has not got twenty devices after a move. With `--no-fence` policy and
+binding are stored, so that the operator waits no longer than with them, but the API server asks no policy.
 """
 
 import argparse
@@ -272,25 +272,35 @@ def _slice(driver: str, node: str) -> Body:
 
 
 async def run(arguments: argparse.Namespace, stage: Stage) -> bool:
-    """Make the moves, print them, and return whether all is right."""
-    rounds, right = Rounds(stage, arguments), True
+    """Make the moves, print them, and return whether all is right.
+
+    A round with too few unwritten decisions, as on a busy machine, does not count and is made up for.
+    """
+    reader, rounds = stage.observer.reader, Rounds(stage, arguments)
     await rounds.prepare()
-    for number in range(1, arguments.rounds + 1):
+    right, counted = True, 0
+    for number in range(1, 2 * arguments.rounds + 1):
         for move in (rounds.own, rounds.disown):
+            by_others = reader.by_others
             shown = await move(number)
-            print(f"round {number}, {shown}; {len(stage.observer.reader.violations)} held twice", flush=True)
+            print(
+                f"round {number}, {shown}; {reader.by_others - by_others} stored by others on owned devices;"
+                f" {len(reader.violations)} held twice",
+                flush=True,
+            )
             right &= min(shown.operator, shown.scheduler) >= ENOUGH
-            right &= shown.unwritten is None or shown.unwritten >= arguments.unwritten
+            counted += shown.unwritten is not None and shown.unwritten >= arguments.unwritten
+        if counted == arguments.rounds:
+            break
         await rounds.clear()
-    for violation in stage.observer.reader.violations[:5]:
+    for violation in reader.violations[:5]:
         print(f"  {violation}")
-    reader = stage.observer.reader
     print(
-        f"{arguments.rounds} rounds, {reader.events} events of claims, {reader.allocations[True]} allocations"
+        f"{counted} rounds, {reader.events} events of claims, {reader.allocations[True]} allocations"
         f" on owned devices ({reader.by_others} by others), {reader.allocations[False]} on others;"
         f" {len(reader.violations)} devices held twice"
     )
-    return right and not reader.violations
+    return right and counted == arguments.rounds and not reader.violations
 
 
 async def staged(arguments: argparse.Namespace) -> bool:
