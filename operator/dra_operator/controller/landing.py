@@ -182,7 +182,9 @@ class Landing:
                 # happen.
                 desk.putoffs.for_version(key, write.uid, write.resource_version, *CONFLICT)
                 why = outcome.message if isinstance(outcome, Conflict) else "the claim is gone"
-                log.info(messages.WRITE_CONFLICT, claim=text(key), uid=write.uid, write=write.kind, why=why)
+                # kube-controller-manager clears deleted claims as well, and is often faster.
+                tell = log.debug if isinstance(write, DeallocateWrite) else log.info
+                tell(messages.WRITE_CONFLICT, claim=text(key), uid=write.uid, write=write.kind, why=why)
             case Unknown():
                 desk.putoffs.for_time(key, write.uid, *UNKNOWN)
             case Unsent():
