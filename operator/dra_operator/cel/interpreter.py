@@ -14,11 +14,12 @@ Source: cel-go `interpreter/interpretable.go`, `interpreter/attributes.go`, `int
 from typing import Any, Final
 
 from dra_operator.cel.costs.meter import Meter
+from dra_operator.cel.costs.steps import SHORT, steps_of_call, steps_of_comparison, steps_of_result
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.generation.fast import elements, pairs
 from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.messages import make_message
-from dra_operator.cel.operators import SINGLETONS, not_equal
+from dra_operator.cel.operators import not_equal
 from dra_operator.cel.plan import (
     Attribute,
     Choice,
@@ -38,8 +39,19 @@ from dra_operator.cel.plan import (
     Variable,
 )
 from dra_operator.cel.qualify import check_key, look_up, qualify
-from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, cel_equal, hashed_key
-from dra_operator.cel.work import LONG, calling, comparing, counted_as, least
+from dra_operator.cel.values import (
+    MISSING,
+    NONE,
+    CelMap,
+    DefaultMap,
+    Optional_,
+    StringMap,
+    cel_equal,
+    hashed_key,
+)
+
+_HOLDING: Final = (tuple, CelMap, StringMap, DefaultMap, Optional_)
+"""The types whose values hold others, which a comparison looks at."""
 
 
 class _Unset:
@@ -181,7 +193,8 @@ class _Evaluation:
         for value in (left, right):
             if isinstance(value, CelError):
                 return value
-        self.meter.work(comparing(left, right))
+        if type(left) in _HOLDING:
+            self.meter.count(steps_of_comparison(left, right))
         try:
             return not_equal(left, right) if step.negated else cel_equal(left, right)
         except Abort:
@@ -205,15 +218,18 @@ class _Evaluation:
             values.append(value)
         if failed is not None:
             return failed
-        name = step.function.name
-        if name not in SINGLETONS or name in LONG:
-            self.meter.work(least(step) + calling(counted_as(step), values))
+        is_short = step.function.name in SHORT
+        if not is_short:
+            self.meter.count(steps_of_call(step, values))
         try:
-            return step.function.call(*values)
+            result = step.function.call(*values)
         except Abort:
             raise
         except CelError as error:
             return error
+        if not is_short:
+            self.meter.count(steps_of_result(step, result))
+        return result
 
     def _members(self, step: Members) -> Any:
         value = self.value(step.argument)

@@ -37,7 +37,7 @@ from dra_operator.cel.generation.trees import (
     tuple_of,
 )
 from dra_operator.cel.library.quantities import Quantity_
-from dra_operator.cel.library.regex import pattern
+from dra_operator.cel.library.regex import FUNCTIONS, pattern
 from dra_operator.cel.paths import Aliases, bound_way, is_binding, table_entry, way
 from dra_operator.cel.plan import (
     Attribute,
@@ -348,10 +348,12 @@ class _Generator:
         return trees.UnaryOp(trees.NOT, self.condition(step.arguments[0]))
 
     def _search(self, step: Invoke) -> ast.expr | None:
-        """Return the search of a text with a pattern that is known and small."""
-        text, regex = step.arguments
+        """Return the search of a text with a pattern that is small; one that is not known is for the interpreter."""
         if not step.known_pattern:
+            raise UnsupportedError
+        if step.function.name != "matches":
             return None
+        text, regex = step.arguments
         assert isinstance(regex, Const)
         known = pattern(regex.value)
         # Others can be large, and code is kept longer than they are.
@@ -492,7 +494,7 @@ _CALLS: Final[dict[str, Callable[[_Generator, Invoke], ast.expr | None]]] = {
     **dict.fromkeys(_ORDERINGS, _Generator._ordering),
     "@in": _Generator._has_key,
     "!_": _Generator._negation,
-    "matches": _Generator._search,
+    **dict.fromkeys(FUNCTIONS, _Generator._search),
     "_+_": _Generator._addition,
 }
 """Functions that have code of their own; None where these arguments have not."""

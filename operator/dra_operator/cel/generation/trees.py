@@ -24,7 +24,6 @@ OR: Final = ast.Or()
 NOT: Final = ast.Not()
 COMPARISONS: Final = {"_<_": ast.Lt(), "_<=_": ast.LtE(), "_>_": ast.Gt(), "_>=_": ast.GtE()}
 """The operators of Python that stand for those of CEL, by their names there."""
-_ADD: Final = ast.Add()
 _LITERALS: Final = frozenset((bool, int, str, bytes, type(None)))
 _Node = TypeVar("_Node", bound=ast.AST)
 # Python 3.12 has to be told that there are none; 3.11 does not know of them, and from 3.13 on that is the default.
@@ -51,22 +50,14 @@ UnaryOp: Final = _placed(ast.UnaryOp)
 IfExp: Final = _placed(ast.IfExp)
 NamedExpr: Final = _placed(ast.NamedExpr)
 Tuple: Final = _placed(ast.Tuple)
-List: Final = _placed(ast.List)
 Lambda: Final = _placed(ast.Lambda)
 GeneratorExp: Final = _placed(ast.GeneratorExp)
 Argument: Final = _placed(ast.arg)
-Assign: Final = _placed(ast.Assign)
-AugAssign: Final = _placed(ast.AugAssign)
-Expr: Final = _placed(ast.Expr)
 If: Final = _placed(ast.If)
-For: Final = _placed(ast.For)
 Try: Final = _placed(ast.Try)
 Handler: Final = _placed(ast.ExceptHandler)
 Raise: Final = _placed(ast.Raise)
 Return: Final = _placed(ast.Return)
-Break: Final = _placed(ast.Break)
-Pass: Final = _placed(ast.Pass)
-Nonlocal: Final = _placed(ast.Nonlocal)
 Function: Final = _placed(ast.FunctionDef)
 
 
@@ -139,24 +130,14 @@ class Constants:
 # --- statements -----------------------------------------------------------------------------------------------------
 
 
-def set_to(target: str, value: ast.expr) -> ast.stmt:
-    """Return `target = value`."""
-    return Assign([Name(target, STORE)], value)
-
-
-def add_to(target: str, value: ast.expr) -> ast.stmt:
-    """Return `target += value`."""
-    return AugAssign(Name(target, STORE), _ADD, value)
-
-
 def when(test: ast.expr, *body: ast.stmt) -> ast.stmt:
     """Return `if test: body`."""
     return If(test, list(body), [])
 
 
-def handler(body: list[ast.stmt], error: str = "CelError", target: str | None = None) -> ast.ExceptHandler:
-    """Return `except error as target: body`."""
-    return Handler(Name(error, LOAD), target, body)
+def handler(body: list[ast.stmt], error: str) -> ast.ExceptHandler:
+    """Return `except error: body`."""
+    return Handler(Name(error, LOAD), None, body)
 
 
 def function(title: str, arguments: tuple[str, ...], body: list[ast.stmt]) -> ast.stmt:
