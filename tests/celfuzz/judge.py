@@ -143,9 +143,12 @@ class _Judge:
         )
         if not isinstance(derived, CelError) and self.finding is None:
             self._run("derive", lambda: derived.evaluate(device))
-            self._compare(
-                "derive", lambda: derived._value(device), lambda: derived.program.evaluate(device, Meter())
-            )
+            if not derived.may_take_long:
+                self._compare(
+                    "derive",
+                    lambda: derived._value(device),
+                    lambda: derived.program.evaluate(device, Meter()),
+                )
         return self.finding
 
     def _selector(self, case: Case, environment: Environment, device: PreparedDevice) -> None:
@@ -155,7 +158,10 @@ class _Judge:
         answer = self._run("match", lambda: selector.match(device))
         if not isinstance(answer, CelError | bool):
             self._found("match", f"answer {answer!r} is no bool")
-        self._compare("match", lambda: selector.match(device), lambda: interpreted(selector.program, device))
+        if not selector.may_take_long:
+            self._compare(
+                "match", lambda: selector.match(device), lambda: interpreted(selector.program, device)
+            )
 
     def _run(self, stage: str, call: Callable[[], Any]) -> Any:
         """Return the answer of a call, which may be a CelError; anything else that it raises is a finding."""

@@ -27,7 +27,7 @@ CHEAP = [
     f"{{'a': {DRA}.model}}['a'] == 'h100'",
 ]
 HEAVIES = [
-    f"lists.range({DRA}.index).size() > 3",
+    "lists.range(device.driver.size()).size() > 3",
     f"cel.bind(v0, [1], {DOUBLED}[{TWENTY}].all(x, [{TWENTY}].all(y, v14.flatten(20).size() > 0)){')' * 15}",
     "cel.bind(a, 'abcdefghij', " + "cel.bind(a, a + a, " * 17 + "a.size() > 0" + ")" * 18,
     f"[{TWENTY}].all(i, [{TWENTY}].all(j, quantity('1e99999').add(quantity('1n')).isInteger() || true))",
