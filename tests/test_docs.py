@@ -122,3 +122,14 @@ def test_each_option_is_on_a_page(command):
         for option in listed
         if not any(re.search(rf"(?<![\w-]){name}(?![\w-])", pages) for name in option.split(", "))
     ] == []
+
+
+def test_front_page_and_changelog_name_the_same_ratio():
+    """How the time of a claim compares with that of Kubernetes' own code is measured once (docs/performance.md)."""
+    ratio = re.compile(r"takes\s+between (an? \S+ and an? \S+) of the time")
+    told = [
+        ratio.findall((ROOT / name).read_text(encoding="utf-8")) for name in ("README.md", "CHANGELOG.md")
+    ]
+
+    assert len(told[0]) == 1
+    assert told[0] == told[1]

@@ -1,8 +1,9 @@
 """A small cluster that a test fills with plain dicts, and decides in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
+from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -115,9 +116,15 @@ class Scene:
         self.ledger.assume("team", name, decision.results[0])
         return [item.device for item in decision.results[0].devices.results]
 
-    def hold(self, name: str, device: str, pool: str) -> None:
-        """Put a claim that has a device."""
-        result = {"request": "r", "driver": DRIVER, "pool": pool, "device": device}
+    def share(self, name: str, device: str, consumed: dict[str, str], pool: str = "pool") -> None:
+        """Put a claim that has a share of a device."""
+        self.hold(name, device, pool, {"shareID": name, "consumedCapacity": consumed})
+
+    def hold(
+        self, name: str, device: str, pool: str, share: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        """Put a claim that has a device, or a share of it."""
+        result = {"request": "r", "driver": DRIVER, "pool": pool, "device": device, **share}
         body = {
             "metadata": {"name": name, "namespace": "team"},
             "spec": {"devices": {"requests": [request()]}},

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Allocated, Failed, Reason
-from dra_operator.api.read import read_object
 
 
 def test_counters_by_generation(scene: Any, ask: Any) -> None:
@@ -79,12 +78,23 @@ def test_use_below_zero(scene: Any, ask: Any, requested: str, served: list[str] 
     scene.nodes("n1")
     memory = {"capacity": {"memory": {"value": "4Gi"}}}
     scene.slice("s", {"name": "a", "allowMultipleAllocations": True, **memory})
-    result = {"driver": "gpu.example.com", "pool": "pool", "device": "a", "shareID": "id"}
-    used = {**result, "consumedCapacity": {"memory": "-10E"}}
-    status = {"allocation": {"devices": {"results": [used]}}}
-    scene.ledger.put(read_object({"metadata": {"name": "old"}, "status": status}, "ResourceClaim"))
+    scene.share("old", "a", {"memory": "-10E"})
 
     assert scene.picks(scene.claim(ask("r", 1, capacity={"requests": {"memory": requested}}))) == served
+
+
+@pytest.mark.parametrize("consumed", [{}, {"memory": "1Gi"}], ids=["consumes nothing", "consumes memory"])
+@pytest.mark.parametrize("asked", [{}, {"capacity": {"requests": {"memory": "1Gi"}}}], ids=["all", "a part"])
+def test_exclusive_over_share(scene: Any, ask: Any, consumed: dict[str, str], asked: dict[str, Any]) -> None:
+    """A device that is no longer shareable is in use as long as somebody has a share of it; upstream gives it away."""
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", "capacity": {"memory": {"value": "4Gi"}}})
+    scene.share("old", "a", consumed)
+    claim = scene.claim(ask("r", 1, **asked))
+
+    assert scene.picks(claim) is None
+    assert scene.explain(claim).reason is Reason.DEVICE_IN_USE
+    assert scene.explain(claim).message.endswith("1 in use by 1 claim (old)")
 
 
 def test_admin_access_label(scene: Any, ask: Any) -> None:

@@ -134,10 +134,10 @@ def test_a_claim_that_all_pods_name_is_told_where_it_is_of_no_use(simulate):
     result = simulate(CLASS, node("a"), node("b"), devices("x", on="a"), claim("shared"), body)
 
     assert states(result) == {"default/shared": "allocated"}
-    told = [line for line in result.stderr.splitlines() if "each by itself" in line]
+    told = [line for line in result.stderr.splitlines() if "cannot use its claims" in line]
     assert len(told) == 1
     assert (
-        "pod default/watch-b were decided each by itself, on node a; the pod can only run on node b"
+        "pod default/watch-b cannot use its claims, which are on node a; the pod can only run on node b"
         in told[0]
     )
 

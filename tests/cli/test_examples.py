@@ -14,9 +14,8 @@ FEATURES = sorted([*EXAMPLES.glob("features/*.yaml"), *EXAMPLES.glob("1.37/*.yam
 
 STORIES = {
     "walkthrough": {
-        "example-resource-claim": "node-1  single-gpu-claim: driver.example.com/node-1/gpu-0, "
-        "driver.example.com/node-1/gpu-1",
-        "shared-gpu": "node-2  gpu: driver.example.com/node-2/gpu-0",
+        "example-resource-claim": "-  RequestsDoNotFitTogether",
+        "shared-gpu": "node-1  gpu: driver.example.com/node-1/gpu-0",
     },
     "prioritized-list": {
         "train-0": "node-1  gpu/h100: gpu.example.com/node-1/gpu-0",
@@ -104,12 +103,22 @@ def test_story_comes_out_as_it_does_in_a_cluster(story):
 
     told = {row.split("  ")[0]: row.split("  ", 2)[2].split(": request")[0] for row in table}
     assert {
-        name: told[f"default/{name}"].split(": claim")[0].split(": class")[0] for name in STORIES[story]
+        name: re.split(": (claim|class|the claims)", told[f"default/{name}"])[0] for name in STORIES[story]
     } == (STORIES[story])
     # The others are those of the pods of Jobs, which the operator leaves to kube-scheduler.
     assert {name for name in told if not _OF_A_JOB.match(name)} == {
         f"default/{name}" for name in STORIES[story]
     }
+
+
+def test_claim_of_the_walkthrough_is_allocated_where_no_pod_uses_it():
+    """As long as it is applied without the Job."""
+    files = [EXAMPLES / "walkthrough" / name for name in ("1-class.yaml", "2-slices.yaml", "3-claim.yaml")]
+
+    devices = "driver.example.com/node-1/gpu-0, driver.example.com/node-1/gpu-1"
+    assert rows(simulate(EXAMPLES / "nodes.yaml", *files)) == [
+        f"default/example-resource-claim  allocated  node-1  single-gpu-claim: {devices}"
+    ]
 
 
 def test_every_story_is_here():

@@ -1,4 +1,4 @@
-"""Pods whose claims, decided each by itself, do not go together are named."""
+"""Pods: where they can run counts for their claims, and those that cannot use what they share are named."""
 
 import pytest
 import yaml
@@ -6,22 +6,26 @@ from typer.testing import CliRunner
 
 from dra_operator.cli.simulate import app
 
+from .simulation import states, table
+
 V1 = "resource.k8s.io/v1"
 CLASS = {"apiVersion": V1, "kind": "DeviceClass", "metadata": {"name": "any"}}
-EACH_BY_ITSELF = "note: claims of pod default/p were decided each by itself, on "
 
 
-def node(name):
+def node(name, **fields):
     """A node with a label."""
     metadata = {"name": name, "labels": {"zone": name}}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, **fields}
 
 
-def device(driver, **where):
+N1, N2 = node("n1"), node("n2")
+
+
+def device(driver, name="p", **where):
     """A slice with one device."""
-    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": driver, "pool": pool, "devices": [{"name": "d"}], **where}
-    return {"apiVersion": V1, "kind": "ResourceSlice", "metadata": {"name": driver}, "spec": spec}
+    return {"apiVersion": V1, "kind": "ResourceSlice", "metadata": {"name": f"{driver}-{name}"}, "spec": spec}
 
 
 def objects_for(driver):
@@ -38,66 +42,106 @@ def objects_for(driver):
     }
 
 
-def pod(**spec):
+GPU, _ = objects_for("gpu")
+_, NIC = objects_for("nic")
+
+
+def pod(name="p", **spec):
     """A pod with a claim that it names, and one that is made for it."""
     entries = [
         {"name": "a", "resourceClaimName": "gpu"},
         {"name": "b", "resourceClaimTemplateName": "nic"},
     ]
     spec = {"containers": [{"name": "c"}], "resourceClaims": entries, **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def notes(tmp_path, *bodies):
+@pytest.fixture
+def simulate(tmp_path):
+    """Simulate a claim `gpu`, a template `nic`, a class for both and what is given."""
+
+    def run(*bodies):
+        file = tmp_path / "state.yaml"
+        file.write_text(yaml.safe_dump_all([CLASS, GPU, NIC, *bodies]))
+        return CliRunner().invoke(app, ["-f", str(file)])
+
+    return run
+
+
+def notes(result):
     """Return the notes about pods."""
-    gpu, _ = objects_for("gpu")
-    _, nic = objects_for("nic")
-    file = tmp_path / "state.yaml"
-    file.write_text(yaml.safe_dump_all([CLASS, node("n1"), node("n2"), gpu, nic, *bodies]))
-    result = CliRunner().invoke(app, ["-f", str(file)])
-    assert "2 allocated" in result.stderr
-    return [line for line in result.stderr.splitlines() if "claims of pod" in line]
-
-
-def test_claims_on_different_nodes_are_told(tmp_path):
-    """Of a pod whose claims can be used on no node together, both nodes are named."""
-    slices = [device("gpu", nodeName="n1"), device("nic", nodeName="n2")]
-
-    assert notes(tmp_path, *slices, pod()) == [
-        f"{EACH_BY_ITSELF}nodes n1 and n2; kube-scheduler puts a pod's claims on one node"
-    ]
+    return [line for line in result.stderr.splitlines() if "cannot use its claims" in line]
 
 
 @pytest.mark.parametrize(
-    ("spec", "why"),
+    ("spec", "where"),
     [
-        ({"nodeName": "n2"}, "the pod is bound to node n2"),
-        ({"nodeSelector": {"zone": "n2"}}, "the nodeSelector of the pod selects node n2"),
-        ({"nodeSelector": {"zone": "n3"}}, "the nodeSelector of the pod selects no node"),
+        ({}, "n1"),
+        ({"nodeName": "n2"}, "n2"),
+        ({"nodeSelector": {"zone": "n2"}}, "n2"),
+        ({"nodeSelector": None}, "n1"),
     ],
+    ids=["anywhere", "bound", "selects", "selects nothing"],
 )
-def test_claims_where_the_pod_cannot_run_are_told(tmp_path, spec, why):
-    """A pod that is bound, or selects its nodes, can use claims there alone."""
+def test_claims_are_decided_for_a_node_on_which_the_pod_can_run(simulate, spec, where):
+    """The first that it is bound to, or selects."""
+    slices = [device(driver, on, nodeName=on) for driver in ("gpu", "nic") for on in ("n1", "n2")]
+    result = simulate(N1, N2, *slices, pod(**spec))
+
+    assert {row[2] for row in table(result)} == {where}
+    assert (result.exit_code, notes(result)) == (0, [])
+
+
+def test_without_such_a_node_claims_wait(simulate):
+    """Each names a node where it fits, and those of the pod."""
     slices = [device("gpu", nodeName="n1"), device("nic", nodeName="n1")]
+    result = simulate(N1, N2, *slices, pod(nodeSelector={"zone": "n2"}))
 
-    assert notes(tmp_path, *slices, pod(**spec)) == [f"{EACH_BY_ITSELF}node n1; {why}"]
+    assert result.exit_code == 1
+    assert [row[3].rpartition(": ")[2].rpartition("; ")[2] for row in table(result)] == [
+        "it fits on node n1, but the pod can only run on n2"
+    ] * 2
 
 
-def test_claims_that_skip_node_operations_where_the_pod_cannot_are_told(tmp_path):
-    """A device of every node is only used on those that declare the feature, which is not where the other device is."""
-    able = {**node("n1"), "status": {"declaredFeatures": ["DRAOptionalNodeOperations"]}}
-    slices = [device("gpu", allNodes=True, skipNodeOperations=["*"]), device("nic", nodeName="n2")]
+def test_labels_of_nodes_that_are_assumed_do_not_count(simulate):
+    """Nobody knows them; so the pod is named instead."""
+    slices = [device("gpu", nodeName="n1"), device("nic", nodeName="n1")]
+    result = simulate(*slices, pod(nodeSelector={"zone": "n2"}))
 
-    assert notes(tmp_path, able, *slices, pod()) == [
-        f"{EACH_BY_ITSELF}nodes n1 and n2; kube-scheduler puts a pod's claims on one node"
+    assert result.exit_code == 0
+    assert notes(result) == [
+        "note: pod default/p cannot use its claims, which are on node n1; the nodeSelector of the pod selects no node"
     ]
 
 
-@pytest.mark.parametrize(
-    "spec", [{}, {"nodeName": "n1"}, {"nodeSelector": {"zone": "n1"}}, {"nodeSelector": None}]
-)
-def test_claims_that_go_together_are_not_told(tmp_path, spec):
-    """A device of the network goes with one of a node, and the pod may be bound to that node."""
-    slices = [device("gpu", nodeName="n1"), device("nic", allNodes=True)]
+def test_a_pod_that_shares_a_claim_that_leads_elsewhere_is_named(simulate):
+    """The first pod has decided it; what is left of the second waits."""
+    slices = [
+        device("gpu", nodeName="n1"),
+        device("nic", "a", nodeName="n1"),
+        device("nic", "b", nodeName="n2"),
+    ]
+    entries = [{"name": "a", "resourceClaimName": "gpu"}]
+    result = simulate(N1, N2, *slices, pod(), pod("q", nodeName="n2", resourceClaims=entries))
 
-    assert notes(tmp_path, *slices, pod(**spec)) == []
+    assert set(states(result).values()) == {"allocated"}
+    assert notes(result) == [
+        "note: pod default/q cannot use its claims, which are on node n1; the pod is bound to node n2"
+    ]
+
+
+def test_a_device_without_a_node_goes_where_the_others_are(simulate):
+    """A device of the network goes with one of a node."""
+    slices = [device("gpu", nodeName="n2"), device("nic", allNodes=True)]
+    result = simulate(N1, N2, *slices, pod())
+
+    assert (result.exit_code, set(states(result).values()), notes(result)) == (0, {"allocated"}, [])
+
+
+def test_a_device_that_skips_node_operations_needs_a_node_that_can(simulate):
+    """A device of every node is only used on those that declare the feature, which is not where the other device is."""
+    able = node("n1", status={"declaredFeatures": ["DRAOptionalNodeOperations"]})
+    slices = [device("gpu", allNodes=True, skipNodeOperations=["*"]), device("nic", nodeName="n2")]
+    result = simulate(able, N2, *slices, pod())
+
+    assert (result.exit_code, set(states(result).values())) == (1, {"pending"})

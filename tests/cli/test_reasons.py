@@ -82,6 +82,15 @@ def node(name, *, ready="True", **spec):
 
 
 TAINT = {"key": "maintenance", "value": "yes", "effect": "NoSchedule"}
+OWN = {
+    "apiVersion": V1,
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "own"},
+    "spec": {
+        "deviceSelector": {"driver": GPU, "pool": "node-2"},
+        "taint": {"key": "dra-operator.io/owned", "effect": "NoSchedule"},
+    },
+}
 RULE = {
     "apiVersion": "resource.k8s.io/v1beta2",
     "kind": "DeviceTaintRule",
@@ -184,6 +193,7 @@ SCENES = {
         pool(some(8, capacity=memory("40Gi"))),
         claim(request(capacity={"requests": {"memory": "80Gi"}})),
     ],
+    "DeviceNotOwned": [pool(some(2)), OWN, claim(request())],
     "DeviceTainted": [pool(some(8)), RULE, claim(request())],
     "NodeUnusable": [pool(some(4)), node("node-1", unschedulable=True), node("node-2"), claim(request())],
     "NodeOperationsUnsupported": [

@@ -298,6 +298,24 @@ def test_a_difference_is_named_only_where_its_cause_is(
     assert difference(row) == name
 
 
+@pytest.mark.parametrize(("shareable", "name"), [(False, "exclusive-over-share"), (True, None)])
+def test_a_share_of_what_is_not_shareable_is_the_cause_of_a_difference(
+    name: str | None, *, shareable: bool
+) -> None:
+    """Wherever a scenario says what is in use; admin access uses nothing."""
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": "a", "allowMultipleAllocations": shareable}]
+    row = {"resourceSlices": [{"spec": {"driver": "d", "pool": pool, "devices": devices}}]}
+    used = {"driver": "d", "pool": "p", "device": "a", "shareID": "s"}
+
+    def holding(result: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "allocated": [{"status": {"allocation": {"devices": {"results": [result]}}}}]}
+
+    assert difference(holding(used)) == name
+    assert difference({**row, "allocatedState": {"sharedDevices": [used]}}) == name
+    assert difference(holding({**used, "adminAccess": True})) is None
+
+
 @pytest.mark.parametrize(("amount", "name"), [("-1", "use-below-zero"), ("1", None)])
 def test_a_use_below_zero_is_the_cause_of_a_difference(amount: str, name: str | None) -> None:
     """Wherever a scenario says what is in use."""

@@ -30,10 +30,10 @@ async def test_a_signal_ends_the_operator_in_good_order(tmp_path, sent):
         )
         said = b""
         while b"allocating" not in said:
-            said += (line := await asyncio.wait_for(operator.stderr.readline(), 20))
+            said += (line := await asyncio.wait_for(operator.stderr.readline(), 60))
             assert line, said
         operator.send_signal(sent)
-        _, rest = await asyncio.wait_for(operator.communicate(), 20)
+        _, rest = await asyncio.wait_for(operator.communicate(), 60)
 
         assert (operator.returncode, b"Traceback" in said + rest) == (0, False)
         assert server.get("Lease", "dra-operator", "default")["spec"].get("holderIdentity") is None
@@ -48,7 +48,7 @@ async def test_without_its_namespace_the_operator_ends_with_the_command_that_cre
             f"--kubeconfig={tmp_path}/kubeconfig",
             stderr=asyncio.subprocess.PIPE,
         )
-        _, said = await asyncio.wait_for(operator.communicate(), 20)
+        _, said = await asyncio.wait_for(operator.communicate(), 60)
 
     assert operator.returncode == 1
     assert b"create it: kubectl create namespace dra-operator" in said
@@ -67,14 +67,15 @@ async def test_a_dry_run_prints_what_would_be_decided(tmp_path):
                 "dra_operator",
                 "run",
                 "--dry-run",
+                "--devices=all",
                 f"--kubeconfig={tmp_path}/kubeconfig",
             ),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        rows = sorted([await asyncio.wait_for(operator.stdout.readline(), 20) for _ in range(3)])
+        rows = sorted([await asyncio.wait_for(operator.stdout.readline(), 60) for _ in range(3)])
         operator.send_signal(signal.SIGINT)
-        more, said = await asyncio.wait_for(operator.communicate(), 20)
+        more, said = await asyncio.wait_for(operator.communicate(), 60)
 
         assert (operator.returncode, more) == (0, b"")
         assert [row.split()[:2] for row in rows] == [
@@ -85,6 +86,29 @@ async def test_a_dry_run_prints_what_would_be_decided(tmp_path):
         assert b"Nothing is written" in said
         assert b"Listed: 3 resourceclaims, 2 resourceslices, " in said
         assert {request.partition(" ")[0] for request in server.requests} == {"list", "watch"}
+
+
+async def test_a_dry_run_ends_when_nobody_reads_it_any_more(tmp_path):
+    """As in `| head -1`, at the next row."""
+    objects = [*yaml.safe_load_all(files("dra_operator.cli").joinpath("demo.yaml").read_text())]
+    (late,) = [body for body in objects if body["metadata"]["name"] == "best-gpu"]
+    async with ApiServer() as server:
+        server.load(body for body in objects if body is not late)
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        readable, writable = os.pipe()
+        operator = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "dra_operator", "run", "--dry-run", "--devices=all"),
+            f"--kubeconfig={tmp_path}/kubeconfig",
+            stdout=writable,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        os.close(writable)
+        assert await asyncio.wait_for(asyncio.to_thread(os.read, readable, 4096), 60)
+        os.close(readable)
+        server.load([late])
+        _, said = await asyncio.wait_for(operator.communicate(), 60)
+
+        assert (operator.returncode, b"Traceback" in said) == (1, False)
 
 
 def test_a_signal_ends_a_start_that_waits_for_a_plugin(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from dra_operator.cli.claim_sets import decide, make_sets
 from dra_operator.cli.gather import gather
 from dra_operator.cli.manifests import Manifest, Place
 from dra_operator.cli.offline import Cluster
@@ -457,7 +458,8 @@ def test_a_terminal_gets_a_table_that_wraps(monkeypatch, capsys):
     bodies = (CLASS, devices("a"), claim("one", 2))
     gathered = gather(Manifest(Place("f", number, 1), body) for number, body in enumerate(bodies))
 
-    print_table(Cluster(gathered).decide(gathered.of("ResourceClaim")))
+    cluster = Cluster(gathered)
+    print_table(decide(make_sets(gathered, cluster, gathered.of("ResourceClaim")), cluster))
 
     lines = capsys.readouterr().out.splitlines()
     start = lines[0].index("DEVICES, OR WHY NOT")

@@ -79,7 +79,7 @@ def test_the_pods_are_those_of_the_template(simulate):
     result = simulate(CLASS, devices("a"), claim("shared", namespace="team"), body)
 
     assert states(result) == {"team/shared": "allocated"}
-    assert "claims of pod team/train-0 were decided each by itself" in result.stderr
+    assert "pod team/train-0 cannot use its claims, which are on node node-1" in result.stderr
 
 
 def test_written_claims_come_before_those_made_for_pods(simulate):

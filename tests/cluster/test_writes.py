@@ -11,7 +11,6 @@ from dra_operator.cluster.writes import (
     FinalizerAndAnnotation,
     NoAllocation,
     NoFinalizer,
-    ReleaseWrite,
     Unsent,
     Written,
     steps,
@@ -153,18 +152,6 @@ async def test_a_fence_takes_our_finalizer_off_one_version(script, desk):
 
     sent = {"metadata": {"resourceVersion": "5", "uid": "u", "finalizers": ["other"]}}
     assert patches(script) == [("", sent)]
-    assert isinstance(outcome, Written)
-
-
-async def test_an_allocation_is_taken_back_by_itself(script, desk):
-    """In the version that it was seen in; the finalizer stays, since the claim is decided again."""
-    script.then(ok(claim(6, finalizers=[FINALIZER])))
-
-    outcome = await desk().result(ReleaseWrite("ns", "c", "u", "5"))
-
-    assert patches(script) == [
-        ("/status", {"metadata": {"resourceVersion": "5", "uid": "u"}, "status": {"allocation": None}})
-    ]
     assert isinstance(outcome, Written)
 
 

@@ -38,7 +38,7 @@ def allocate(finalizers=(FINALIZER,), *, drop_annotation=False, name="c", uid="u
 
 def annotate(text, current=None, name="c"):
     """An annotation to be set or taken off."""
-    return AnnotateWrite("ns", name, "u", "5", current, text)
+    return AnnotateWrite("ns", name, "u", "5", "dra-operator.io/pending", current, text)
 
 
 def deallocate(finalizers=(FINALIZER,), *, allocated=True):

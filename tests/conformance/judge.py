@@ -18,6 +18,7 @@ from unittest.mock import patch
 from conformance.ranges import DIVISION, NOTHING, Order, upstreams_arithmetic
 from dra_operator.allocator import Searching
 from dra_operator.api.quantity import parse_quantity
+from dra_operator.api.read import read_object
 from dra_operator.cel.cases import CaseError, differences
 from dra_operator.cel.cases import outcome as cel_outcome
 from dra_operator.cel.costs.meter import COST_LIMIT, Meter
@@ -27,9 +28,9 @@ from dra_operator.cel.library import limits
 from dra_operator.cel.program import Program
 from dra_operator.cel.syntax.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
 from dra_operator.cel.syntax.parser import parse
-from dra_operator.cli.compare import difference, is_equal
+from dra_operator.cli.compare import difference, is_equal, shared_and_not_shareable
 from dra_operator.cli.replay import outcome
-from dra_operator.cli.scenarios import load
+from dra_operator.cli.scenarios import load, state_as_claim
 
 Wire = dict[str, Any]
 Ask = Callable[[Wire], Wire]
@@ -109,6 +110,8 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
     if in_order is not None and is_equal(known.ours, in_order):
         return "slice-order"
     why = difference(scenario)
+    if why == "exclusive-over-share":
+        return why if is_equal(known.ours, _plain(ask(_with_shares_as_devices(scenario)))) else ""
     if why == "use-below-zero":
         return why if _agree_without_use_below_zero(scenario, ask) else ""
     if why not in _ARITHMETIC:
@@ -132,12 +135,40 @@ def _agree_without_use_below_zero(scenario: Wire, ask: Ask) -> bool:
     return is_equal(_guarded(_decide, scenario), _plain(ask(scenario)))
 
 
-def _consumed_amounts(scenario: Wire) -> Iterator[Wire]:
-    """Yield what the claims in use of a scenario say that their shares consume."""
+def _with_shares_as_devices(scenario: Wire) -> Wire:
+    """Return a scenario in which shares of devices that are not shareable are the devices."""
+    scenario = deepcopy(scenario)
+    slices = [read_object(body, "ResourceSlice") for body in scenario.get("resourceSlices") or ()]
+    claims = [read_object(body, "ResourceClaim") for body in scenario.get("allocated") or ()]
+    found = shared_and_not_shareable(slices, [*claims, state_as_claim(scenario)])
+    for result in _results_in_use(scenario):
+        if (result.get("driver"), result.get("pool"), result.get("device")) in found:
+            result.pop("shareID", None)
+            result.pop("consumedCapacity", None)
+    state = scenario.setdefault("allocatedState", {})
+    state["devices"] = [
+        *(state.get("devices") or ()),
+        *({"driver": driver, "pool": pool, "device": device} for driver, pool, device in sorted(found)),
+    ]
+    for name in ("sharedDevices", "consumedCapacity"):
+        if name in state:
+            state[name] = [
+                item for item in state[name] if (item["driver"], item["pool"], item["device"]) not in found
+            ]
+    return scenario
+
+
+def _results_in_use(scenario: Wire) -> Iterator[Wire]:
+    """Yield the results of the claims in use of a scenario."""
     for claim in scenario.get("allocated") or ():
         allocation = (claim.get("status") or {}).get("allocation") or {}
-        for result in (allocation.get("devices") or {}).get("results") or ():
-            yield result.get("consumedCapacity") or {}
+        yield from (allocation.get("devices") or {}).get("results") or ()
+
+
+def _consumed_amounts(scenario: Wire) -> Iterator[Wire]:
+    """Yield what the claims in use of a scenario say that their shares consume."""
+    for result in _results_in_use(scenario):
+        yield result.get("consumedCapacity") or {}
     for device in (scenario.get("allocatedState") or {}).get("consumedCapacity") or ():
         yield device.get("capacity") or {}
 

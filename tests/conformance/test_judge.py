@@ -120,6 +120,19 @@ def test_a_use_below_zero_is_excused_where_both_agree_without_it() -> None:
     assert judged(question, picked("on-s", "20Gi"))[0] is Verdict.DIFFERENT
 
 
+def test_a_share_of_what_is_not_shareable_is_excused_where_upstream_agrees_that_it_is_the_device() -> None:
+    """A device that is no longer shareable is given away by upstream, though somebody has a share of it."""
+    question = scenario(published("s", {"min": "1Gi", "step": "1Gi"}))
+    del question["resourceSlices"][0]["spec"]["devices"][0]["allowMultipleAllocations"]
+    results = [{"driver": "d", "pool": "p", "device": "on-s", "shareID": "id"}]
+    question["allocated"] = [
+        {"metadata": {"name": "old"}, "status": {"allocation": {"devices": {"results": results}}}}
+    ]
+
+    assert judged(question, picked("on-s", "2Gi"), NO) == (Verdict.EXPLAINED, "exclusive-over-share")
+    assert judged(question, picked("on-s", "2Gi"))[0] is Verdict.DIFFERENT
+
+
 def test_slices_that_disagree_on_their_number_are_tried_by_name() -> None:
     """We believe the first by name: the difference is excused if upstream agrees once that one comes first."""
     span = {"min": "1Gi", "step": "1Gi"}

@@ -1,7 +1,9 @@
 """A pass on the bench, for tests: the allocator is scripted, and what goes in and comes out is seen."""
 
+from cluster import node
 from dra_operator.allocator import Allocated, Explanation, Failed, Reason, Unsatisfied
 from dra_operator.api.core import NodeSelector
+from dra_operator.api.read import read_object
 from dra_operator.api.types import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite
@@ -70,8 +72,11 @@ class Bench:
     def __init__(self, clock):
         self.clock = clock
         self.allocator, self.ledger = Allocator(), Ledger()
+        inventory = Inventory()
+        # The one that allocations of tests are bound to.
+        inventory.put(read_object(node(), "Node"))
         self.passes = Passes(
-            Inventory(),
+            inventory,
             self.ledger,
             self.allocator,
             metrics=Metrics(),

@@ -1,10 +1,7 @@
 """A table for tests: a pool in partitions and shares, and claims of ours and of pods that may have too much of it."""
 
-from passbench import writes
-
 from cluster import claim
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import ReleaseWrite, Written
 from dra_operator.controller.collisions import LASTING_SECONDS
 from dra_operator.controller.reports import Notice
 
@@ -76,15 +73,6 @@ class Table:
         """Let it last, and return what is to be done then."""
         self.clock.now += LASTING_SECONDS
         return self.bench.run()
-
-    def giving(self):
-        """Wait, and return the claims whose allocation is taken back, one after the other, until none is."""
-        names, effects = [], self.wait()
-        while found := writes(effects, ReleaseWrite):
-            names += [write.name for write in found]
-            gone = [self.bench.delta(claim(write.name)) for write in found]
-            effects = self.bench.run(*gone, *(Written(write, {}) for write in found))
-        return names
 
 
 def said(effects):

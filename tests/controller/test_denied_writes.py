@@ -14,7 +14,6 @@ from dra_operator.cluster.writes import (
     DeallocateWrite,
     FenceWrite,
     Forbidden,
-    ReleaseWrite,
     Written,
 )
 from dra_operator.controller.claims import PodUse
@@ -93,15 +92,14 @@ def test_a_right_is_there_when_one_claim_shows_it(bench, clock):
 
 
 def test_a_right_is_told_no_more_when_somebody_else_did_what_it_is_for(bench, clock):
-    """The allocation that was to be taken back is gone, and the claim waits for a device."""
-    users = [{"resource": "pods", "name": "pod", "uid": "1"}]
-    theirs = bench.delta(claim("theirs"), allocation=allocation(), reservedFor=users)
-    (release,) = writes(bench.run(theirs, bench.delta(claim(), allocation=allocation())), ReleaseWrite)
-    assert notices(bench.run(Forbidden(release, denied("resourceclaims/status")))) == ["Forbidden"]
-    bench.run(bench.delta(claim()))
+    """The claim that was to be let go is gone."""
+    released = claim(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[FINALIZER])
+    (deallocate,) = writes(bench.run(bench.delta(released, allocation=allocation())), DeallocateWrite)
+    assert notices(bench.run(Forbidden(deallocate, denied("resourceclaims/status")))) == ["Forbidden"]
+    bench.run(Delta("ResourceClaim", "default", "claim", None))
     clock.now += 1200
 
-    assert notices(bench.run()) == ["DeviceInUse"]
+    assert notices(bench.run()) == []
 
 
 def test_a_right_that_is_there_is_told_no_more(bench, clock):

@@ -11,7 +11,7 @@ KEY = ("team-a", "gpu")
 @pytest.fixture
 def annotate():
     """A write of our annotation."""
-    return AnnotateWrite(*KEY, "uid", "1", None, "waits")
+    return AnnotateWrite(*KEY, "uid", "1", "dra-operator.io/pending", None, "waits")
 
 
 @pytest.fixture

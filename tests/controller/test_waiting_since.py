@@ -43,7 +43,7 @@ def try_again(bench):
     """Let all claims that wait be decided again, and return the allocations that are to be written."""
 
     def try_again():
-        body = node()
+        body = node("node-2")
         body["metadata"]["resourceVersion"] = "1"
         return writes(bench.run(Delta("Node", "", body["metadata"]["name"], body)))
 

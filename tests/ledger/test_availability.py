@@ -73,12 +73,14 @@ def unreadable_slice(node: str) -> Any:
     return read_object({"metadata": {"name": f"{node}-odd"}, "spec": spec}, "ResourceSlice")
 
 
-def nic_slice(node: str) -> Any:
-    """Return a slice of another driver's pool that has the name of the node's own."""
+def nic_slice(node: str, *, shareable: bool = True) -> Any:
+    """Return a slice of another driver's pool that has the name of the node's own; its device 2 may be shareable."""
     spec = {
         "driver": "nic",
         "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-        "devices": [{"name": name, "allowMultipleAllocations": name == "2"} for name in DEVICES],
+        "devices": [
+            {"name": name, "allowMultipleAllocations": shareable and name == "2"} for name in DEVICES
+        ],
         "nodeName": node,
     }
     return read_object({"metadata": {"name": f"{node}-nics"}, "spec": spec}, "ResourceSlice")
@@ -119,6 +121,7 @@ EVENT = (
     | st.tuples(st.just("gone"), st.sampled_from("abc"), st.just(None))
     | st.tuples(st.just("slice"), st.sampled_from(["n1", "n2"]), st.tuples(NAMES, st.booleans()))
     | st.tuples(st.just("wide"), st.sampled_from(["n1", "n2"]), NAMES | NAMES | st.none())
+    | st.tuples(st.just("sharing"), st.just("n1"), st.booleans())
     | st.tuples(
         st.sampled_from(["node", "unreadable"]),
         st.sampled_from(["n0", "n1"]),
@@ -158,7 +161,8 @@ def check_view(availability: Availability, view: PoolView) -> None:
     ledger = availability.ledger
     published = [name for content in view.slices for name in content.names]
     for position, name in enumerate(published):
-        assert bool(view.free >> position & 1) == (name not in ledger.held(view.key))
+        shared = name in ledger.shared(view.key) and not view.shareable >> position & 1
+        assert bool(view.free >> position & 1) == (name not in ledger.held(view.key) and not shared)
         assert bool(view.charged >> position & 1) == bool(ledger.consumed(view.key, name))
     if view.counters is not None:
         names = {*ledger.held(view.key), *ledger.shared(view.key)}
@@ -184,6 +188,8 @@ def change(inventory: Inventory, kind: str, name: str, content: Any) -> None:
             inventory.put(
                 wide_slice(name, tuple(each for each in content if (each == "1") == (name == "n2")))
             )
+    elif kind == "sharing":
+        inventory.put(nic_slice(name, shareable=content))
     elif kind == "node":
         if content:
             inventory.put(read_object({"metadata": {"name": name}}, "Node"))

@@ -147,4 +147,4 @@ def test_what_is_held_follows_from_what_the_claims_say(events: list[Any]) -> Non
             sharing = {name for other, name, _ in shares if other == device}
             assert ledger.holders(("gpu", pool), [device]) == {("team", name) for name in owners | sharing}
             contested = [item for item in ledger.collisions() if item.device == ("gpu", pool, device)]
-            assert bool(contested) == (len(owners) > 1)
+            assert bool(contested) == (bool(owners) and len(owners | sharing) > 1)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from dra_operator.ledger import Ledger
 
 POOL = ("gpu", "pool")
@@ -127,6 +129,29 @@ def test_two_exclusive_claims_collide(ledger: Ledger, holding: Any) -> None:
     (collision,) = ledger.collisions()
     assert collision.device == ("gpu", "pool", "1")
     assert collision.claims == (("team", "a"), ("team", "b"))
+
+
+@pytest.mark.parametrize("first", ["alone", "sharing"])
+def test_a_share_beside_an_exclusive_use_collides(ledger: Ledger, holding: Any, first: str) -> None:
+    """Whichever came first; each of the two is another holder to the other, until one is gone."""
+    claims = {"alone": holding("alone", "2"), "sharing": holding("sharing", {**SHARE, "device": "2"})}
+    for name in (first, *(claims.keys() - {first})):
+        ledger.put(claims[name])
+
+    assert [item.claims for item in ledger.collisions()] == [(("team", "alone"), ("team", "sharing"))]
+    assert ledger.other_holders(("team", "alone")) == {("team", "sharing")}
+    assert ledger.other_holders(("team", "sharing")) == {("team", "alone")}
+    ledger.remove("team", first)
+    assert ledger.collisions() == ()
+    assert not ledger.other_holders(("team", "alone")) | ledger.other_holders(("team", "sharing"))
+
+
+def test_claims_that_share_a_device_are_no_other_holders(ledger: Ledger, holding: Any) -> None:
+    """Each has its own share, and admin access has nothing."""
+    ledger.put(holding("a", {**SHARE, "device": "2"}))
+    ledger.put(holding("b", {**SHARE, "device": "2", "shareID": "b"}))
+
+    assert ledger.other_holders(("team", "a")) == set()
 
 
 def test_a_collision_ends_with_one_of_its_claims(ledger: Ledger, holding: Any) -> None:

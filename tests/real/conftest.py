@@ -32,6 +32,7 @@ from controlplane import (
     running_full_control_plane,
 )
 from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
+from controlplane.ownership import put_up
 from dra_operator.cluster.access import load_access
 from dra_operator.cluster.session import ApiSession
 from holding_proxy import HoldingProxy
@@ -135,6 +136,18 @@ def access(control_plane: ControlPlane) -> ControlPlane:
     """Install the service account of manifests/ with its rights and return the control plane."""
     install_access(control_plane)
     return control_plane
+
+
+@pytest.fixture(scope="session")
+def fenced_plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Run a control plane with the policies around owned devices, and the operator's rights.
+
+    It has one of its own: where the policy was deleted, it is not put up again before the API server is started anew.
+    """
+    with running_control_plane(programs, tmp_path_factory.mktemp("fenced")) as plane:
+        install_access(plane)
+        put_up(plane)
+        yield plane
 
 
 @pytest.fixture

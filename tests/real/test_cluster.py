@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
+from dra_operator.api.names import BROKEN_ANNOTATION, FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster.access import load_access
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.reflector import Reflector
@@ -246,19 +246,20 @@ class TestWriter:
         assert client.request("GET", CLAIMS.path(namespace, "claim")).status == 404
         assert isinstance(await write(change), Gone)
 
-    async def test_annotation_comes_and_goes(self, make_claim, read, write, namespace):
-        """The pending annotation is set and taken off, and nothing else is touched."""
+    @pytest.mark.parametrize("name", [PENDING_ANNOTATION, BROKEN_ANNOTATION])
+    async def test_annotation_comes_and_goes(self, make_claim, read, write, namespace, name):
+        """An annotation of ours is set and taken off, and nothing else is touched."""
         metadata = make_claim(annotations={"example.com/kept": "yes"})["metadata"]
         uid, version = metadata["uid"], metadata["resourceVersion"]
 
-        outcome = await write(AnnotateWrite(namespace, "claim", uid, version, None, "why it waits"))
+        outcome = await write(AnnotateWrite(namespace, "claim", uid, version, name, None, "why it waits"))
         assert read()["metadata"]["annotations"] == {
             "example.com/kept": "yes",
-            PENDING_ANNOTATION: "why it waits",
+            name: "why it waits",
         }
 
         version = outcome.body["metadata"]["resourceVersion"]
-        await write(AnnotateWrite(namespace, "claim", uid, version, "why it waits", None))
+        await write(AnnotateWrite(namespace, "claim", uid, version, name, "why it waits", None))
         assert read()["metadata"]["annotations"] == {"example.com/kept": "yes"}
 
 

@@ -1,5 +1,6 @@
 """What `manifests/components/` adds, as an administrator turns it on: by taking the `#` away in the kustomization."""
 
+import os
 import re
 import shutil
 
@@ -8,6 +9,7 @@ import yaml
 
 from controlplane import install_access
 from controlplane.manifests import MANIFESTS, NAMESPACE
+from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RulesFence, fenced, policy_for_rules
 
 COMPONENTS = sorted(folder.name for folder in (MANIFESTS / "components").iterdir())
 FOREIGN = "monitoring.coreos.com/v1"
@@ -36,7 +38,12 @@ def applied(control_plane, text):
     """Apply them; a warning of the API server counts as an error."""
     control_plane.kubectl("apply", "-f", "-", "--warnings-as-errors", input=text)
     yield control_plane
-    ours = [each for each in yaml.safe_load_all(text) if each["kind"] != "Namespace"]
+    # A policy with parameters that is deleted does not come to life again before the API server is started anew.
+    ours = [
+        each
+        for each in yaml.safe_load_all(text)
+        if each["kind"] != "Namespace" and not each["apiVersion"].startswith("admissionregistration.k8s.io/")
+    ]
     control_plane.kubectl("delete", "-f", "-", input=yaml.safe_dump_all(ours))
     install_access(control_plane)
 
@@ -70,6 +77,41 @@ def test_second_apply_changes_nothing(applied, text):
     assert changed == ["poddisruptionbudget.policy/dra-operator configured"]
     path = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/dra-operator"
     assert applied.client.get(path)["metadata"]["generation"] == 1
+
+
+def test_policy_for_owned_devices_is_the_one_that_the_operator_knows(turned_on):
+    """Expressions and messages are those of `policy_for_rules`, for the user that the Deployment runs as."""
+    found = [each for each in turned_on if each["apiVersion"].startswith("admissionregistration.k8s.io/")]
+
+    assert sorted(found, key=name_and_kind) == sorted(policy_for_rules(OPERATOR), key=name_and_kind)
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["with-the-component", "without"])
+def test_user_of_the_policy_follows_the_namespace_of_an_overlay(control_plane, tmp_path, listed):
+    """By a transformer of the component, which does nothing where the component is not listed."""
+    root = os.path.relpath(MANIFESTS, tmp_path.resolve())
+    overlay = {
+        "namespace": "elsewhere",
+        "resources": [f"{root}/base"],
+        "components": [f"{root}/components/ownership"] if listed else [],
+        "transformers": [f"{root}/components/ownership/namespace"],
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    found = list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(tmp_path))))
+    parts = [each for each in found if each["metadata"]["name"] == POLICY]
+
+    if listed:
+        policy, binding = sorted(parts, key=lambda each: each["kind"])
+        assert fenced(policy, binding) == RulesFence("system:serviceaccount:elsewhere:dra-operator", "v1")
+        text = yaml.safe_dump_all(each for each in found if "admission" in each["apiVersion"])
+        control_plane.kubectl("apply", "-f", "-", "--dry-run=server", "--warnings-as-errors", input=text)
+    else:
+        assert parts == []
+
+
+def name_and_kind(body):
+    """Return what an object is sorted by."""
+    return body["metadata"]["name"], body["kind"]
 
 
 def test_what_a_monitor_scrapes_is_scraped_by_nobody_else(one):

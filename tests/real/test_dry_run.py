@@ -14,7 +14,7 @@ def test_a_dry_run_only_reads(control_plane, scene, start_operator):
     held = scene.client.get(leases)["items"]
     control_plane.audit_log.write_bytes(b"")
 
-    operator = start_operator("--dry-run")
+    operator = start_operator("--dry-run", "--devices=all")
     operator.wait_until(lambda: "waits   ClassNotFound" in operator.log_text(), seconds=30)
     operator.wait_until(lambda: "works   Allocated" in operator.log_text(), seconds=30)
     scene.create_claim("later", DRIVER)

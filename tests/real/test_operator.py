@@ -9,6 +9,7 @@ import pytest
 from controlplane.fleet import DRIVER, create_fleet, create_node, create_partitions, create_slice
 from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import PENDING, RESOURCE, allocation, annotations, devices
+from dra_operator.api.names import BROKEN_ANNOTATION
 
 NODES, EACH = 10, 4
 DEVICES = NODES * EACH
@@ -295,27 +296,27 @@ class TestOutage:
 class TestCollision:
     """Two allocators on one driver's devices."""
 
-    def test_a_claim_that_nobody_uses_gives_way(self, fleet, operator):
-        """What another allocator gave to a claim in use is told on both claims; ours gets another device."""
+    def test_a_device_that_two_claims_hold_is_told_and_left_alone(self, fleet, operator):
+        """Both claims get their Event, nothing is written to them, and other claims are decided at once."""
         fleet.create_claim("ours", DRIVER)
-        ours = fleet.wait_allocated("ours")
+        held = allocation(fleet.wait_allocated("ours"))["devices"]["results"]
 
-        fleet.create_used_claim("theirs", DRIVER, allocation(ours)["devices"]["results"])
+        fleet.create_used_claim("theirs", DRIVER, held)
 
         assert "theirs" in fleet.wait_event("ours", "DeviceAllocatedTwice")["message"]
         assert "ours" in fleet.wait_event("theirs", "DeviceAllocatedTwice")["message"]
-        fleet.client.wait_for(
-            f"{fleet.claims}/ours",
-            lambda claim: allocation(claim) and devices(claim) != devices(ours),
-            seconds=10,
-            what="another device",
+        operator.wait_until(
+            lambda: "dra_operator_device_collisions 1.0" in operator.http("/metrics")[1], seconds=10
         )
-        assert devices(fleet.claim("theirs")) == devices(ours)
-        metric = "dra_operator_device_collisions 0.0"
-        operator.wait_until(lambda: metric in operator.http("/metrics")[1], seconds=10)
+        versions = [fleet.claim(name)["metadata"]["resourceVersion"] for name in ("ours", "theirs")]
+        fleet.create_claim("next", DRIVER)
+        assert devices(fleet.wait_allocated("next", seconds=2)) != devices(fleet.claim("ours"))
+        assert operator.http("/readyz")[0] == 200
+        assert versions == [fleet.claim(name)["metadata"]["resourceVersion"] for name in ("ours", "theirs")]
 
-    def test_a_claim_that_nobody_uses_gives_way_to_a_partition_that_overlaps(self, scene, operator):
-        """What is more than the GPU has is told on both claims, and ours gets another partition."""
+    @pytest.mark.usefixtures("operator")
+    def test_more_than_a_gpu_has_is_told_on_both_claims(self, scene):
+        """A partition of a pod's claim overlaps with ours; nothing is taken back."""
         create_fleet(scene.client, nodes=0, devices=0)
         create_node(scene.client, "node-000")
         create_partitions(scene.client, "node-000", counter="memory", sizes={"whole": 4, "a": 2, "b": 2})
@@ -328,11 +329,29 @@ class TestCollision:
 
         assert "4 published, 6 allocated" in scene.wait_event("ours", "DeviceOvercommitted")["message"]
         assert "ours" in scene.wait_event("theirs", "DeviceOvercommitted")["message"]
+        assert devices(scene.claim("ours")) == ["node-000/whole"]
+
+
+class TestBrokenAllocation:
+    """An allocation whose node is gone."""
+
+    @pytest.mark.usefixtures("operator")
+    def test_it_is_told_until_the_node_is_there_again(self, scene):
+        """By Event and annotation."""
+        create_fleet(scene.client, nodes=1, devices=1)
+        scene.create_claim("ours", DRIVER)
+        scene.wait_allocated("ours")
+        scene.client.request("DELETE", "/api/v1/nodes/node-000")
+
+        assert "node node-000 is gone" in scene.wait_event("ours", "AllocationBroken")["message"]
+        claim = f"{scene.claims}/ours"
+        scene.client.wait_for(claim, is_broken, seconds=10, what="the annotation")
+        create_node(scene.client, "node-000")
         scene.client.wait_for(
-            f"{scene.claims}/ours",
-            lambda claim: devices(claim) == ["node-000/b"],
-            seconds=10,
-            what="another partition",
+            claim, lambda claim: not is_broken(claim), seconds=10, what="the end of the annotation"
         )
-        metric = "dra_operator_overcommitments 0.0"
-        operator.wait_until(lambda: metric in operator.http("/metrics")[1], seconds=10)
+
+
+def is_broken(claim):
+    """Return whether a claim says that its allocation is broken."""
+    return BROKEN_ANNOTATION in annotations(claim)

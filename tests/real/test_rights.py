@@ -121,6 +121,17 @@ class TestRights:
 
         self.goes_on(fleet, operator, "waits")
 
+    def test_missing_events_are_named_and_stop_nothing(self, less, fleet, start_operator):
+        """Without the right to create Events the operator is ready and decides, and /readyz says which right it is."""
+        operator = start_operator(kubeconfig=less("events"))
+        fleet.create_claim("works", DRIVER)
+        fleet.wait_allocated("works", seconds=60)
+        operator.wait_until(lambda: "not permitted to create events" in unready(operator), seconds=30)
+
+        status, text = operator.http("/readyz")
+        assert (status, text.splitlines()[0]) == (200, "ok")
+        assert fleet.client.get(f"/api/v1/namespaces/{fleet.namespace}/events")["items"] == []
+
     def test_missing_lease_is_named(self, less, fleet, start_operator):
         """Without the right to its Lease the operator decides nothing, and readiness and an Event say why."""
         fleet.create_claim("waits", DRIVER)

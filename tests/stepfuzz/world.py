@@ -45,6 +45,7 @@ from stepfuzz.content import (
     sometimes,
 )
 from stepfuzz.cramped import CRAMPED, cramp
+from stepfuzz.holders import held_twice
 
 _STEPS = 20_000
 _MANY_STEPS = 400_000
@@ -310,6 +311,16 @@ class World:
                 amount["requestPolicy"] = a_policy(self.random, self.style)
         self.put_body("ResourceSlice", changed)
 
+    def sharing_changes(self) -> None:
+        """Let some devices of a slice be shareable that were not, or the other way round; their claims stay."""
+        bodies = self.published[self.some_pool()]
+        number = self.random.randrange(len(bodies))
+        changed = bodies[number] = deepcopy(bodies[number])
+        for device in changed["spec"].get("devices", ()):
+            if sometimes(self.random, 0.5) and (self.style.paying or "consumesCounters" not in device):
+                device["allowMultipleAllocations"] = not device.get("allowMultipleAllocations")
+        self.put_body("ResourceSlice", changed)
+
     def slice_goes(self) -> None:
         """Let a driver take back a slice."""
         self.remove("ResourceSlice", f"{self.some_pool()}-{self.random.randrange(3)}")
@@ -365,7 +376,7 @@ class World:
     def take_away(self, pool: str, device: Body) -> None:
         """Let a claim of another writer have a device, or a share of it."""
         result: Body = {"driver": driver_of(pool), "pool": pool, "device": device["name"]}
-        if sometimes(self.random, 0.8 if "allowMultipleAllocations" in device else 0.2):
+        if sometimes(self.random, 0.8 if device.get("allowMultipleAllocations") else 0.2):
             result |= {"shareID": "f", "consumedCapacity": {"memory": self.random.choice(_CONSUMED)}}
         body = {
             "metadata": {"name": f"c{self.number}", "namespace": "ns"},
@@ -391,6 +402,7 @@ class World:
         events += [self.pool_changes, self.slice_changes] * 2
         events += [self.withdraw, self.confirm, self.pool_begins_to_change, self.slice_follows]
         events += [self.slice_goes, self.slice_moves, self.rule_changes]
+        events += [self.sharing_changes] * (1 + 2 * self.style.shares)
         events += [self.node_changes, self.node_goes] * 4
         events += [self.rule_goes, self.class_changes, self.class_changes, self.class_goes, self.foreign]
         events += [self.policy_changes, self.slice_follows, self.slice_follows] * self.style.wide
@@ -423,7 +435,19 @@ class World:
             self.given_up += 1
             return counting
         self.same(claims, plain, counting)
+        if isinstance(plain, Allocated):
+            self.check_holders(claims, plain)
         return plain
+
+    def check_holders(self, claims: tuple[Any, ...], decision: Allocated) -> None:
+        """Check that nothing is given away twice, whatever others did before. Raises WrongError."""
+        written = (claim.status.allocation for claim in self.written.values())
+        twice = held_twice(decision.results, (*written, *self.assumed.values()))
+        # Shares that are given raw block nobody with the feature off, as upstream.
+        if twice and self.features.consumable_capacity:
+            raise WrongError(
+                f"step {self.number}, {self.style}:\n{claims}\nheld twice: {sorted(twice)}\n{decision}"
+            )
 
     def decide_plainly(self, claims: tuple[Any, ...], nodes: Sequence[str] | None) -> Decision:
         """Ask the plain allocator for one node after the other; it remembers nothing of where it failed."""

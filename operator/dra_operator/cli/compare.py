@@ -90,9 +90,32 @@ def difference(row: Mapping[str, Any]) -> str | None:
     if _has_two_generations_with_counters(slices):
         return "counters-by-generation"
     claims = [read_object(body, "ResourceClaim") for body in row.get("allocated") or ()]
-    if any(_consumes_less_than_nothing(claim) for claim in (*claims, state_as_claim(row))):
+    claims.append(state_as_claim(row))
+    if shared_and_not_shareable(slices, claims):
+        return "exclusive-over-share"
+    if any(map(_consumes_less_than_nothing, claims)):
         return "use-below-zero"
     return None
+
+
+def shared_and_not_shareable(
+    slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]
+) -> set[tuple[str, str, str]]:
+    """Return the devices (driver, pool, name) of which claims have shares though a slice says no."""
+    exclusive = {
+        (item.spec.driver, item.spec.pool.name, device.name)
+        for item in slices
+        for device in item.spec.devices
+        if not device.allow_multiple_allocations
+    }
+    allocations = [claim.status.allocation for claim in claims]
+    return exclusive & {
+        (result.driver, result.pool, result.device)
+        for allocation in allocations
+        if allocation is not None
+        for result in allocation.devices.results
+        if result.share_id and not result.admin_access
+    }
 
 
 def _consumes_less_than_nothing(claim: ResourceClaim) -> bool:

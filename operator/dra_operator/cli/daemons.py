@@ -15,7 +15,7 @@ from dra_operator.api.core import Node, NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.cli.gather import Gathered, Thing, take_pods
 from dra_operator.cli.manifests import Manifest
-from dra_operator.cli.offline import Option, by_age, pinned_to
+from dra_operator.cli.offline import pinned_to
 from dra_operator.cli.workloads import Workload, part
 from dra_operator.inventory.nodes import read_node
 
@@ -46,24 +46,6 @@ def node_of(pod: Thing) -> str | None:
         return pinned_to(_affinity(part(pod.body, "spec")))
     except ValidationError:
         return None
-
-
-def split(gathered: Gathered, claims: Iterable[Thing]) -> tuple[list[Thing], list[Option]]:
-    """Return the claims that may go to any node, and those made for pods of DaemonSets, each for its node, by age."""
-    anywhere: list[Thing] = []
-    bound: list[Option] = []
-    for claim in sorted(claims, key=by_age):
-        metadata = claim.obj.metadata
-        names = [
-            owner.name for owner in metadata.owner_references if owner.controller and owner.kind == "Pod"
-        ]
-        pod = gathered.things.get(("Pod", metadata.namespace, names[0])) if names else None
-        node = node_of(pod) if pod is not None else None
-        if node is None:
-            anywhere.append(claim)
-        else:
-            bound.append(Option(claim, (node,)))
-    return anywhere, bound
 
 
 def _pods(workload: Workload, gathered: Gathered, nodes: Mapping[str, Node]) -> Iterator[Manifest]:

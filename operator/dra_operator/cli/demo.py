@@ -202,7 +202,7 @@ def _say_what_next() -> None:
     program = _program()
     following = {
         f"{program} demo --serve": "keep it up, and use kubectl on it",
-        f"{program} run --dry-run": "what it would decide in your cluster; nothing is written",
+        f"{program} run --dry-run --devices all": "what it would decide in your cluster; nothing is written",
         "docs/user.md": "what claims can ask for",
         "docs/reasons.md": "what the reasons mean, and what to do",
     }

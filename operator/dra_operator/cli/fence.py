@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dra_operator.api.kinds import KINDS
+from dra_operator.api.types import ResourceClaim
+from dra_operator.cli.published import DeviceKey
 from dra_operator.cluster.ownership_policy import GROUP, POLICY, PoolsFence, RulesFence, fenced
 
 if TYPE_CHECKING:
@@ -53,6 +55,28 @@ async def read_fence(session: "ApiSession") -> FenceState:
         if not await served(session, {"rules": rules}):
             return FenceState(fence, _needs(rules.api_version(fence.version)))
     return FenceState(fence)
+
+
+async def lets_pass(session: "ApiSession", claim: ResourceClaim, device: DeviceKey) -> bool:
+    """Return whether the API server lets us allocate a device, in a dry run; False if another refusal hides that.
+
+    After a moment the fence refuses it. One that was deleted and created again does not: the API server goes on with
+    the rules of before, until it is restarted.
+    Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic, `ensureParamsForPolicyLocked` of Kubernetes 1.37.
+    """
+    from dra_operator.cluster.discovery import Served  # noqa: PLC0415
+    from dra_operator.cluster.session import MERGE_PATCH, ApiError  # noqa: PLC0415
+
+    request = claim.spec.devices.requests[0]
+    name = request.name if request.exactly else f"{request.name}/{request.first_available[0].name}"
+    result = {"request": name, "driver": device.driver, "pool": device.pool, "device": device.name}
+    path = Served(KINDS["ResourceClaim"], "v1").path(claim.metadata.namespace, claim.metadata.name, "status")
+    body = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    try:
+        await session.request("PATCH", path, params={"dryRun": "All"}, body=body, content_type=MERGE_PATCH)
+    except ApiError:
+        return False
+    return True
 
 
 def _needs(api_version: str) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
-from dra_operator.allocator import Allocated, Allocator, Decision, Limits, Reason
+from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Explanation, Limits, Reason
+from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.names import OPT_OUT_LABEL, POD_CLAIM_NAME
 from dra_operator.api.node_selector import NodeSelectorError, matches
@@ -21,8 +22,9 @@ from dra_operator.api.types import AllocationResult, Device, ResourceClaim, Reso
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.controller import messages
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Settlement, is_owned_taint, owns
 from dra_operator.inventory.taints import names_device, touches
-from dra_operator.ledger import Ledger, Overcommitments
+from dra_operator.ledger import BrokenAllocations, Cause, ClaimKey, Ledger, Overcommitments
 
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
@@ -36,6 +38,7 @@ class State(Enum):
 
     ALLOCATED = "allocated"
     HELD = "held"
+    BROKEN = "broken"
     PENDING = "pending"
     LEFT_ALONE = "left alone"
 
@@ -44,8 +47,8 @@ class State(Enum):
 class Outcome:
     """A claim and what it comes to.
 
-    `allocation` and `node` are set for ALLOCATED, `allocation` for HELD; `reason` (of docs/reasons.md) for PENDING;
-    `message` is the line for PENDING and LEFT_ALONE.
+    `allocation` and `node` are set for ALLOCATED, `allocation` for HELD and BROKEN; `reason` (of docs/reasons.md) for
+    PENDING; `message` is the line for PENDING, BROKEN and LEFT_ALONE.
     """
 
     thing: Thing
@@ -83,76 +86,107 @@ class Cluster:
 
     def __init__(self, gathered: Gathered, nodes: Sequence[str] = ()) -> None:
         self.notes: list[str] = []
-        self._inventory, self._ledger = Inventory(), Ledger()
+        owners = _find_owners(gathered)
+        settlement = Settlement() if owners else None
+        self._inventory, self._ledger = Inventory(settlement=settlement), Ledger()
         for kind in ("DeviceClass", "Namespace", "DeviceTaintRule", "ResourceSlice"):
             for thing in gathered.of(kind):
                 self._inventory.put(thing.obj)
         self.nodes = self._choose_nodes(gathered, nodes)
         for thing in gathered.of("ResourceClaim"):
             self._ledger.put(thing.obj)
-        self._allocator = Allocator(
-            self._inventory,
-            self._ledger,
-            limits=Limits(),
-            clock=time.monotonic,
-            share_ids=_share_ids(gathered),
-        )
+        if owners:
+            # All that is said to be owned counts as such: files do not tell for how long.
+            self._inventory.settle(self._inventory.rules.keys(), self._inventory.pools.keys())
+            self.notes.append(_owning(owners))
+        share_ids = _share_ids(gathered)
+        allocator = self._allocator(Decider.OPERATOR, share_ids)
+        self._allocators = {
+            Decider.OPERATOR: allocator,
+            # Where nothing is owned, both may take the same devices.
+            Decider.KUBE_SCHEDULER: self._allocator(Decider.KUBE_SCHEDULER, share_ids)
+            if owners
+            else allocator,
+        }
         self.notes += [
             f'{found.kind} "{found.name}": {found.message}' for found in self._inventory.problems()
         ]
         self.notes += _idle_rules(gathered)
         self.notes += _odd_labels(gathered)
-        self.notes += [messages.collision(item.device, item.claims) for item in self._ledger.collisions()]
+        self.notes += [
+            messages.allocated_twice(item.device, item.claims) for item in self._ledger.collisions()
+        ]
+        self._broken = _broken_allocations(gathered, self._inventory)
         self.notes += [
             f'ResourceSlice "{case.slice_name}": {messages.too_much(case)}; {messages.room_for(case)}'
             for case in Overcommitments(self._inventory, self._ledger).find()
         ]
 
-    def decide(self, claims: Sequence[Thing]) -> list[Outcome]:
-        """Decide some claims one after the other, the oldest first, and return them by namespace and name.
+    def _allocator(self, decider: Decider, share_ids: Callable[[], str]) -> Allocator:
+        return Allocator(
+            self._inventory,
+            self._ledger,
+            limits=Limits(),
+            clock=time.monotonic,
+            share_ids=share_ids,
+            decider=decider,
+        )
 
-        As in the operator, those that wait are explained when all are decided: what an older claim waits for may have
-        gone to a younger one that asks for less.
+    def allocate(
+        self, claims: Sequence[Thing], nodes: Sequence[str] | None = None, *, decider: Decider
+    ) -> Decision:
+        """Decide some claims together, on one of these nodes. `accept` makes the decision count for the next one.
+
+        The operator decides about devices that it owns, and kube-scheduler, which decides about claims of pods, about
+        the others.
         """
-        decided = [(thing, self._decide(thing)) for thing in sorted(claims, key=by_age)]
-        outcomes = [
-            outcome if isinstance(outcome, Outcome) else self._pending(thing, outcome)
-            for thing, outcome in decided
-        ]
-        return sorted(outcomes, key=by_name)
+        return self._allocators[decider].allocate([thing.obj for thing in claims], nodes)
+
+    def accept(self, claims: Sequence[Thing], decision: Allocated) -> list[Outcome]:
+        """Enter a decision in the ledger, and return what its claims come to."""
+        outcomes: list[Outcome] = []
+        for thing, result in zip(claims, decision.results, strict=True):
+            metadata = thing.obj.metadata
+            self._ledger.assume(metadata.namespace, metadata.name, result)
+            outcomes.append(Outcome(thing, State.ALLOCATED, result, decision.node))
+        return outcomes
+
+    def explain(self, thing: Thing, decision: Decision, *, decider: Decider) -> Outcome:
+        """Return a claim that waits, and why, where nothing but that decision is against it."""
+        explanation = self._allocators[decider].explain((thing.obj,), decision)[0]
+        return pending(thing, explanation)
 
     def decide_first(self, options: Sequence[Option]) -> Outcome:
-        """Decide the first of some claims that fits on one of its nodes; none of the others is needed then."""
-        if (settled := _settled(options[0].thing)) is not None:
-            return settled
+        """Decide the first of some claims of a pod that fits on one of its nodes; the others are not needed then."""
+        if (found := self.settled(options[0].thing)) is not None:
+            return found
         for option in options:
-            decision = self._allocator.allocate((option.thing.obj,), option.nodes)
+            decision = self.allocate((option.thing,), option.nodes, decider=Decider.KUBE_SCHEDULER)
             if isinstance(decision, Allocated):
-                return self._allocated(option.thing, decision)
-        thing, nodes = options[0].thing, options[0].nodes
-        decision = self._allocator.allocate((thing.obj,))
+                return self.accept((option.thing,), decision)[0]
+        return self.explain_on(options[0].thing, options[0].nodes)
+
+    def explain_on(self, thing: Thing, nodes: Sequence[str]) -> Outcome:
+        """Return a claim that fits on none of the nodes where its pod can run, and why."""
+        decision = self.allocate((thing,), decider=Decider.KUBE_SCHEDULER)
         if not isinstance(decision, Allocated):
-            return self._pending(thing, decision)
+            return self.explain(thing, decision, decider=Decider.KUBE_SCHEDULER)
         text = f"it fits on node {decision.node}, but the pod can only run on {listed(nodes) or 'no node'}"
-        return Outcome(thing, State.PENDING, reason=Reason.REQUESTS_DO_NOT_FIT_TOGETHER.value, message=text)
+        return pending(thing, Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text))
 
-    def _decide(self, thing: Thing) -> Outcome | Decision:
-        """Return what a claim comes to, or the decision to explain if it waits."""
-        if (settled := _settled(thing)) is not None:
-            return settled
-        decision = self._allocator.allocate((thing.obj,))
-        if isinstance(decision, Allocated):
-            return self._allocated(thing, decision)
-        return decision
-
-    def _allocated(self, thing: Thing, decision: Allocated) -> Outcome:
-        metadata = thing.obj.metadata
-        self._ledger.assume(metadata.namespace, metadata.name, decision.results[0])
-        return Outcome(thing, State.ALLOCATED, decision.results[0], decision.node)
-
-    def _pending(self, thing: Thing, decision: Decision) -> Outcome:
-        explanation = self._allocator.explain((thing.obj,), decision)[0]
-        return Outcome(thing, State.PENDING, reason=explanation.reason.value, message=explanation.message)
+    def settled(self, thing: Thing) -> Outcome | None:
+        """Return what a claim comes to of which nothing is decided; None for another."""
+        claim: ResourceClaim = thing.obj
+        metadata = claim.metadata
+        if claim.status.allocation is not None:
+            broken = self._broken.get(claim_key(claim))
+            state = State.HELD if broken is None else State.BROKEN
+            return Outcome(thing, state, claim.status.allocation, message=broken or "")
+        if metadata.deletion_timestamp:
+            return Outcome(thing, State.LEFT_ALONE, message="it is being deleted")
+        if metadata.labels.get(OPT_OUT_LABEL) == "false":
+            return Outcome(thing, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
+        return None
 
     def _choose_nodes(self, gathered: Gathered, wanted: Sequence[str]) -> dict[str, Node]:
         """Return the nodes that claims may go to."""
@@ -185,17 +219,43 @@ class Cluster:
         return {name: node for name, node in sorted(nodes.items()) if not wanted or name in wanted}
 
 
-def _settled(thing: Thing) -> Outcome | None:
-    """Return what a claim comes to of which nothing is decided; None for another."""
-    claim: ResourceClaim = thing.obj
-    metadata = claim.metadata
-    if claim.status.allocation is not None:
-        return Outcome(thing, State.HELD, claim.status.allocation)
-    if metadata.deletion_timestamp:
-        return Outcome(thing, State.LEFT_ALONE, message="it is being deleted")
-    if metadata.labels.get(OPT_OUT_LABEL) == "false":
-        return Outcome(thing, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
-    return None
+def _broken_allocations(gathered: Gathered, inventory: Inventory) -> dict[ClaimKey, str]:
+    """Return what is wrong with each allocation that is broken. Nodes that nobody gives are not gone."""
+    allocations = BrokenAllocations(inventory, missing_seconds=0)
+    for thing in gathered.of("ResourceClaim"):
+        allocations.put(claim_key(thing.obj), thing.obj.status.allocation)
+    allocations.refresh(0.0, time.time())
+    are_nodes_given = any(True for _ in gathered.of("Node"))
+    found = {
+        key: [item for item in breakages if are_nodes_given or item.cause is not Cause.NODE_GONE]
+        for key, breakages in allocations.found.items()
+    }
+    return {key: messages.broken(breakages) for key, breakages in found.items() if breakages}
+
+
+def pending(thing: Thing, explanation: Explanation) -> Outcome:
+    """Return a claim that waits, and why."""
+    return Outcome(thing, State.PENDING, reason=explanation.reason.value, message=explanation.message)
+
+
+def _find_owners(gathered: Gathered) -> list[str]:
+    """Return the rules and slices with the taint by which devices are the operator's, as texts have them."""
+    rules = [thing.obj for thing in gathered.of("DeviceTaintRule")]
+    slices = [thing.obj for thing in gathered.of("ResourceSlice")]
+    owners = [f"DeviceTaintRule {rule.metadata.name}" for rule in rules if owns(rule)]
+    owners += [
+        f"ResourceSlice {item.metadata.name}"
+        for item in slices
+        if any(is_owned_taint(taint) for device in item.spec.devices for taint in device.taints)
+    ]
+    return sorted(owners)
+
+
+def _owning(owners: Sequence[str]) -> str:
+    return (
+        f"the operator allocates only the devices that it owns (by {listed(owners)}), to claims that no pod uses, and "
+        "kube-scheduler only the others"
+    )
 
 
 def _idle_rules(gathered: Gathered) -> Iterator[str]:

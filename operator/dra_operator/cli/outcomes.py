@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dra_operator.api.core import NodeSelector
-from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
+from dra_operator.api.names import BROKEN_ANNOTATION, FINALIZER, PENDING_ANNOTATION
 from dra_operator.api.shortened import printable
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult
 from dra_operator.api.write import allocation_to_wire, to_wire
@@ -23,6 +23,7 @@ COLUMNS = ("CLAIM", "STATE", "NODE", "DEVICES, OR WHY NOT")
 _COLOURS = {
     State.ALLOCATED: "green",
     State.HELD: "blue",
+    State.BROKEN: "red",
     State.PENDING: "yellow",
     State.LEFT_ALONE: "dim",
 }
@@ -66,6 +67,8 @@ def body(outcome: Outcome) -> dict[str, Any]:
     annotations = {**(metadata.get("annotations") or {})}
     if outcome.state is State.PENDING:
         annotations[PENDING_ANNOTATION] = outcome.message
+    if outcome.state is State.BROKEN:
+        annotations[BROKEN_ANNOTATION] = outcome.message
     if outcome.state is State.ALLOCATED and outcome.allocation is not None:
         annotations.pop(PENDING_ANNOTATION, None)
         finalizers = [*(metadata.get("finalizers") or ())]
@@ -93,6 +96,8 @@ def _cells(outcome: Outcome) -> tuple[str, str, str, str]:
     if allocation is None:
         text = f"{outcome.reason}: {outcome.message}" if outcome.reason else outcome.message
         return name, outcome.state.value, "-", printable(text)
+    if outcome.state is State.BROKEN:
+        return name, outcome.state.value, printable(_where(allocation)), printable(outcome.message)
     return name, outcome.state.value, printable(_where(allocation)), printable(_devices(allocation))
 
 

@@ -4,6 +4,7 @@ First it is said what that hits. What cannot work is refused: devices that share
 Source: docs/operator.md, "Devices that are ours".
 """
 
+import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import typer
 
 from dra_operator.api.shortened import listed
 from dra_operator.cli.client import Context, Kubeconfig, ask, served_rules
-from dra_operator.cli.fence import FenceState, find_uncovered, read_fence
+from dra_operator.cli.fence import FenceState, find_uncovered, lets_pass, read_fence
 from dra_operator.cli.given import choice_of
 from dra_operator.cli.lines import refuse
 from dra_operator.cli.manifests import to_yaml, write_yaml
@@ -33,7 +34,7 @@ from dra_operator.cli.ownership_checks import (
     tell_holders,
 )
 from dra_operator.cli.published import ClusterDevices, read_cluster
-from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, policy_for_pools
+from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RulesFence, policy_for_pools
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served
@@ -44,6 +45,13 @@ NOT_SERVED = (
     "DRADeviceTaintRules and the API resource.k8s.io/v1beta2). From 1.36 on the driver can publish the taint "
     "dra-operator.io/owned:NoSchedule in its slices instead; `dra-operator own --print-policy` prints a policy for that"
 )
+
+BLIND = (
+    f"ValidatingAdmissionPolicy {POLICY} does not know the new rules: if it was deleted and created again, the API "
+    "server goes on with those of before, until kube-apiserver is restarted"
+)
+_KNOWN_SECONDS = 10
+"""How long an API server may take to know a rule, for a warning; most take much less than a second."""
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -147,6 +155,8 @@ def own(
     bodies = [selector.rule(rules.api_version) for selector in plan.selectors]
     if dry_run is DryRun.NONE:
         bodies = ask(kubeconfig, context, lambda session: _create(session, rules, bodies))
+        if plan.selectors and not ask(kubeconfig, context, lambda session: _is_known(session, cluster, plan)):
+            typer.echo(f"warning: {BLIND}", err=True)
     say_rules(bodies, "created" if dry_run is DryRun.NONE else "created (dry run)", output)
 
 
@@ -238,6 +248,21 @@ def make_plan(cluster: ClusterDevices, wanted: Sequence[Selector]) -> Plan:
             "in the cluster; own whole drivers or pools instead of single devices"
         )
     return plan
+
+
+async def _is_known(session: "ApiSession", cluster: ClusterDevices, plan: Plan) -> bool:
+    """Return False if the fence lets pass what the rules should keep off, and True if that cannot be found out."""
+    state = await read_fence(session)
+    last = plan.selectors[-1]
+    device = next((key for key in cluster.devices if last.matches(key)), None)
+    waiting = next((claim for claim in cluster.claims if claim.status.allocation is None), None)
+    if not isinstance(state.fence, RulesFence) or state.problem or device is None or waiting is None:
+        return True
+    for _ in range(_KNOWN_SECONDS):
+        if not await lets_pass(session, waiting, device):
+            return True
+        await asyncio.sleep(1)
+    return False
 
 
 async def _create(

@@ -35,7 +35,7 @@ _ANY = "*"
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-class Format(StrEnum):
+class ListFormat(StrEnum):
     """How the list is printed."""
 
     TABLE = "table"
@@ -62,11 +62,11 @@ class Row:
 def owned(
     *,
     output: Annotated[
-        Format,
+        ListFormat,
         typer.Option(
-            "-o", "--output", metavar="table|yaml|json", parser=choice_of(Format), help="How to print."
+            "-o", "--output", metavar="table|yaml|json", parser=choice_of(ListFormat), help="How to print."
         ),
-    ] = Format.TABLE,
+    ] = ListFormat.TABLE,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
@@ -77,14 +77,14 @@ def owned(
         typer.echo(f"note: {note}", err=True)
     if found and fence.problem is not None:
         typer.echo(f"warning: {fence.problem}", err=True)
-    if output is Format.TABLE:
+    if output is ListFormat.TABLE:
         typer.echo(
             table(found) if found else "no device is owned: `dra-operator own --driver ...` takes some\n",
             nl=False,
         )
         return
     items = {"items": [_item(row) for row in found]}
-    typer.echo(to_yaml(items) if output is Format.YAML else f"{json.dumps(items, indent=4)}\n", nl=False)
+    typer.echo(to_yaml(items) if output is ListFormat.YAML else f"{json.dumps(items, indent=4)}\n", nl=False)
 
 
 async def _read(session: "ApiSession") -> tuple[ClusterDevices, FenceState]:

@@ -7,9 +7,10 @@ that they name exactly as the group does.
 Source: docs/dra-semantics 8.1 and 8.10, kube-controller-manager's `resourceclaim`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from dra_operator.allocator.explanation.absent import near_object
 from dra_operator.api.core import (
@@ -38,6 +39,9 @@ _MOST_OF_GROUP = 4
 
 Owner: TypeAlias = Pod | PodGroup
 """What claims are made for."""
+PodKey: TypeAlias = tuple[str, str, str]
+"""Namespace, name and uid."""
+T = TypeVar("T")
 _EntryKey: TypeAlias = tuple[str, str, str, str, str]
 """Kind, namespace, name and uid of an owner, and the name of its entry."""
 
@@ -192,6 +196,32 @@ def named_claims(pod: Pod) -> list[str]:
     names = [entry.resource_claim_name for entry in pod.spec.resource_claims]
     names += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
     return [name for name in names if name]
+
+
+class ClaimsOfPods(Generic[T]):
+    """Claims, or what goes with them, by what pods know them by. `claim_of` returns the claim of an item."""
+
+    def __init__(self, items: Iterable[T], claim_of: Callable[[T], ResourceClaim]) -> None:
+        self._by_name: dict[tuple[str, str], T] = {}
+        self._by_owner: defaultdict[PodKey, list[tuple[str, str]]] = defaultdict(list)
+        for item in items:
+            metadata = claim_of(item).metadata
+            key = metadata.namespace, metadata.name
+            self._by_name[key] = item
+            for owner in metadata.owner_references:
+                if owner.controller and owner.kind == "Pod":
+                    self._by_owner[metadata.namespace, owner.name, owner.uid].append(key)
+
+    def of_pod(self, pod: Pod) -> list[T]:
+        """Return the claims that a pod names, or that were made for it."""
+        keys = [(pod.metadata.namespace, name) for name in named_claims(pod)]
+        keys += self._by_owner.get(pod_key(pod), ())
+        return [self._by_name[key] for key in dict.fromkeys(keys) if key in self._by_name]
+
+
+def pod_key(pod: Pod) -> PodKey:
+    """Return what a pod is known by. One of a file may have no uid, and then the owner of its claim has none either."""
+    return pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
 
 
 def _missing(

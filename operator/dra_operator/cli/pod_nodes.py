@@ -1,26 +1,72 @@
-"""Pod nodes: whether the claims of a pod, decided each by itself, can be used where the pod can run.
+"""Pod nodes: where a pod can run, as far as `simulate` looks at it, and where its claims can be used.
 
-kube-scheduler decides all claims of a pod together, for one node that suits the pod in every other way. `simulate`
-does not schedule, and its answer for a pod may be one that kube-scheduler would never give; it says so.
-Source: docs/dra-semantics 8.1.
+The claims of a pod are decided for a node on which it can run. All the same they may be of no use to it: several pods
+may share a claim, and one that is allocated already may lead elsewhere; such pods are named.
+Source: docs/dra-semantics 8.1 and 8.2.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from dra_operator.api.core import Node, NodeSelector, Pod
+from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.types import AllocationResult
 from dra_operator.cli.daemons import node_of
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Outcome, State, pinned_to
-from dra_operator.cli.pod_claims import is_over
-from dra_operator.cli.special_claims import ClaimsOfPods, usable
+from dra_operator.cli.pod_claims import ClaimsOfPods, is_over
+from dra_operator.cli.workloads import part
+from dra_operator.inventory.nodes import OPTIONAL_NODE_OPERATIONS
 
-_EACH_BY_ITSELF = "claims of pod {pod} were decided each by itself, on {nodes}"
 _APART = "kube-scheduler puts a pod's claims on one node"
 _BOUND = "the pod is bound to node {node}"
 _ONLY = "the pod can only run on node {node}"
 _NOT_SELECTED = "the nodeSelector of the pod selects {nodes}"
 _MOST_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """The nodes on which a pod can run, and what says so."""
+
+    nodes: tuple[str, ...]
+    why: str
+
+
+def find_runnable(pod: Thing, nodes: Mapping[str, Node]) -> Runnable | None:
+    """Return those of some nodes on which a pod can run; None for all.
+
+    Its node name counts, its node selector, and the node of a pod of a DaemonSet; affinity and taints do not.
+    """
+    if bound := pod.obj.spec.node_name:
+        return Runnable(tuple({bound} & nodes.keys()), _BOUND.format(node=bound))
+    if only := node_of(pod):
+        return Runnable(tuple({only} & nodes.keys()), _ONLY.format(node=only))
+    wanted = part(pod.body, "spec", "nodeSelector")
+    if not wanted:
+        return None
+    selected = [name for name, node in nodes.items() if wanted.items() <= node.metadata.labels.items()]
+    return Runnable(tuple(selected), _NOT_SELECTED.format(nodes=_listed(selected)))
+
+
+def usable(
+    nodes: Mapping[str, Node], names: Iterable[str], allocations: Sequence[AllocationResult]
+) -> Iterator[str]:
+    """Yield the nodes of `names` where pods can use all of some allocations."""
+    for name in names:
+        if all(_can_use(nodes[name], allocation) for allocation in allocations):
+            yield name
+
+
+def _can_use(node: Node, allocation: AllocationResult) -> bool:
+    if allocation.skips_node_operations and OPTIONAL_NODE_OPERATIONS not in node.status.declared_features:
+        return False
+    if allocation.node_selector is None:
+        return True
+    try:
+        return matches(allocation.node_selector, node.metadata.name, node.metadata.labels)
+    except NodeSelectorError:
+        return False
 
 
 def find_pods_apart(
@@ -31,7 +77,7 @@ def find_pods_apart(
     `nodes` are those that claims may go to. Pods of which no claim was decided here are left out, and so are those
     with a claim on a node that is not there.
     """
-    claims, places = ClaimsOfPods(decided), _Places(nodes)
+    claims, places = ClaimsOfPods(decided, lambda outcome: outcome.claim), _Places(nodes)
     for thing in gathered.of("Pod"):
         pod: Pod = thing.obj
         outcomes = () if is_over(pod) else claims.of_pod(pod)
@@ -42,7 +88,7 @@ def find_pods_apart(
             continue
         if problem := _problem(thing, nodes, frozenset.intersection(*usable_on)):
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            yield f"{_EACH_BY_ITSELF.format(pod=name, nodes=_listed(_chosen(outcomes)))}; {problem}"
+            yield f"pod {name} cannot use its claims, which are on {_listed(_chosen(outcomes))}; {problem}"
 
 
 class _Places:
@@ -63,19 +109,12 @@ class _Places:
         return self._found[key]
 
 
-def _problem(thing: Thing, nodes: Mapping[str, Node], together: frozenset[str]) -> str | None:
+def _problem(pod: Thing, nodes: Mapping[str, Node], together: frozenset[str]) -> str | None:
     """Return what keeps a pod from using its claims, given the nodes where all of them can be used."""
     if not together:
         return _APART
-    if bound := thing.obj.spec.node_name:
-        return None if bound in together else _BOUND.format(node=bound)
-    if only := node_of(thing):
-        return None if only in together else _ONLY.format(node=only)
-    wanted = (thing.body.get("spec") or {}).get("nodeSelector")
-    if not isinstance(wanted, Mapping):
-        return None
-    selected = [name for name, node in nodes.items() if wanted.items() <= node.metadata.labels.items()]
-    return None if together.intersection(selected) else _NOT_SELECTED.format(nodes=_listed(selected))
+    found = find_runnable(pod, nodes)
+    return None if found is None or together.intersection(found.nodes) else found.why
 
 
 def _chosen(outcomes: Iterable[Outcome]) -> list[str]:

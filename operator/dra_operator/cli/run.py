@@ -75,15 +75,18 @@ def run(
         counts = ", ".join(f"{count} {KINDS[kind].plural}" for kind, count in objects.items())
         typer.echo(f"Listed: {counts}.", err=True)
 
-    instead = DryRun(_Table().show)
+    table = _Table()
+    instead = DryRun(table.show)
     serving = serve(settings, access, started=runtimes.append, settle=tell_listed, dry_run=instead)
-    raise typer.Exit(asyncio.run(serving))
+    raise typer.Exit(asyncio.run(serving) or int(table.is_unread))
 
 
 class _Table:
     """Events as rows, in columns that become wider when they have to."""
 
     def __init__(self) -> None:
+        self.is_unread = False
+        """Whether whoever reads them has seen enough; then the process is on its way to its end."""
         self._widths = [0, 0]
 
     def show(self, notice: "Notice") -> None:
@@ -93,4 +96,9 @@ class _Table:
         cells = [printable(f"{subject.kind.lower()}/{path}"), notice.reason]
         self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
         row = "   ".join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
-        typer.echo(f"{row}   {printable(notice.message)}")
+        try:
+            typer.echo(f"{row}   {printable(notice.message)}")
+        except BrokenPipeError:
+            if not self.is_unread:
+                self.is_unread = True
+                signal.raise_signal(signal.SIGTERM)

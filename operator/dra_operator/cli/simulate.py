@@ -16,7 +16,8 @@ import typer
 
 from dra_operator.api.shortened import printable
 from dra_operator.cli import outcomes
-from dra_operator.cli.daemons import split, take_daemons
+from dra_operator.cli.claim_sets import decide, make_sets
+from dra_operator.cli.daemons import take_daemons
 from dra_operator.cli.gather import gather
 from dra_operator.cli.given import choice_of, file_path, node_name, place
 from dra_operator.cli.lines import opened, refuse, refusing
@@ -75,7 +76,7 @@ def simulate(
         typer.Option(metavar="FILE", parser=file_path, help="Write to this file; .gz is compressed."),
     ] = None,
 ) -> None:
-    """Decide the claims in some manifests as the operator would. Needs no cluster.
+    """Decide the claims in some manifests, those of pods as kube-scheduler would. Needs no cluster.
 
     Exit code 0: every claim has its devices; 1: a claim waits; 2: something could not be read.
     """
@@ -93,9 +94,8 @@ def simulate(
     take_daemons(gathered, cluster.nodes)
     _say(f"error: {line}" for line in gathered.errors)
     made, missing = make_claims(gathered)
-    anywhere, bound = split(gathered, [*gathered.of("ResourceClaim"), *made])
-    decided = cluster.decide(anywhere)
-    decided += [cluster.decide_first([option]) for option in bound]
+    sets = make_sets(gathered, cluster, [*gathered.of("ResourceClaim"), *made])
+    decided = decide(sets, cluster)
     special = decide_special_claims(gathered, cluster, decided)
     decided = sorted([*decided, *special.outcomes], key=by_name)
     missing += special.problems

@@ -7,11 +7,9 @@ claims can be used.
 Source: docs/dra-semantics 8.7; the claim itself is made by `allocator.extended`.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 from dra_operator.allocator.extended import (
     CLASS_PREFIX,
@@ -22,17 +20,22 @@ from dra_operator.allocator.extended import (
     unserved,
 )
 from dra_operator.api.core import Node, Pod
-from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.quantity import NANO, Quantity
-from dra_operator.api.types import AllocationResult, DeviceClass, ResourceClaim
+from dra_operator.api.types import DeviceClass, ResourceClaim
 from dra_operator.cli.daemons import node_of
 from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.offline import Cluster, Option, Outcome, State, by_age
-from dra_operator.cli.pod_claims import SPECIAL, claim_of, is_over, named_claims, special_prefix, subject
-from dra_operator.inventory.nodes import OPTIONAL_NODE_OPERATIONS
-
-_PodKey: TypeAlias = tuple[str, str, str]
-"""Namespace, name and uid."""
+from dra_operator.cli.pod_claims import (
+    SPECIAL,
+    ClaimsOfPods,
+    PodKey,
+    claim_of,
+    is_over,
+    pod_key,
+    special_prefix,
+    subject,
+)
+from dra_operator.cli.pod_nodes import usable
 
 
 @dataclass(slots=True)
@@ -51,7 +54,7 @@ def decide_special_claims(gathered: Gathered, cluster: Cluster, decided: Sequenc
     """
     found = SpecialClaims()
     classes = classes_by_resource(thing.obj for thing in gathered.of("DeviceClass"))
-    claims, made = ClaimsOfPods(decided), _made(gathered)
+    claims, made = ClaimsOfPods(decided, lambda outcome: outcome.claim), _made(gathered)
     for thing in sorted(gathered.of("Pod"), key=by_age):
         wanted = extended_resources(thing.obj)
         if not wanted or _is_settled(thing.obj, made):
@@ -162,7 +165,7 @@ class _Asks:
         )
 
 
-def _made(gathered: Gathered) -> set[_PodKey]:
+def _made(gathered: Gathered) -> set[PodKey]:
     """Return the pods that special claims were made for."""
     return {
         (claim.metadata.namespace, owner.name, owner.uid)
@@ -174,54 +177,8 @@ def _made(gathered: Gathered) -> set[_PodKey]:
     }
 
 
-def _is_settled(pod: Pod, made: AbstractSet[_PodKey]) -> bool:
+def _is_settled(pod: Pod, made: AbstractSet[PodKey]) -> bool:
     """True if a pod needs no special claim to be made: it has one, or got past the scheduler without, or is over."""
     if is_over(pod) or pod.spec.node_name or pod.status.extended_resource_claim_status is not None:
         return True
-    return _key(pod) in made
-
-
-class ClaimsOfPods:
-    """What claims came to, by what pods know them by."""
-
-    def __init__(self, decided: Iterable[Outcome]) -> None:
-        self._by_name: dict[tuple[str, str], Outcome] = {}
-        self._by_owner: defaultdict[_PodKey, list[tuple[str, str]]] = defaultdict(list)
-        for outcome in decided:
-            metadata = outcome.claim.metadata
-            key = metadata.namespace, metadata.name
-            self._by_name[key] = outcome
-            for owner in metadata.owner_references:
-                if owner.controller and owner.kind == "Pod":
-                    self._by_owner[metadata.namespace, owner.name, owner.uid].append(key)
-
-    def of_pod(self, pod: Pod) -> list[Outcome]:
-        """Return what the claims came to that a pod names, or that were made for it."""
-        keys = [(pod.metadata.namespace, name) for name in named_claims(pod)]
-        keys += self._by_owner.get(_key(pod), ())
-        return [self._by_name[key] for key in dict.fromkeys(keys) if key in self._by_name]
-
-
-def _key(pod: Pod) -> _PodKey:
-    # A pod of a file may have no uid, and then the owner of a claim that was made for it has none either.
-    return pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
-
-
-def usable(
-    nodes: Mapping[str, Node], names: Iterable[str], allocations: Sequence[AllocationResult]
-) -> Iterator[str]:
-    """Yield the nodes of `names` where pods can use all of some allocations."""
-    for name in names:
-        if all(_can_use(nodes[name], allocation) for allocation in allocations):
-            yield name
-
-
-def _can_use(node: Node, allocation: AllocationResult) -> bool:
-    if allocation.skips_node_operations and OPTIONAL_NODE_OPERATIONS not in node.status.declared_features:
-        return False
-    if allocation.node_selector is None:
-        return True
-    try:
-        return matches(allocation.node_selector, node.metadata.name, node.metadata.labels)
-    except NodeSelectorError:
-        return False
+    return pod_key(pod) in made

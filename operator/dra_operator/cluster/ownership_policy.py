@@ -217,6 +217,8 @@ def _on(resource: str, versions: Iterable[str], operations: list[str]) -> Body:
         "apiVersions": [*versions],
         "operations": operations,
         "resources": [resource],
+        # The default; a list of rules without it is another one to `kubectl apply` each time.
+        "scope": "*",
     }
     return {"matchConstraints": {"resourceRules": [rule]}}
 

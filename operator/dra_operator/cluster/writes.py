@@ -1,10 +1,10 @@
 """Writes: what can be done to a claim, as the patches the API server gets, and what can come of it.
 
-The operator owns three things on a claim: the finalizer that protects an allocation, the allocation, and one
-annotation that says why the claim waits (docs/architecture.md, rule 3). Each write is a short list of
-merge-patches, and each patch carries `resourceVersion` and `uid` of the claim that the decision was made on:
-without them a merge-patch silently wins over whatever happened since, with them the API server answers 409 or
-422 (docs/kopf.md, 2.3). A claim that takes no patch of its metadata gets the same change, under the same
+The operator owns a few things on a claim: the finalizer that protects an allocation, the allocation, and the
+annotations that say why the claim waits, or why its allocation is broken (docs/architecture.md, rule 3). Each write
+is a short list of merge-patches, and each patch carries `resourceVersion` and `uid` of the claim that the decision
+was made on: without them a merge-patch silently wins over whatever happened since, with them the API server answers
+409 or 422 (docs/kopf.md, 2.3). A claim that takes no patch of its metadata gets the same change, under the same
 preconditions, as an update in protobuf (`cluster.delivery`).
 
 The order of the patches is upstream's: the finalizer before the allocation, and the allocation's end before
@@ -66,13 +66,14 @@ class DeallocateWrite:
 
 @dataclass(frozen=True, slots=True)
 class AnnotateWrite:
-    """Say on a claim why it waits, or take that off (`text` None). `current` is what it says now."""
+    """Set an annotation of ours on a claim, by name, or take it off (`text` None). `current` is what it says now."""
 
     kind: ClassVar[str] = "annotate"
     namespace: str
     name: str
     uid: str
     resource_version: str
+    annotation: str
     current: str | None
     text: str | None
 
@@ -92,21 +93,7 @@ class FenceWrite:
     finalizers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseWrite:
-    """Take the allocation of a claim back that nobody uses, so that it is decided again. Its finalizer stays.
-
-    Why, and from which claims, says `controller.yielding`.
-    """
-
-    kind: ClassVar[str] = "release"
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-
-
-Write: TypeAlias = AllocateWrite | DeallocateWrite | AnnotateWrite | FenceWrite | ReleaseWrite
+Write: TypeAlias = AllocateWrite | DeallocateWrite | AnnotateWrite | FenceWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +205,7 @@ class FinalizerAndAnnotation:
     def holds(self, body: Body) -> bool:
         """Return whether this is so in a claim."""
         return FINALIZER in finalizers_of(body) and not (
-            self.drop_annotation and annotation_of(body) is not None
+            self.drop_annotation and annotation_of(body, PENDING_ANNOTATION) is not None
         )
 
 
@@ -272,18 +259,19 @@ class NoFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """The patch that says why a claim waits, or no longer."""
+    """The patch that sets an annotation, or takes it off."""
 
+    annotation: str
     text: str | None
     subresource: ClassVar[str] = ""
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
-        return {"metadata": {"annotations": {PENDING_ANNOTATION: self.text}}}
+        return {"metadata": {"annotations": {self.annotation: self.text}}}
 
     def holds(self, body: Body) -> bool:
         """Return whether a claim says so."""
-        return annotation_of(body) == self.text
+        return annotation_of(body, self.annotation) == self.text
 
 
 Step: TypeAlias = FinalizerAndAnnotation | Allocation | NoAllocation | NoFinalizer | Annotation
@@ -303,10 +291,8 @@ def steps(write: Write) -> tuple[Step, ...]:
             return (*clear, *release)
         case FenceWrite():
             return (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
-        case ReleaseWrite():
-            return (NoAllocation(),)
         case AnnotateWrite():
-            return () if write.text == write.current else (Annotation(write.text),)
+            return () if write.text == write.current else (Annotation(write.annotation, write.text),)
 
 
 def finalizers_of(body: Body) -> tuple[str, ...]:
@@ -314,9 +300,9 @@ def finalizers_of(body: Body) -> tuple[str, ...]:
     return tuple(body["metadata"].get("finalizers") or ())
 
 
-def annotation_of(body: Body) -> str | None:
-    """Return what a claim says about why it waits."""
-    return (body["metadata"].get("annotations") or {}).get(PENDING_ANNOTATION)
+def annotation_of(body: Body, name: str) -> str | None:
+    """Return what an annotation of a claim says."""
+    return (body["metadata"].get("annotations") or {}).get(name)
 
 
 def allocation_of(body: Body) -> Body | None:

@@ -1,12 +1,13 @@
-"""Collisions: what claims have that is not there, told on them, and which of them give way.
+"""Collisions: what claims have that is not there, told on them.
 
-A device that two claims have for themselves alone is one of them two too many, whatever else is true. Counters and
-shared capacity are a matter of amounts, which slices may lower; what claims brought about is told on the claims, and
-what slices brought about on the slice, once for the pool and not for each of hundreds of claims that are not to blame.
+A device that two claims have is one of them too many, whatever else is true. Counters and shared capacity are a matter
+of amounts, which slices may lower; what claims brought about is told on the claims, and what slices brought about on
+the slice, once for the pool and not for each of hundreds of claims that are not to blame. Nothing is taken back: who
+uses a device only a person can tell, and kube-scheduler forgets a device when any claim that holds it is cleared.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -18,12 +19,11 @@ from dra_operator.controller.desk import Desk
 from dra_operator.controller.intake import Intake
 from dra_operator.controller.problems import tell
 from dra_operator.controller.telling import subject_of
-from dra_operator.controller.yielding import next_to_yield, release, yielding
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Overcommitment, Overcommitments
 
 LASTING_SECONDS = 2.0
-"""How long more must be allocated of something than there is, in seconds, before it is told and anybody gives way.
+"""How long more must be allocated of something than there is, in seconds, before it is told.
 
 An allocation can be seen before the slice that made room for it: they come in by watches of their own. Of the time in
 which nothing is heard of slices, none counts.
@@ -32,15 +32,14 @@ which nothing is heard of slices, none counts.
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """What was told of a case, while that was so and these claims gave way."""
+    """What was told of a case, while that was so."""
 
     case: Overcommitment
-    giving: Sequence[Key]
     facts: AbstractSet[Hashable]
 
 
 class Collisions:
-    """Keeps track of what claims have too much, and has claims yield. `hears` says whether slices are heard of now."""
+    """Keeps track of what claims have too much. `hears` says whether slices are heard of now."""
 
     def __init__(self, desk: Desk, inventory: Inventory, intake: Intake, hears: Callable[[], bool]) -> None:
         self._desk = desk
@@ -51,24 +50,19 @@ class Collisions:
         self._ledger_version = -1
         self._facts: dict[str, set[Hashable]] = {"device": set(), "overcommitment": set()}
         """What was told, by sort."""
-        self._givers: set[Key] = set()
-        """The claims that give back a device that another has as well."""
-        self._yielding: set[Key] = set()
-        """The claims that give way to an overcommitment. One that was chosen stays chosen as long as it can."""
         self._told: dict[tuple[object, ...], _Sentence] = {}
         """What was told of each thing that is overcommitted."""
         self._since: dict[tuple[object, ...], float] = {}
         """Since when each thing is overcommitted, by the clock; for ever if that has lasted."""
 
     def report(self) -> None:
-        """Look for collisions, if what is used or published has changed, and have those yield that can.
+        """Look for collisions, if what is used or published has changed.
 
         What we have decided and nobody has stored yet is no collision: of two who are after one device at the same
         moment the API server may still refuse one.
         """
         self._report_devices()
         self._report_overcommitments()
-        self._desk.yielding = self._givers | self._yielding
 
     def next_due(self) -> float | None:
         """Return when the next thing will have been overcommitted for long, by the clock, or None."""
@@ -80,54 +74,33 @@ class Collisions:
         if version == self._ledger_version:
             return
         desk, found, count = self._desk, set[Hashable](), 0
-        self._givers = set()
         for collision in desk.ledger.collisions():
-            # Looked at again until it is over: that an assumption is confirmed, that somebody begins to use a claim, or
-            # what becomes of a write changes no version of the ledger.
+            # Looked at again until it is over: that an assumption is confirmed, or that a claim waits to be cleared,
+            # changes no version of the ledger.
             version = -1
             stored = self._stored(collision.claims)
             if len(stored) < 2:
                 continue
             count += 1
-            giving = yielding(desk, stored)
-            for claim in giving:
-                release(desk, claim)
-            keys = [claim_key(claim) for claim in giving]
-            self._givers.update(keys)
-            message = messages.collision(collision.device, [claim_key(claim) for claim in stored], keys)
             for claim in stored:
-                fact = ("collision", collision.device, claim_key(claim))
+                key = claim_key(claim)
+                others = [claim_key(other) for other in stored if other is not claim]
+                fact, waits = ("collision", collision.device, key), key in desk.uncleared
                 self._note("device", fact, found)
+                message = messages.collision(collision.device, key, others, waits=waits)
                 tell(desk, fact, subject_of(claim), messages.EVENT_COLLISION, message)
         self._clear("device", found)
         self._ledger_version = version
         desk.metrics.collisions.set(count)
 
     def _report_overcommitments(self) -> None:
-        desk, found = self._desk, set[Hashable]()
+        found = set[Hashable]()
         cases = self._lasting(self._overcommitments.find())
-        able = [(case, self._able(case)) for case in cases]
-        # Whoever has begun to give way is not asked to stop halfway, and nobody else until it is gone.
-        self._yielding &= {key for _, claims in able for key in claims}
-        for case, claims in able:
-            going = self._yielding | self._givers
-            for key in self._yielding & claims.keys():
-                release(desk, claims[key])
-            if not going.isdisjoint(claims):
-                continue
-            beside = [
-                other
-                for other, others in able
-                if not others.keys().isdisjoint(claims) and going.isdisjoint(others)
-            ]
-            if (chosen := next_to_yield(case, claims, beside)) is not None:
-                self._yielding.add(chosen)
-                release(desk, claims[chosen])
         for case in cases:
             self._tell(case, found)
         self._told = {case.key: self._told[case.key] for case in cases}
         self._clear("overcommitment", found)
-        desk.metrics.overcommitments.set(len(cases))
+        self._desk.metrics.overcommitments.set(len(cases))
 
     def _lasting(self, cases: Iterable[Overcommitment]) -> list[Overcommitment]:
         """Return those of some cases that have lasted, and are stored with all their claims."""
@@ -142,34 +115,31 @@ class Collisions:
         self._since = since | {case.key: -math.inf for case in lasting}
         return lasting
 
-    def _able(self, case: Overcommitment) -> dict[Key, ResourceClaim]:
-        """Return the claims that can give way to the others of a case."""
-        claims = yielding(self._desk, self._stored(case.claims)) if case.by_claims else []
-        return {claim_key(claim): claim for claim in claims}
-
     def _stored(self, keys: Iterable[Key]) -> list[ResourceClaim]:
         """Return those of some claims whose allocation is stored."""
         claims = [claim for key in keys if (claim := self._desk.book.get(key)) is not None]
         return [claim for claim in claims if claim.status.allocation is not None]
 
     def _tell(self, case: Overcommitment, found: set[Hashable]) -> None:
-        giving = sorted(self._yielding.intersection(case.claims))
         told = self._told.get(case.key)
-        if told is not None and told.case is case and told.giving == giving:
+        if told is not None and told.case is case:
             # As it was: the sentence of each of hundreds of cases takes longer than to find them.
             found |= told.facts
             return
-        message, facts = messages.overcommitted(case, giving), set[Hashable]()
+        facts = set[Hashable]()
         if case.by_claims:
             subjects = [subject_of(claim) for claim in self._stored(case.claims)]
         else:
             subjects = [self._intake.subject("ResourceSlice", case.slice_name)]
+        namespaces = dict.fromkeys(subject.namespace for subject in subjects)
+        texts = {namespace: messages.overcommitted(case, namespace) for namespace in namespaces}
         for subject in subjects:
             fact = ("overcommitted", case.key, subject.kind, subject.namespace, subject.name)
             self._note("overcommitment", fact, facts)
             # Who else has a share of it by now, and how much, is no news.
-            tell(self._desk, fact, subject, messages.EVENT_OVERCOMMITTED, message, (case.key, *giving))
-        self._told[case.key] = _Sentence(case, giving, facts)
+            message = texts[subject.namespace]
+            tell(self._desk, fact, subject, messages.EVENT_OVERCOMMITTED, message, case.key)
+        self._told[case.key] = _Sentence(case, facts)
         found |= facts
 
     def _note(self, sort: str, fact: Hashable, found: set[Hashable]) -> None:

@@ -46,10 +46,10 @@ class Desk:
     pile: list[Effect] = field(default_factory=list)
     number: int = 0
     """The number of the pass."""
-    yielding: set[Key] = field(default_factory=set)
-    """The claims whose allocation is to be taken back."""
+    uncleared: set[Key] = field(default_factory=set)
+    """The claims whose deletion waits, since another claim holds a device of theirs."""
     lingering: PutOffs = field(init=False)
-    """The claims from which our annotation cannot be taken off just now. That holds up nothing else of them."""
+    """The claims of which an annotation cannot be written just now. That holds up nothing else of them."""
     rights: MissingRights = field(default_factory=MissingRights)
     """What the API server does not permit us to write."""
 

@@ -9,6 +9,7 @@ here, later, or much later. Source: docs/kopf.md, 2.2.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import (
@@ -20,7 +21,6 @@ from dra_operator.cluster.writes import (
     Forbidden,
     Gone,
     Refused,
-    ReleaseWrite,
     Unaccepted,
     Unanswered,
     Unknown,
@@ -49,7 +49,6 @@ _PURPOSES: Mapping[type[Write], str] = {
     AllocateWrite: "the allocation",
     # To say so on the claim gives it another version as well.
     FenceWrite: "the removal of a finalizer without an allocation",
-    ReleaseWrite: "the removal of the allocation",
     DeallocateWrite: "the removal of allocation and finalizer of this claim, which is being deleted",
 }
 """What a write is for, in the words of an Event."""
@@ -103,7 +102,8 @@ class Landing:
             if permitted:
                 # The last Event is not what the claim waits for.
                 desk.say(desk.telling.once_more(key))
-            desk.telling.accepted(key)
+            if write.annotation == PENDING_ANNOTATION:
+                desk.telling.accepted(key)
             desk.lingering.forget(key)
         else:
             # An annotation says only that the claim waits, perhaps because it was put off.
@@ -111,8 +111,6 @@ class Landing:
         if isinstance(write, DeallocateWrite):
             desk.metrics.deallocations.inc()
             log.info(messages.DEALLOCATED, claim=text(key), uid=write.uid)
-        elif isinstance(write, ReleaseWrite):
-            log.warning(messages.RELEASED, claim=text(key), uid=write.uid)
         elif isinstance(write, AllocateWrite):
             # The new state took the place of the assumption when it was taken in. If the allocation has been
             # cleared again since, or the claim made anew, the assumption must not outlive it, and the claim is
@@ -225,7 +223,8 @@ class Landing:
         desk = self._desk
         self._put_off(key, write, *waits)
         if isinstance(write, AnnotateWrite):
-            return desk.telling.refused(key) or desk.lingering.refused(key)
+            told = desk.telling.refused(key) if write.annotation == PENDING_ANNOTATION else 0
+            return told or desk.lingering.refused(key)
         self._tell_in_vain(write, does)
         return desk.putoffs.refused(key)
 
@@ -234,19 +233,19 @@ class Landing:
         claim = desk.book.get((write.namespace, write.name))
         if claim is None or isinstance(write, AnnotateWrite):
             return
-        if isinstance(write, DeallocateWrite | ReleaseWrite):
+        if isinstance(write, DeallocateWrite):
             desk.say(Notice(subject_of(claim), "Warning", messages.EVENT_REFUSED, one_line(why)))
         else:
             desk.say(desk.telling.waits(claim, Waiting(messages.EVENT_REFUSED, None, why)))
 
     def _put_off(self, key: Key, write: Write, first: float, longest: float) -> None:
-        """Put a claim off, unless only the annotation that says why it waits could not be written, or taken off.
+        """Put a claim off, unless only an annotation could not be written, or taken off.
 
         That must not keep the claim from being allocated or let go, and has a pause of its own.
         """
         if not isinstance(write, AnnotateWrite):
             self._desk.putoffs.for_time(key, write.uid, first, longest)
-        elif write.text is None:
+        elif write.text is None or write.annotation != PENDING_ANNOTATION:
             self._desk.lingering.for_time(key, write.uid, first, longest)
 
 

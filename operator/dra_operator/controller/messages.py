@@ -5,14 +5,14 @@ docs/operator.md lists them. A log line is one of the texts below and its facts 
 reason in CamelCase and one sentence. What is logged of defects of our own stands in `cluster.defects`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.quantity import format_beside
 from dra_operator.api.shortened import listed, shown
 from dra_operator.api.types import AllocationResult
-from dra_operator.ledger import Overcommitment, Resource
+from dra_operator.ledger import Breakage, Overcommitment, Resource
 
 if TYPE_CHECKING:
     # Commands that need no cluster use these texts, and must not load a client.
@@ -46,7 +46,6 @@ EVENTS_GO_ON = "events sent again"
 ALLOCATED = "allocated"
 PENDING = "pending"
 DEALLOCATED = "deallocated"
-RELEASED = "allocation taken back"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
 WRITE_UNACCEPTED = "write not accepted"
@@ -71,6 +70,7 @@ EVENT_COLLISION = "DeviceAllocatedTwice"
 EVENT_FOREIGN = "OwnedDeviceAllocated"
 EVENT_OWNS_NOTHING = "OwnsNoDevice"
 EVENT_OVERCOMMITTED = "DeviceOvercommitted"
+EVENT_BROKEN = "AllocationBroken"
 EVENT_INVALID = "InvalidObject"
 EVENT_FORBIDDEN = "Forbidden"
 EVENT_REFUSED = "AllocationRefused"
@@ -99,26 +99,38 @@ def everywhere(allocation: AllocationResult) -> str:
     return "every node that can skip node operations" if allocation.skips_node_operations else "every node"
 
 
+def allocated_twice(device: tuple[str, str, str], owners: Sequence[tuple[str, str]]) -> str:
+    """Return the line about a device (driver, pool and device) that several claims hold, for who may know of all."""
+    return f"device {'/'.join(device)} is allocated to {_all(owners)}; {END_BOTH}"
+
+
 def collision(
     device: tuple[str, str, str],
-    owners: Sequence[tuple[str, str]],
-    yielding: Sequence[tuple[str, str]] = (),
+    claim: tuple[str, str],
+    others: Sequence[tuple[str, str]],
+    *,
+    waits: bool = False,
 ) -> str:
-    """Return the sentence of the Events of claims that hold the same device.
+    """Return the sentence of the Event of a claim that holds the same device as others.
 
-    `device` is driver, pool and device; `owners` are namespaces and names of claims, `yielding` of those that give it
-    back.
+    `device` is driver, pool and device; claims are namespace and name. `waits`: it is being deleted, and not cleared.
     """
-    return _collided(f"device {'/'.join(device)} is allocated to {_all(owners)}", yielding)
+    text = f"device {'/'.join(device)} is allocated to {'/'.join(claim)} and to {_known(others, claim[0])}; "
+    if waits:
+        return (
+            f"{text}this claim is being deleted and keeps its allocation until no other claim has the device: "
+            "kube-scheduler would give it to the next pod"
+        )
+    return text + END_BOTH
 
 
-def overcommitted(case: Overcommitment, yielding: Sequence[tuple[str, str]]) -> str:
+def overcommitted(case: Overcommitment, namespace: str) -> str:
     """Return the sentence of the Events of something of which more is allocated than there is.
 
-    `yielding` are namespaces and names of the claims that give it back.
+    On claims it names no claim of another namespace than theirs; `namespace` is empty for slices.
     """
     if case.by_claims:
-        return _collided(too_much(case), yielding)
+        return f"{too_much(case, namespace)}; two allocators serve this driver; nothing is taken back; {MAKE_ROOM}"
     if not case.parts:
         return f"{too_much(case)}; {room_for(case)}"
     return (
@@ -127,8 +139,8 @@ def overcommitted(case: Overcommitment, yielding: Sequence[tuple[str, str]]) -> 
     )
 
 
-def too_much(case: Overcommitment) -> str:
-    """Return of what more is allocated than there is, how much, and to whom."""
+def too_much(case: Overcommitment, namespace: str = "") -> str:
+    """Return of what more is allocated than there is, how much, and to whom; claims of other namespaces by number."""
     path = "/".join(case.pool)
     if case.resource is Resource.COUNTER:
         what = f"counter {case.owner}/{case.name} of pool {path}"
@@ -140,7 +152,10 @@ def too_much(case: Overcommitment) -> str:
         # The API server admits amounts below zero.
         return f"{what}{node}: {total} published, nothing allocated"
     owners = listed(
-        [f"{_all(sorted(part.claims))} ({format_beside(part.amount, case.total)[0]})" for part in case.parts]
+        [
+            f"{_known(part.claims, namespace)} ({format_beside(part.amount, case.total)[0]})"
+            for part in case.parts
+        ]
     )
     return f"{what}{node}: {total} published, {used} allocated, to {owners}"
 
@@ -150,15 +165,35 @@ def room_for(case: Overcommitment) -> str:
     return MAKE_ROOM if case.parts else "the driver must not publish less than nothing"
 
 
-def _collided(fact: str, yielding: Sequence[tuple[str, str]]) -> str:
-    what = f"{fact}; two allocators serve this driver"
-    if yielding:
-        return f"{what}; nobody uses {_all(yielding)} yet, so it is allocated again"
-    return f"{what}; delete one of the claims, and let one allocator alone serve the driver"
-
-
 def _all(claims: Sequence[tuple[str, str]]) -> str:
     return " and ".join(f"{namespace}/{name}" for namespace, name in claims)
+
+
+def _known(claims: Collection[tuple[str, str]], namespace: str) -> str:
+    """Return some claims by name, but those of other namespaces than this one by number; empty: all by name."""
+    known = sorted(claim for claim in claims if not namespace or claim[0] == namespace)
+    texts = [_all([claim]) for claim in known]
+    if foreign := len(claims) - len(known):
+        texts.append(
+            "a claim of another namespace" if foreign == 1 else f"{foreign} claims of other namespaces"
+        )
+    return " and ".join(texts)
+
+
+def broken(breakages: Sequence[Breakage]) -> str:
+    """Return the sentence about an allocation whose devices cannot be used any more."""
+    return f"{listed([_breakage(item) for item in breakages])}; {DELETE_CLAIM}"
+
+
+def _breakage(item: Breakage) -> str:
+    if item.device is None:
+        return f"node {item.node} is gone"
+    device = f"device {'/'.join(item.device)}"
+    if item.taint is None:
+        return f"{device} is not in generation {item.generation} of its pool, which is complete"
+    value = f"={item.taint.value}" if item.taint.value else ""
+    rule = f" of DeviceTaintRule {item.rule}" if item.rule else ""
+    return f"{device} has the taint {item.taint.key}{value}:{item.taint.effect}{rule}, which is not tolerated"
 
 
 def odd_label(labels: Mapping[str, str]) -> str | None:
@@ -199,6 +234,18 @@ def defect(error: Exception) -> str:
     return f"the operator has a defect: {type(error).__name__}: {error}"
 
 
+END_BOTH = (
+    "two allocators serve this driver; nothing is taken back: let no new pod start there, end what uses any of these "
+    "claims, and then restart kube-scheduler (docs/operator.md, Two holders)"
+)
+"""What to do where several claims hold a device, in this order."""
+DELETE_CLAIM = "end what uses this claim, and delete it: a new claim gets other devices"
+"""What to do about an allocation that is broken."""
+REPLACED = (
+    "the policy dra-operator-owned was deleted and installed again, which kube-apiserver applies to new rules only "
+    "after its restart: restart it, and then this operator"
+)
+"""Why a policy protects nothing that looks as it should."""
 OWNS_NOTHING = (
     "owns no device, so it allocates none: take some with dra-operator own --driver DRIVER --pool POOL, or set devices "
     "to all where nobody else allocates"

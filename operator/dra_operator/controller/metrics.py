@@ -28,6 +28,7 @@ from dra_operator.cluster.defects import Defect, DefectLogger
 from dra_operator.cluster.events import OUTCOMES
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.writes import Write, WriteOutcome
+from dra_operator.ledger import Cause
 
 # Else each counter and histogram comes with a second one, its time of birth, under the same explanation.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -97,6 +98,11 @@ class Metrics:
         )
         self.problems = self._gauge("problems", "Objects that have a problem now; an Event says which.")
         self.collisions = self._gauge("device_collisions", "Devices that two claims hold now.")
+        self.broken_allocations = self._gauge(
+            "broken_allocations",
+            "Claims whose allocation is broken now, by cause.",
+            "cause",
+        )
         self.foreign_allocations = self._counter(
             "foreign_allocations", "Allocations of owned devices that somebody else has stored."
         )
@@ -121,6 +127,8 @@ class Metrics:
             self.errors.labels(defect.place)
         for decision in get_args(Decision):
             self.decisions.labels(decision.__name__.lower())
+        for cause in Cause:
+            self.broken_allocations.labels(cause.value)
         for outcome in ("done", "error"):
             self.passes.labels(outcome)
         for write, outcome in product(get_args(Write), get_args(WriteOutcome)):

@@ -53,10 +53,12 @@ class OwnedDevices:
     _forbidden: str = ""
     _dirty: bool = True
     _version: int = -1
-    _changes: InventoryChanges = field(init=False)
+    _changes: InventoryChanges = field(default_factory=InventoryChanges)
 
     def __post_init__(self) -> None:
-        self._changes = self.inventory.subscribe()
+        if self.inventory.settlement is not None:
+            # Else nobody takes in what has changed, and it would heap up.
+            self._changes = self.inventory.subscribe()
         self._putoffs = PutOffs(self.desk.clock)
 
     # --- what is known

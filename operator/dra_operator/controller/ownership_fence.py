@@ -33,6 +33,8 @@ class OwnershipFence:
         self._asks_who = asks_who
         self._due_at = float("-inf")
         self._username = ""
+        self._uid = ""
+        """The uid of the policy that was found first: another one is another policy."""
         self._notes: tuple[str, ...] = ()
 
     async def look(self, session: ApiSession, *, serves_rules: bool) -> None:
@@ -43,9 +45,14 @@ class OwnershipFence:
         try:
             if self._asks_who and not self._username:
                 self._username = await _own_username(session)
-            state = await _state(session)
+            state, uid = await _state(session)
         except (ApiError, ApiUnreachable):
             return
+        self._uid = self._uid or uid
+        if uid not in ("", self._uid):
+            # The API server stops to follow the rules with the first policy, and does not begin again for the second.
+            # Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic, ensureParamsForPolicyLocked (1.37).
+            state = FenceState(None, messages.REPLACED)
         self._notes = tuple(_problems(state, self._username, serves_rules=serves_rules))
         if isinstance(state.fence, RulesFence) and not serves_rules:
             state = FenceState(None, "the policy dra-operator-owned has no parameters here")
@@ -56,8 +63,11 @@ class OwnershipFence:
         return self._notes
 
 
-async def _state(session: ApiSession) -> FenceState:
-    """Return what the policy and its binding protect. Raises ApiError and ApiUnreachable if that is not known."""
+async def _state(session: ApiSession) -> tuple[FenceState, str]:
+    """Return what the policy and its binding protect, and the policy's uid, empty if it is not there.
+
+    Raises ApiError and ApiUnreachable if that is not known.
+    """
     found: list[dict[str, Any]] = []
     missing: list[str] = []
     for what, path in (("policy", _POLICIES), ("binding", _BINDINGS)):
@@ -65,16 +75,15 @@ async def _state(session: ApiSession) -> FenceState:
             found.append(await session.request("GET", path))
         except ApiError as error:
             if error.is_missing_right:
-                return FenceState(None, messages.forbidden(error))
+                return FenceState(None, messages.forbidden(error)), ""
             if error.status != 404:
                 raise
             missing.append(what)
     if missing:
-        return FenceState(None, f"the {missing[0]} {POLICY} is not installed")
+        return FenceState(None, f"the {missing[0]} {POLICY} is not installed"), ""
     fence = fenced(*found)
-    return FenceState(
-        fence, "" if fence else f"the policy {POLICY} or its binding is not as it was published"
-    )
+    why = "" if fence else f"the policy {POLICY} or its binding is not as it was published"
+    return FenceState(fence, why), str(found[0]["metadata"].get("uid") or "")
 
 
 async def _own_username(session: ApiSession) -> str:

@@ -26,6 +26,7 @@ from dra_operator.cluster.rule_writer import RuleOutcome
 from dra_operator.cluster.writes import AllocateWrite, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.asides import SideTask
+from dra_operator.controller.breakages import Breakages
 from dra_operator.controller.claims import ClaimBook, Key, PodUse, annotation, order, version_of
 from dra_operator.controller.collisions import Collisions
 from dra_operator.controller.desk import Desk, Effect, text
@@ -119,11 +120,12 @@ class Passes:
         timer = settlement or SettlementTimer(settle=0.0, quiet=0.0)
         self.owned = OwnedDevices(self.desk, inventory, self._intake, timer, operator)
         self._collisions = Collisions(self.desk, inventory, self._intake, partial(hears, "ResourceSlice"))
+        self._breakages = Breakages(self.desk, inventory, partial(hears, "ResourceSlice"))
         self._hears_claims = partial(hears, "ResourceClaim")
         logger = metrics.defect_logger
         self._asides = {
             name: SideTask(name, clock, logger)
-            for name in ("inventory", "collisions", "rules", "views", "metrics")
+            for name in ("inventory", "collisions", "breakages", "rules", "views", "metrics")
         }
         self._untidy: set[Key] = set()
         """The claims that met a defect when they were tidied, and were told so."""
@@ -157,7 +159,7 @@ class Passes:
             self._taken.asked_all()
             self._turns.want(desk.book.waiting())
         self._turns.want(over | self._taken.due())
-        self._touched |= over | desk.lingering.over()
+        self._touched |= over | desk.lingering.over() | desk.uncleared
         self._tidy_all()
         self._asides["inventory"].do(self._problems.report_inventory)
         fenced = self.fence.stands(desk)
@@ -174,6 +176,7 @@ class Passes:
             self._keep_annotation(key)
         self._taken.look()
         self._asides["collisions"].do(self._collisions.report)
+        self._asides["breakages"].do(self._breakages.report)
         desk.pile.extend(desk.reports.due(desk.clock()))
         self._flush(emit)
         # Where no claim waits for weeks, nobody else takes in what has changed, and it would heap up.
@@ -218,6 +221,7 @@ class Passes:
         self._turns.want(changes.dirty)
         self._touched |= changes.seen
         self._problems.note(changes)
+        self._breakages.note(changes.seen)
         if desk.number > 1:
             # Before, everything is new that was listed.
             self.owned.observe_changes(changes)
@@ -452,6 +456,7 @@ class Passes:
             self.fence.next_due(),
             self._asides["inventory"].next_due(self._problems.next_due()),
             self._asides["collisions"].next_due(self._collisions.next_due()),
+            self._asides["breakages"].next_due(self._breakages.next_due()),
             self._asides["rules"].next_due(self.owned.next_due()),
             self._asides["views"].next_due(),
             self._asides["metrics"].next_due(),

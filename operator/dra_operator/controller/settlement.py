@@ -87,6 +87,8 @@ class SettlementTimer:
         """Return what may be used by now; nothing until the policy has been looked for."""
         if self.fence is None:
             return Settled()
+        # Nodes come and go, and most pools with them.
+        self._stored = {key: at for key, at in self._stored.items() if at + self.quiet > now}
         due: list[float] = []
         since = {name: self._since(rules[name]) for name in self._rules}
         fenced = frozenset[str]()

@@ -3,11 +3,12 @@
 A deleted claim of ours is deallocated and its finalizer removed, so that it can go: nobody else does so where
 kube-controller-manager does not run its claim controller. So is one that opted out, perhaps after we had
 allocated it: what opts out of being allocated need not stay for ever. An allocation that is reserved is never
-cleared.
+cleared, nor one of a device that another claim holds as well.
 And our annotation is taken off every claim that has its devices or is no longer ours: it would be a lie
 there.
 """
 
+from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite
 from dra_operator.controller import messages
@@ -24,15 +25,19 @@ def tidy(desk: Desk, key: Key) -> None:
     if desk.book.is_waiting(key):
         desk.telling.look_again(key)
         return
-    if not is_released(claim) and key not in desk.yielding:
+    if not is_released(claim):
         _allow(desk, key)
     desk.telling.waits_no_more(key)
     if not desk.flights.allocating(key):
         desk.since.pop(key, None)
+    desk.uncleared.discard(key)
     if desk.is_put_off(claim):
         return
     if is_released(claim) and desk.book.is_free(claim):
-        desk.launch(_deallocate(claim))
+        if _is_held_twice(desk, key):
+            desk.uncleared.add(key)
+        else:
+            desk.launch(_deallocate(claim))
     elif annotation(claim) is not None and claim.metadata.deletion_timestamp is None:
         metadata = claim.metadata
         if not desk.lingering.waits(key, metadata.uid, metadata.resource_version):
@@ -52,7 +57,21 @@ def keep_annotation(desk: Desk, key: Key) -> None:
 
 def annotate(claim: ResourceClaim, text: str | None) -> AnnotateWrite:
     """Return the write that sets our annotation, or removes it."""
-    return AnnotateWrite(*version_of(claim), current=annotation(claim), text=text)
+    return AnnotateWrite(
+        *version_of(claim), annotation=PENDING_ANNOTATION, current=annotation(claim), text=text
+    )
+
+
+def _is_held_twice(desk: Desk, key: Key) -> bool:
+    """Return whether another claim holds a device of this one, and may still be used.
+
+    kube-scheduler keeps the devices in use as a set, and forgets one when any claim that holds it is cleared.
+    """
+    others = [desk.book.get(other) for other in desk.ledger.other_holders(key)]
+    return any(
+        other is None or not other.metadata.deletion_timestamp or other.status.reserved_for
+        for other in others
+    )
 
 
 def _deallocate(claim: ResourceClaim) -> DeallocateWrite:
@@ -72,6 +91,7 @@ def _allow(desk: Desk, key: Key) -> None:
 
 def _forget(desk: Desk, key: Key) -> None:
     _allow(desk, key)
+    desk.uncleared.discard(key)
     desk.telling.waits_no_more(key)
     desk.putoffs.forget(key)
     desk.lingering.forget(key)

@@ -36,9 +36,10 @@ class PoolView:
     `driver` is that of all devices, or empty if one of them cannot be read: each selector fails on it.
     Positions: `offsets[i]` is the first position of `slices[i]`, `placed` has both together, `size` is their number;
     only a complete pool has any.
-    Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively) and `charged` (shares
-    consume capacity), both kept by the ledger, `shareable`, `counted`. `selector_errors` holds, by position, why a node
-    selector of a device cannot be parsed: no search may take it. `nodes` is the set of the nodes that see it.
+    Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively, nor shared without
+    being shareable) and `charged` (shares consume capacity), both kept by the ledger, `shareable`, `counted`.
+    `selector_errors` holds, by position, why a node selector of a device cannot be parsed: no search may take it.
+    `nodes` is the set of the nodes that see it.
     `roomy` keeps what searches have found out about shared devices, by candidate key: which they have looked at, and
     which of these have room; of each until the ledger changes what is used of it. `payable` keeps the same of devices
     that draw on counters, behind the version of the counters that it is about. `most` is the most that any of its free

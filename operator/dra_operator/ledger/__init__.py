@@ -3,15 +3,20 @@
 `uses` is the ledger itself, by claim and device. `availability` joins it with the views of the inventory: what is free,
 by `view_index`, what is left of `counters` and, by `spare`, of devices that are shared, and the log of what came back.
 `leftovers` has nodes by what their devices have left, as far as somebody has asked. `overcommitment` finds what is used
-beyond what there is, and whether claims or slices brought it about.
+beyond what there is, and whether claims or slices brought it about. `broken` finds allocations of which devices or
+nodes are gone, or tainted so that what uses them must end.
 """
 
 from dra_operator.ledger.availability import Availability, Log
+from dra_operator.ledger.broken import Breakage, BrokenAllocations, Cause
 from dra_operator.ledger.overcommitment import Overcommitment, Overcommitments, Resource
 from dra_operator.ledger.uses import ClaimKey, Ledger
 
 __all__ = [
     "Availability",
+    "Breakage",
+    "BrokenAllocations",
+    "Cause",
     "ClaimKey",
     "Ledger",
     "Log",

@@ -190,6 +190,7 @@ class Availability:
             for _, position in _positions(view, held):
                 view.free &= ~(1 << position)
             for device, position in _positions(view, shared):
+                view.free &= ~(1 << position) | self._free_beside_shares(view)
                 if shared[device].amounts:
                     view.charged |= 1 << position
             if view.counters is not None and view.counters not in self._counters:
@@ -297,7 +298,7 @@ class Availability:
         held, shared = self.ledger.held(pool), self.ledger.shared(pool)
         opened = closed = helped = 0
         for device, view, bit in views.each(devices):
-            if device not in held:
+            if device not in held and (device not in shared or self._free_beside_shares(view) & bit):
                 view.free |= bit
                 opened |= view.nodes
             else:
@@ -320,6 +321,13 @@ class Availability:
                 helped |= view.nodes
         self.nonempty |= opened
         return closed, helped
+
+    def _free_beside_shares(self, view: PoolView) -> int:
+        """Return the devices of a view that are free though somebody has shares of them.
+
+        One that is no longer shareable is in use as long as somebody has a share of it.
+        """
+        return view.shareable if self.views.features.consumable_capacity else -1
 
     def _forget_left(self, view: PoolView) -> None:
         view.most.clear()

@@ -2,8 +2,8 @@
 
 Two allocators that decide at the same moment can bring it about, as they can give one device away twice: each gives a
 partition of the same GPU, or a share of the same device, and both together are more than there is. So can a driver
-that publishes less than before. The two must be kept apart, since only the first is anybody's to take back: claims
-that fitted when they were allocated are not wrong because a slice shrank, and their devices may well work.
+that publishes less than before. The two must be kept apart, since they are told on different objects: claims that
+fitted when they were allocated are not wrong because a slice shrank, and their devices may well work.
 
 What tells them apart is who came last. If all fitted but for claims whose allocation came in just now, and which we
 did not decide, and as much is published as when the pool was complete the last time, then these claims brought it

@@ -31,7 +31,7 @@ _MOST_TAKEN: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """A device that several claims hold for themselves alone."""
+    """A device that a claim holds for itself alone, and other claims as well, alone or by shares."""
 
     device: DeviceKey
     claims: tuple[ClaimKey, ...]
@@ -108,7 +108,7 @@ class Ledger:
     )
     _shared: dict[PoolKey, dict[str, Shares]] = field(default_factory=dict)
     _contested: set[DeviceKey] = field(default_factory=set)
-    """The devices with more than one exclusive use; nearly always none."""
+    """The devices with an exclusive use beside another use; nearly always none."""
     _arrived: set[ClaimKey] = field(default_factory=set)
     """The claims whose allocation came in, and was no decision of ours, since somebody asked."""
     _followers: Followers[Touched] = field(default_factory=Followers)
@@ -191,13 +191,21 @@ class Ledger:
         }
 
     def collisions(self) -> tuple[Collision, ...]:
-        """Return the devices that several claims hold for themselves alone, sorted."""
+        """Return the devices that a claim holds for itself alone beside other claims, sorted."""
         found = [
             Collision((driver, pool, device), claims)
             for driver, pool, device in self._contested
-            if len(claims := tuple(sorted(set(self._held[driver, pool][device])))) > 1
+            if len(claims := tuple(sorted(self.holders((driver, pool), [device])))) > 1
         ]
         return tuple(sorted(found, key=lambda item: item.device))
+
+    def other_holders(self, claim: ClaimKey) -> set[ClaimKey]:
+        """Return the other claims that hold a device of a claim although one of them has it for itself alone."""
+        found: set[ClaimKey] = set()
+        for result in self.results(claim) if self._contested else ():
+            if not result.admin_access and (result.driver, result.pool, result.device) in self._contested:
+                found |= self.holders((result.driver, result.pool), [result.device])
+        return found - {claim}
 
     def held(self, pool: PoolKey) -> Mapping[str, tuple[ClaimKey, ...]]:
         """Return the devices of a pool that claims have for themselves alone, by name."""
@@ -257,6 +265,8 @@ class Ledger:
             if result.share_id and self.shares:
                 shares = self._shared.setdefault(pool, {}).setdefault(device, Shares())
                 shares.claims.append(claim)
+                if device in self._held.get(pool, _NOBODY):
+                    self._contested.add((*pool, device))
                 for name, amount in result.consumed_capacity.items():
                     shares.amounts[name] = shares.amounts.get(name, 0) + amount.nano
                     if amount.nano < 0:
@@ -269,6 +279,8 @@ class Ledger:
                 self._contested.add((*pool, device))
             else:
                 held[device] = alone
+                if device in self._shared.get(pool, _NO_SHARES):
+                    self._contested.add((*pool, device))
         return gained if found else None
 
     def _give_back(self, claim: ClaimKey, results: Results) -> _Touches:
@@ -286,11 +298,17 @@ class Ledger:
             if len(holders) > 1:
                 position = holders.index(claim)
                 held[device] = holders[:position] + holders[position + 1 :]
-                if len(holders) == 2:
-                    self._contested.discard((*pool, device))
             elif not held:
                 del self._held[pool]
+            self._settle(pool, device)
         return touches
+
+    def _settle(self, pool: PoolKey, device: str) -> None:
+        """Forget that a device is contested once it has one exclusive use, or only shares."""
+        if self._contested:
+            holders = self.held(pool).get(device, ())
+            if len(holders) + (bool(holders) and device in self.shared(pool)) < 2:
+                self._contested.discard((*pool, device))
 
     def _unshare(self, claim: ClaimKey, result: DeviceRequestAllocationResult) -> None:
         pool, device = (result.driver, result.pool), result.device
@@ -303,6 +321,7 @@ class Ledger:
             del shared[device]
             if not shared:
                 del self._shared[pool]
+            self._settle(pool, device)
 
 
 def _amounts(result: DeviceRequestAllocationResult) -> dict[str, int]:

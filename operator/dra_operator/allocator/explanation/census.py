@@ -340,6 +340,9 @@ class Census:
         unreachable = {index: self._why_not_reachable(content, index, hidden) for index in missing}
         taken, shared = self.availability.ledger.look(pool.key, content.names)
         sharing = bits.of_positions(shared)
+        # Of a device that is no longer shareable, a share is as good as the device.
+        if self.features.consumable_capacity:
+            taken |= sharing & ~content.shareable
         operations = not content.skip_node_operations or self._skips_operations(reached)
         return Place(
             content, slots, reachable, unreachable, operations, taken, sharing, shared, counters, old
@@ -435,7 +438,7 @@ def _kind(place: Place) -> tuple[object, ...]:
         content.unreadable and content.serial,
         tuple(content.capacity),
         tuple([column.serial for column in content.capacity.values()]),
-        content.taints,
+        content.barred,
         content.counted,
         content.has_groups,
         place.slots,

@@ -1,0 +1,64 @@
+"""`simulate` says `broken` instead of `held` of an allocation whose devices cannot be used any more."""
+
+import pytest
+import yaml
+
+from .simulation import CLASS, devices, holding, node, table
+
+ADVICE = "; end what uses this claim, and delete it: a new claim gets other devices"
+RULE = {
+    "apiVersion": "resource.k8s.io/v1beta2",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "drain"},
+    "spec": {"deviceSelector": {"device": "a"}, "taint": {"key": "bad", "effect": "NoExecute"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("objects", "why"),
+    [
+        pytest.param(
+            [node("node-1"), devices("b")],
+            "device gpu.example.com/node-1/a is not in generation 1 of its pool, which is complete",
+            id="the device is missing",
+        ),
+        pytest.param([node("node-2"), devices("a")], "node node-1 is gone", id="the node is gone"),
+        pytest.param(
+            [node("node-1"), devices("a"), RULE],
+            "device gpu.example.com/node-1/a has the taint bad:NoExecute of DeviceTaintRule drain, which is not "
+            "tolerated",
+            id="a taint is not tolerated",
+        ),
+    ],
+)
+def test_a_broken_allocation_says_why(simulate, objects, why):
+    """It keeps its devices, so what else is decided does not change, nor the exit code."""
+    result = simulate(CLASS, *objects, holding("a"))
+
+    assert table(result) == [["default/holder", "broken", "node-1", f"{why}{ADVICE}"]]
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (0, "1 broken")
+
+
+def test_the_annotation_says_so_too(simulate):
+    """As the operator would write it."""
+    result = simulate(CLASS, node("node-1"), devices("b"), holding("a"), options=("-o", "yaml"))
+
+    (item,) = yaml.safe_load(result.stdout)["items"]
+    assert item["metadata"]["annotations"]["dra-operator.io/broken"].startswith(
+        "device gpu.example.com/node-1/a "
+    )
+
+
+def test_a_pool_that_is_not_given_breaks_nothing(simulate):
+    """Nor does a node, where none is given."""
+    result = simulate(CLASS, devices("a", on="node-2"), holding("a"))
+
+    assert table(result)[0][1] == "held"
+
+
+def test_a_pool_that_is_not_complete_breaks_nothing(simulate):
+    """The device may be in a slice that is missing."""
+    half = devices("b")
+    half["spec"]["pool"]["resourceSliceCount"] = 2
+
+    assert table(simulate(CLASS, node("node-1"), half, holding("a")))[0][1] == "held"

@@ -1,0 +1,117 @@
+"""Sharing switched on and off while claims hold a device: nothing is given away twice, and what is held twice is told.
+
+Source: a report about a network driver that took `allowMultipleAllocations` off a device with live shares.
+"""
+
+import pytest
+
+from .simulation import V1, states, table
+
+DRIVER = "nic.example.com"
+CLASS = {
+    "apiVersion": V1,
+    "kind": "DeviceClass",
+    "metadata": {"name": "nic"},
+    "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
+}
+PART = {"capacity": {"requests": {"bandwidth": "2G"}}}
+SHARE = {"shareID": "11111111-2222-4333-8444-555555555555"}
+CONSUMING = {**SHARE, "consumedCapacity": {"bandwidth": "2G"}}
+
+
+def nic(**traits):
+    """The slice of a node with one device, in the generation after the change."""
+    device = {"name": "nic-0", "capacity": {"bandwidth": {"value": "10G"}}, **traits}
+    pool = {"name": "node-1", "generation": 2, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": "node-1", "pool": pool, "devices": [device]}
+    return {"apiVersion": V1, "kind": "ResourceSlice", "metadata": {"name": "slice-1"}, "spec": spec}
+
+
+def claim(name, exactly=None, share=None, namespace="team"):
+    """A claim for a device or a part of it; `share` says how it has nic-0 already."""
+    request = {"name": "nic", "exactly": {"deviceClassName": "nic", **(exactly or {})}}
+    body = {
+        "apiVersion": V1,
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"devices": {"requests": [request]}},
+    }
+    if share is None:
+        return body
+    result = {"request": "nic", "driver": DRIVER, "pool": "node-1", "device": "nic-0", **share}
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}]
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}}
+    return {**body, "status": {"allocation": allocation}}
+
+
+@pytest.mark.parametrize("asked", [{}, PART], ids=["asks for all of it", "asks for a part"])
+@pytest.mark.parametrize("share", [SHARE, CONSUMING], ids=["share of nothing", "share of a part"])
+def test_a_device_that_is_no_longer_shareable_stays_with_its_share(simulate, share, asked):
+    """Whoever comes waits for the claim that has the share, and is told which one."""
+    result = simulate(CLASS, nic(), claim("old-share", PART, share), claim("newcomer", asked))
+
+    assert states(result) == {"team/newcomer": "pending", "team/old-share": "held"}
+    assert table(result)[0][3] == (
+        "DeviceInUse: request nic: 1 device published, 1 in class nic, 1 in use by 1 claim (old-share)"
+    )
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("asked", [{}, PART], ids=["asks for all of it", "asks for a part"])
+def test_a_device_that_has_become_shareable_stays_with_its_holder(simulate, asked):
+    """No share is given away beside a claim that has the device for itself alone."""
+    result = simulate(
+        CLASS, nic(allowMultipleAllocations=True), claim("old", {}, share={}), claim("newcomer", asked)
+    )
+
+    assert states(result)["team/newcomer"] == "pending"
+    assert "DeviceInUse: " in table(result)[0][3]
+    assert "in use by 1 claim (old)" in table(result)[0][3]
+
+
+def test_admin_access_is_granted_beside_a_share(simulate):
+    """It takes nothing away from anybody."""
+    labelled = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    labelled["metadata"]["labels"] = {"resource.kubernetes.io/admin-access": "true"}
+    result = simulate(
+        CLASS, labelled, nic(), claim("old-share", PART, SHARE), claim("monitor", {"adminAccess": True})
+    )
+
+    assert states(result)["team/monitor"] == "allocated"
+
+
+def test_a_share_of_another_device_is_in_nobodys_way(simulate):
+    """A device that is still shareable goes on to be shared."""
+    result = simulate(
+        CLASS,
+        nic(allowMultipleAllocations=True),
+        claim("old-share", PART, CONSUMING),
+        claim("newcomer", PART),
+    )
+
+    assert states(result)["team/newcomer"] == "allocated"
+
+
+@pytest.mark.parametrize("shareable", [True, False], ids=["shareable", "not shareable"])
+def test_a_device_held_alone_beside_a_share_is_noted(simulate, shareable):
+    """That is a device held twice, whatever its slice says now, and the note says how to get out."""
+    result = simulate(
+        CLASS,
+        nic(allowMultipleAllocations=shareable),
+        claim("old-share", PART, CONSUMING),
+        claim("alone", {}, share={}),
+    )
+
+    assert (
+        f"device {DRIVER}/node-1/nic-0 is allocated to team/alone and team/old-share; two allocators serve this "
+        "driver; nothing is taken back: let no new pod start there"
+    ) in result.stderr
+
+
+def test_shares_alone_are_not_noted(simulate):
+    """Also where the device is no longer shareable: all of them were given when it was."""
+    result = simulate(
+        CLASS, nic(), claim("a", PART, CONSUMING), claim("b", PART, {**CONSUMING, "shareID": "2"})
+    )
+
+    assert "is allocated to" not in result.stderr

@@ -1,0 +1,306 @@
+"""Allocations that are broken: what makes them so, when, and what is not known."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dra_operator.api.read import read_object
+from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Settlement
+from dra_operator.ledger import BrokenAllocations, Cause
+
+KEY = ("team", "claim")
+NO_EXECUTE = {"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "1970-01-01T00:01:40Z"}
+"""Added 100 s after the beginning of time."""
+
+
+def pool_slice(*devices: Any, name: str = "s", generation: int = 1, count: int = 1) -> Any:
+    """Return a slice of node n; devices are names or objects."""
+    listed = [{"name": item} if isinstance(item, str) else item for item in devices]
+    pool = {"name": "p", "generation": generation, "resourceSliceCount": count}
+    spec = {"driver": "d", "nodeName": "n", "pool": pool, "devices": listed}
+    return read_object({"metadata": {"name": name}, "spec": spec}, "ResourceSlice")
+
+
+def allocation(*devices: str, tolerations: Any = (), nodes: tuple[str, ...] = ("n",), **fields: Any) -> Any:
+    """Return an allocation of devices on nodes that it names; without nodes it names none."""
+    result = {"driver": "d", "pool": "p", "tolerations": list(tolerations), **fields}
+    body: dict[str, Any] = {"devices": {"results": [{**result, "device": device} for device in devices]}}
+    if nodes:
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": list(nodes)}]}]
+        body["nodeSelector"] = {"nodeSelectorTerms": terms}
+    claim = read_object({"metadata": {"name": "c"}, "status": {"allocation": body}}, "ResourceClaim")
+    return claim.status.allocation
+
+
+class Scene:
+    """An inventory with node n, and the allocations that are judged at a time that the test says."""
+
+    def __init__(self) -> None:
+        self.inventory = Inventory()
+        self.inventory.put(read_object({"metadata": {"name": "n"}}, "Node"))
+        self.allocations = BrokenAllocations(self.inventory)
+        self.now = 0.0
+
+    def look(self, after: float = 0.0) -> dict[tuple[str, str], bool]:
+        """Let time go by and judge; return the claims that were judged, and whether that could be done."""
+        self.now += after
+        self.allocations.refresh(self.now, self.now)
+        judged, self.allocations.judged = self.allocations.judged, {}
+        return judged
+
+    def causes(self, after: float = 0.0) -> list[Cause]:
+        """Let time go by, and return what is wrong with the claim."""
+        self.look(after)
+        return [item.cause for item in self.allocations.found.get(KEY, ())]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """A node, and no pool."""
+    return Scene()
+
+
+@pytest.fixture
+def held(scene: Scene) -> Scene:
+    """A claim that has device a of a complete pool."""
+    scene.inventory.put(pool_slice("a", "b"))
+    scene.allocations.put(KEY, allocation("a"))
+    assert scene.causes() == []
+    return scene
+
+
+def test_a_device_that_is_missing_for_a_minute_breaks_its_allocation(held: Scene) -> None:
+    """The newest generation is complete and does not have it; the driver may publish it again before that."""
+    held.inventory.put(pool_slice("b", generation=2))
+
+    assert held.look() == {KEY: False}
+    assert held.allocations.next_due() == 60
+    assert held.causes(59) == []
+    assert held.causes(1) == [Cause.DEVICE_MISSING]
+    assert held.allocations.found[KEY][0].generation == 2
+    assert held.allocations.next_due() is None
+
+
+def test_a_device_that_comes_back_mends_its_allocation(held: Scene) -> None:
+    """However long it was away."""
+    held.inventory.put(pool_slice("b"))
+    held.look()
+    assert held.causes(60) == [Cause.DEVICE_MISSING]
+    held.inventory.put(pool_slice("a", "b"))
+
+    assert held.look() == {KEY: True}
+    assert held.allocations.found == {}
+
+
+def test_slices_that_are_away_say_nothing(held: Scene) -> None:
+    """A kubelet that restarts takes them away, and nobody knows for how long."""
+    held.inventory.remove("ResourceSlice", "s")
+    assert held.look() == {KEY: False}
+    assert held.causes(20) == []
+    held.inventory.put(pool_slice("a", "b"))
+    assert held.causes() == []
+
+    held.inventory.remove("ResourceSlice", "s")
+    assert held.causes(3600) == []
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        pytest.param([("b",), {"generation": 2, "count": 2}], id="a slice is missing"),
+        pytest.param([("b", "b"), {"generation": 2}], id="a name is there twice"),
+    ],
+)
+def test_a_pool_that_is_not_complete_says_nothing(held: Scene, published: Any) -> None:
+    """What is missing may be in what is still to come."""
+    devices, pool = published
+    held.inventory.put(pool_slice(*devices, **pool))
+
+    assert held.causes() == []
+    assert held.causes(3600) == []
+
+
+def test_what_was_found_stays_while_it_cannot_be_judged(held: Scene) -> None:
+    """That slices went away does not mend anything."""
+    held.inventory.put(pool_slice("b"))
+    held.look()
+    held.look(60)
+    held.inventory.remove("ResourceSlice", "s")
+
+    assert held.look() == {KEY: False}
+    assert held.causes() == [Cause.DEVICE_MISSING]
+
+
+def test_an_old_generation_counts_no_more(held: Scene) -> None:
+    """Its slices may linger beside those of the newest."""
+    held.inventory.put(pool_slice("b", name="new", generation=2))
+    held.look()
+
+    assert held.causes(60) == [Cause.DEVICE_MISSING]
+
+
+def test_a_node_that_is_gone_breaks_what_is_bound_to_it(held: Scene) -> None:
+    """Until it is there again."""
+    held.inventory.remove("Node", "n")
+    assert held.causes() == [Cause.NODE_GONE]
+    held.inventory.put(read_object({"metadata": {"name": "n"}}, "Node"))
+
+    assert held.causes() == []
+
+
+@pytest.mark.parametrize("nodes", [("n", "m"), ()], ids=["one of two nodes is there", "no node is named"])
+def test_an_allocation_that_other_nodes_can_use_is_not_broken(held: Scene, nodes: tuple[str, ...]) -> None:
+    """It is not bound to the node that is gone."""
+    held.inventory.put(read_object({"metadata": {"name": "m"}}, "Node"))
+    held.allocations.put(KEY, allocation("a", nodes=nodes))
+    held.inventory.remove("Node", "n")
+
+    assert held.causes() == []
+
+
+FOR_EVER = {"key": "k", "operator": "Exists", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "until"),
+    [
+        pytest.param([], 100, id="nothing is tolerated"),
+        pytest.param([FOR_EVER], None, id="tolerated for ever"),
+        pytest.param([{**FOR_EVER, "tolerationSeconds": 30}], 130, id="tolerated for a time"),
+        pytest.param([{**FOR_EVER, "tolerationSeconds": -5}], 100, id="a time below zero is none"),
+        pytest.param(
+            [{**FOR_EVER, "tolerationSeconds": 30}, {**FOR_EVER, "tolerationSeconds": 20}],
+            120,
+            id="the shortest time counts",
+        ),
+        pytest.param([{**FOR_EVER, "tolerationSeconds": 30}, FOR_EVER], None, id="for ever beats a time"),
+        pytest.param(
+            [{"key": "k", "operator": "Exists"}], 100, id="without an effect it is not for NoExecute"
+        ),
+        pytest.param([{**FOR_EVER, "effect": "NoSchedule"}], 100, id="another effect"),
+        pytest.param([{**FOR_EVER, "key": "other"}], 100, id="another key"),
+        pytest.param([{"operator": "Exists", "effect": "NoExecute"}], None, id="every key"),
+        pytest.param([{"key": "k", "value": "v", "effect": "NoExecute"}], None, id="Equal is the default"),
+        pytest.param([{"key": "k", "value": "w", "effect": "NoExecute"}], 100, id="another value"),
+        pytest.param([{**FOR_EVER, "operator": "Odd"}], 100, id="an unknown operator"),
+    ],
+)
+@pytest.mark.parametrize("source", ["slice", "rule"])
+def test_a_taint_breaks_what_does_not_tolerate_it(
+    scene: Scene, tolerations: Any, until: float | None, source: str
+) -> None:
+    """By the rule of the device taint eviction controller, which evicts the pods at that time."""
+    scene.inventory.put(pool_slice({"name": "a", "taints": [NO_EXECUTE] if source == "slice" else []}))
+    if source == "rule":
+        rule = {"deviceSelector": {"driver": "d"}, "taint": NO_EXECUTE}
+        scene.inventory.put(read_object({"metadata": {"name": "r"}, "spec": rule}, "DeviceTaintRule"))
+    scene.allocations.put(KEY, allocation("a", tolerations=tolerations))
+    scene.now = 50.0
+
+    assert scene.causes() == []
+    assert scene.allocations.next_due() == until
+    if until is not None:
+        scene.now = until
+        assert scene.causes() == [Cause.TAINTED]
+        assert scene.allocations.found[KEY][0].rule == ("r" if source == "rule" else "")
+
+
+def test_a_taint_that_is_taken_off_mends(held: Scene) -> None:
+    """Of a rule that goes, too."""
+    rule = {"deviceSelector": {"device": "a"}, "taint": {**NO_EXECUTE, "timeAdded": None}}
+    held.inventory.put(read_object({"metadata": {"name": "r"}, "spec": rule}, "DeviceTaintRule"))
+    assert held.causes() == [Cause.TAINTED]
+    held.inventory.remove("DeviceTaintRule", "r")
+
+    assert held.causes() == []
+
+
+def test_a_taint_that_only_keeps_others_away_breaks_nothing(held: Scene) -> None:
+    """NoSchedule is no reason to end anything."""
+    held.inventory.put(pool_slice({"name": "a", "taints": [{**NO_EXECUTE, "effect": "NoSchedule"}]}))
+
+    assert held.causes(1000) == []
+
+
+def test_admin_access_can_break_as_well(scene: Scene) -> None:
+    """It uses the device like any other."""
+    scene.inventory.put(pool_slice("b"))
+    scene.allocations.put(KEY, allocation("a", adminAccess=True))
+    scene.look()
+
+    assert scene.causes(60) == [Cause.DEVICE_MISSING]
+
+
+def test_what_was_broken_before_is_broken_at_once(scene: Scene) -> None:
+    """Whoever begins anew need not wait for a minute to know what the claim says."""
+    scene.inventory.put(pool_slice("b"))
+    scene.allocations.put(KEY, allocation("a"), was_broken=True)
+
+    assert scene.causes() == [Cause.DEVICE_MISSING]
+
+
+def test_the_minute_begins_anew_where_nothing_was_heard(held: Scene) -> None:
+    """The device may have been published meanwhile; what has lasted stays."""
+    held.inventory.put(pool_slice("b"))
+    held.look()
+    held.now = 50.0
+    held.allocations.restart(held.now)
+
+    assert held.causes(59) == []
+    assert held.causes(1) == [Cause.DEVICE_MISSING]
+    held.allocations.restart(held.now)
+    assert held.causes() == [Cause.DEVICE_MISSING]
+
+
+def test_only_what_changed_is_judged_again(held: Scene) -> None:
+    """A slice that goes on to publish a device is no reason to judge its claim."""
+    other = ("team", "other")
+    held.allocations.put(other, allocation("b"))
+    assert held.look() == {other: True}
+    assert held.look() == {}
+    held.inventory.put(pool_slice("a", "c"))
+
+    assert held.look() == {other: False}
+
+
+@pytest.mark.parametrize("ending", ["gone", "allocated anew"])
+def test_nothing_is_kept_of_an_allocation_that_has_ended(held: Scene, ending: str) -> None:
+    """Neither of its device, nor of its pool and node."""
+    held.inventory.put(pool_slice("b"))
+    held.look()
+    held.look(60)
+    held.allocations.put(KEY, None if ending == "gone" else allocation("b"))
+
+    assert held.causes() == []
+    held.allocations.put(KEY, None)
+    kept: Callable[[str], Any] = lambda name: getattr(held.allocations, name)  # noqa: E731 - read by name
+    names = ("_held", "_of_pool", "_of_node", "_published", "_doubtful", "_since", "_due", "_dirty", "judged")
+    assert {name: kept(name) for name in names if kept(name)} == {}
+
+
+def test_a_device_of_two_claims_breaks_both(held: Scene) -> None:
+    """And stays missing for the second when the first is gone."""
+    other = ("team", "other")
+    held.allocations.put(other, allocation("a"))
+    held.inventory.put(pool_slice("b"))
+    held.look()
+    held.look(60)
+    assert held.allocations.found.keys() == {KEY, other}
+    held.allocations.put(KEY, None)
+
+    held.look()
+    assert held.allocations.found.keys() == {other}
+
+
+def test_devices_that_are_not_ours_are_not_tainted() -> None:
+    """Where ownership is asked for, a device that is not ours is behind a barrier, which breaks no allocation."""
+    inventory = Inventory(settlement=Settlement())
+    broken = BrokenAllocations(inventory)
+    broken.put(KEY, allocation("gpu-0", nodes=()))
+
+    inventory.put(pool_slice("gpu-0"))
+    broken.refresh(1000, 1000)
+
+    assert broken.found == {}

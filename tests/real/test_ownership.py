@@ -1,0 +1,131 @@
+"""Devices that are ours, on the real API server: the operator with its policy, without it, and with a wrong one."""
+
+import json
+import time
+
+import pytest
+
+from controlplane import clear_cluster, fresh_namespace
+from controlplane import start_operator as start_operator_at
+from controlplane.fleet import DRIVER, create_fleet
+from controlplane.manifests import NAMESPACE
+from controlplane.ownership import put_up
+from controlplane.scene import RESOURCE, Scene
+from dra_operator.api.names import OWNED_KEY
+from dra_operator.cluster.ownership_policy import policy_for_rules
+
+RULES = f"{RESOURCE}/devicetaintrules"
+OWNED = ("--devices=owned", "--ownership-settle-seconds=1")
+
+
+@pytest.fixture
+def fleet(scene):
+    """Two nodes with two devices each, and no policy."""
+    create_fleet(scene.client, nodes=2, devices=2)
+    return scene
+
+
+@pytest.fixture
+def fenced_fleet(fenced_plane):
+    """The same with the policies."""
+    with fresh_namespace(fenced_plane) as name:
+        create_fleet(fenced_plane.client, nodes=2, devices=2)
+        yield Scene(fenced_plane, name)
+    clear_cluster(fenced_plane)
+
+
+@pytest.fixture
+def start_fenced(fenced_plane, tmp_path):
+    """Start operators beside the policies; all are stopped afterwards."""
+    started = []
+
+    def start(*flags):
+        started.append(start_operator_at(fenced_plane, tmp_path / f"{len(started)}.log", *flags))
+        started[-1].wait_ready()
+        return started[-1]
+
+    yield start
+    for operator in started:
+        operator.stop()
+
+
+def own(scene, name="own", **selector):
+    """Create a rule that owns devices of the fleet."""
+    spec = {
+        "taint": {"key": OWNED_KEY, "effect": "NoSchedule"},
+        "deviceSelector": {"driver": DRIVER, **selector},
+    }
+    scene.client.create(RULES, {"metadata": {"name": name}, "spec": spec})
+
+
+def pool_of_first_node(scene):
+    """The name of the first pool."""
+    return min(
+        item["spec"]["pool"]["name"] for item in scene.client.get(f"{RESOURCE}/resourceslices")["items"]
+    )
+
+
+def let_go(scene):
+    """Delete all rules and wait until the operator has let them go."""
+    for item in scene.client.get(RULES)["items"]:
+        scene.client.delete(f"{RULES}/{item['metadata']['name']}")
+    scene.client.wait_for(RULES, lambda found: not found["items"], seconds=30)
+
+
+def test_with_the_policy_owned_devices_are_used_after_their_time(fenced_fleet, start_fenced):
+    """The operator allocates the pool that a rule owns, and no other; it is ready without a note; the rule goes."""
+    fleet, operator = fenced_fleet, start_fenced(*OWNED)
+    pool = pool_of_first_node(fleet)
+    own(fleet, pool=pool)
+    began = time.monotonic()
+
+    for name in ("one", "two"):
+        fleet.create_claim(name, DRIVER)
+        fleet.wait_allocated(name)
+    assert time.monotonic() - began > 1
+    fleet.create_claim("three", DRIVER)
+
+    text = fleet.wait_pending("three")
+    assert "2 not owned by this operator" in text
+    assert f"dra-operator own --driver {DRIVER} --pool" in text
+    fleet.client.wait_for("/healthz", lambda _: operator.http("/readyz") == (200, "ok\n"), seconds=20)
+    rule = fleet.client.get(f"{RULES}/own")["metadata"]
+    assert (rule["finalizers"], rule["annotations"]) == ([OWNED_KEY], {"dra-operator.io/settled": "1"})
+    let_go(fleet)
+
+
+def test_without_the_policy_readyz_says_what_is_not_guaranteed(fleet, start_operator):
+    """The operator waits until the pool is quiet, and says on which pools that is no guarantee."""
+    operator = start_operator(*OWNED, "--ownership-quiet-seconds=2")
+    operator.wait_ready()
+    own(fleet, pool=pool_of_first_node(fleet))
+    fleet.create_claim("one", DRIVER)
+    fleet.wait_allocated("one")
+
+    status, text = operator.http("/readyz")
+
+    assert status == 200
+    assert f"not guaranteed that nobody else allocates owned devices of {DRIVER}/" in text
+    assert "the policy dra-operator-owned is not installed" in text
+    let_go(fleet)
+
+
+def test_a_policy_for_somebody_else_is_named(fenced_fleet, start_fenced):
+    """Where the policy exempts another user, readyz names both, and the refused allocation says what is owned."""
+    fleet, plane = fenced_fleet, fenced_fleet.plane
+    others = policy_for_rules("system:serviceaccount:other:other")[:1]
+    plane.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": others}))
+    own(fleet)
+    # The API server takes a moment to know a new policy.
+    operator = start_fenced("--devices=owned", "--ownership-settle-seconds=8")
+    fleet.create_claim("one", DRIVER)
+
+    text = fleet.wait_pending("one", "which alone", seconds=40)
+
+    assert "is owned by dra-operator, which alone may allocate it (DeviceTaintRule own)" in text
+    status, notes = operator.http("/readyz")
+    assert status == 200
+    assert "lets only system:serviceaccount:other:other allocate owned devices" in notes
+    assert f"system:serviceaccount:{NAMESPACE}:dra-operator" in notes
+    let_go(fleet)
+    put_up(plane)

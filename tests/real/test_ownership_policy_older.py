@@ -1,0 +1,70 @@
+"""The fence on an API server of Kubernetes 1.34, which does not serve DeviceTaintRule."""
+
+import subprocess
+import sys
+
+import pytest
+
+from controlplane import Scene, as_of, fresh_namespace, install_access, running_control_plane
+from controlplane.client import MERGE_PATCH
+from controlplane.fencing import DRIVER, Fenced, installed, remove
+from controlplane.ownership import POLICY_FILE
+from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RULES_POLICY, PoolsFence
+
+
+@pytest.fixture(scope="module")
+def old_plane(programs, tmp_path_factory):
+    """Run one."""
+    with running_control_plane(programs, tmp_path_factory.mktemp("old"), as_of("1.34")) as plane:
+        install_access(plane)
+        yield plane
+
+
+@pytest.fixture
+def old(old_plane):
+    """Return a namespace there, and who acts in it; afterwards no policy is left."""
+    with fresh_namespace(old_plane) as name:
+        yield Fenced(Scene(old_plane, name))
+    remove(old_plane.client, POLICY, RULES_POLICY)
+
+
+def own(plane, *options):
+    """Run `dra-operator own`."""
+    command = [sys.executable, "-m", "dra_operator", "own", "--driver", DRIVER, *options]
+    config = ["--kubeconfig", str(plane.admin_kubeconfig)]
+    return subprocess.run([*command, *config], capture_output=True, text=True, check=False)
+
+
+def test_printed_policy_is_a_fence(old):
+    """It needs no rules."""
+    plane = old.scene.plane
+    plane.kubectl("apply", "-f", "-", input=own(plane, "--pool", "node-1", "--print-policy").stdout)
+    old.wait(lambda: old.allocate("scheduler", ("node-1", "gpu-0")).status == 403)
+
+    assert installed(old.client) == PoolsFence(OPERATOR, frozenset(), frozenset({(DRIVER, "node-1")}))
+    assert old.allocate("scheduler", ("node-2", "gpu-0")).status == 200
+    assert old.allocate("operator", ("node-1", "gpu-0"), query="").status == 200
+
+
+def test_rules_cannot_be_written(old):
+    """One line says what to do instead."""
+    result = own(old.scene.plane)
+
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(
+        "error: the API server does not serve DeviceTaintRule, which Kubernetes does from 1.37 on"
+    )
+
+
+def test_policy_with_rules_as_parameters_refuses_every_write_to_a_status(old):
+    """Also those that allocate nothing: the matching conditions are not asked."""
+    old.scene.plane.kubectl("apply", "-f", str(POLICY_FILE))
+    old.scene.create_claim("claim", "any.example.com")
+    path = f"{old.scene.claims}/claim/status"
+
+    def write():
+        return old.client.request("PATCH", path, {"status": {}}, content_type=MERGE_PATCH)
+
+    old.wait(lambda: not write().ok)
+    assert "failed to find resource referenced by paramKind" in write().body["message"]
