@@ -34,6 +34,7 @@ from dra_operator.cel.values import CelMap, Optional_
 LONGEST = 0.1
 """Seconds of one thread that no call may take longer, but for evaluations; below, for these."""
 LONGEST_EVALUATION = 2.0
+_FEW_STEPS = 20_000
 _EVALUATIONS = ("evaluate", "evaluate_without_device", "match", "derive")
 _LONGEST_A_CHARACTER = 30e-6
 """What compiling may take for each character, where that is more: up to 0.3 seconds for 10 KiB, once for an expression."""
@@ -136,7 +137,10 @@ class _Judge:
         self._run("estimate", program.estimate)
         self._run("reads", program.reads)
         self._run("evaluate", lambda: program.evaluate(device, Meter(COST_LIMIT)))
-        self._run("evaluate_without_device", lambda: program.evaluate_without_device(Meter(COST_LIMIT)))
+        self._run(
+            "evaluate_without_device",
+            lambda: program.evaluate_without_device(Meter(COST_LIMIT, _FEW_STEPS)),
+        )
         self._selector(case, environment, device)
         derived = self._run(
             "compile_derived_attribute", lambda: compile_derived_attribute(case.expression, environment)

@@ -1,11 +1,8 @@
 """Interpreter: evaluates a plan step by step and counts what it costs.
 
-It is the slow and exact one. The generated code answers selectors; this answers where the cost must be
-counted because the estimate does not rule out that the limit is reached, where an expression nests deeper
-than code can be generated, and in tests, as a second opinion. Errors are values here, as in cel-go: what was
-evaluated before an error has its cost, and which of two errors is reported follows from the order of
+It answers for what is not cheap, where code fails, and in tests as a second opinion. Errors are values here, as in
+cel-go: what was evaluated before an error has its cost, and which of two errors is reported follows from the order of
 evaluation.
-
 Source: cel-go `interpreter/interpretable.go`, `interpreter/attributes.go`, `interpreter/runtimecost.go`.
 """
 

@@ -1,8 +1,8 @@
 """Steps: how many steps of the interpreter a call counts as, beside what it costs upstream.
 
 Upstream's costs are not times: `isURL` costs a tenth for each character and takes a quarter of a microsecond for it
-here. So the sizes of what is worked on are counted, one step for what takes a microsecond or less; no clock is looked
-at, and the same expression ends in the same way on every machine. `bench/slowest_cel.py` measures it.
+here. So sizes are counted, one step for what takes a microsecond or less (`bench/slowest_cel.py`); no clock is looked
+at, and the same expression ends in the same way on every machine.
 """
 
 from collections.abc import Sequence

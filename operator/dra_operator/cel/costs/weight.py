@@ -1,8 +1,8 @@
-"""Weight: how much an evaluation can pass over at most, by the sizes that are declared or written.
+"""Weight: how much an evaluation can pass over at most (abstract interpretation, with bounds of sizes as values).
 
-Costs are not times: adding two lists costs 1, and a text that is bound and added to itself doubles. So code that counts
-nothing is made of an expression only if little is passed over, whatever the device holds: an abstract interpretation
-with bounds of sizes as values. One unit is a character, a short element of a list, or 64 bits of an amount.
+Costs are not times: adding two lists costs 1, and a text that is bound and added to itself doubles. So only what passes
+over little, whatever the device holds, is code that counts nothing. One unit is a character, a short element of a list,
+or 64 bits of an amount.
 Source of the sizes: limits of k8s.io/api/resource/v1.
 """
 

@@ -1,12 +1,8 @@
-"""Code: a plan as a Python function.
+"""Code: a plan as a Python function (compilation to Python's own syntax trees, with a fast path and a fallback).
 
-Selectors are asked for every device of a cluster, so they become Python's own code: operators where the types allow
-it, one dictionary access for a constant path into the device. The function is optimistic: it evaluates from left to
-right as if nothing could fail. Whatever fails, and whatever it does not know how to say, it hands to `otherwise`, the
-interpreter, which evaluates from the start and knows which errors are absorbed. Evaluation has no effects, so twice is
-as good as once.
-
-The code is built as `ast` nodes. Names in it are chosen here; what a user wrote is in it only as constants.
+The function evaluates from left to right as if nothing could fail. Whatever fails, and whatever it cannot say, it hands
+to `otherwise`, the interpreter, which evaluates from the start and knows which errors are absorbed: evaluation has no
+effects. Names in the code are chosen here; what a user wrote is in it only as constants.
 """
 
 # ruff: noqa: SLF001 - the table at the end is that of the class above it

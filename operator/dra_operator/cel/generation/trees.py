@@ -1,10 +1,7 @@
 """Trees: pieces of Python's own syntax, out of which code is made.
 
-Code is never text here. It is put together from these nodes, whose names are chosen by the compiler; what a user wrote
-is in it as a constant, or behind a name for one.
-
-Every node has a place, since Python asks for one. It is the same for all, so the classes have it, and nobody needs to
-go through a finished tree to write it into each node.
+Code is never text here. Python asks for a place of every node: it is the same for all, so the classes have it, and
+nobody needs to go through a finished tree to write it into each node.
 """
 
 import ast
