@@ -47,6 +47,8 @@ from dra_operator.cel.values import (
     hashed_key,
 )
 
+_ERROR: Final = 2
+"""The steps that making an error counts as."""
 _HOLDING: Final = (tuple, CelMap, StringMap, DefaultMap, Optional_)
 """The types whose values hold others, which a comparison looks at."""
 
@@ -86,6 +88,7 @@ class _Evaluation:
         value: Any = _VALUES[type(step)](self, step)
         if isinstance(value, CelError) and value.position is None:
             value.position = step.id
+            self.meter.count(_ERROR)
         self.meter.observe(step, value)
         return value
 

@@ -29,7 +29,7 @@ from dra_operator.cel.values import MISSING
 
 COST_LIMIT: Final = 1_000_000
 """The most that one evaluation may cost (`CELSelectorExpressionMaxCost`)."""
-STEP_LIMIT: Final = 1_500_000
+STEP_LIMIT: Final = 1_400_000
 """The most steps that the interpreter takes in one evaluation: less than two seconds, and enough for what costs
 `COST_LIMIT` and works on small values. Upstream has no such limit, but needs less time to reach that of the cost.
 """
