@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import aiohttp
 import orjson
@@ -59,6 +59,14 @@ class Watched:
         return True
 
 
+class RefusedError(RuntimeError):
+    """The API server refused a request."""
+
+    def __init__(self, request: str, status: int, answer: str) -> None:
+        super().__init__(f"{request}: {status} {answer}")
+        self.status = status
+
+
 class Cluster:
     """Requests to one API server. Use it with `async with`."""
 
@@ -78,13 +86,13 @@ class Cluster:
     async def send(
         self, method: str, path: str, body: Body | None = None, content_type: str = "application/json"
     ) -> Body:
-        """Send one request and return the answer. Raises RuntimeError if the API server refuses."""
+        """Send one request and return the answer. Raises RefusedError if the API server refuses."""
         data = None if body is None else orjson.dumps(body)
         headers = {"Content-Type": content_type} if data else {}
         async with self._session.request(method, self._server + path, data=data, headers=headers) as answer:
             content = await answer.read()
             if answer.status >= 300:
-                raise RuntimeError(f"{method} {path}: {answer.status} {content.decode()}")
+                raise RefusedError(f"{method} {path}", answer.status, content.decode())
             decoded: Body = orjson.loads(content)
             return decoded
 
@@ -95,7 +103,7 @@ class Cluster:
 
     async def create_all(self, path: str, bodies: Sequence[Body]) -> list[float]:
         """Create many objects, in their order, AT_ONCE at a time; return the time of each answer."""
-        return await _for_each(bodies, partial(self.create, path))
+        return await for_each(bodies, partial(self.create, path))
 
     async def create_fleet(self, nodes: int, devices: int) -> None:
         """Create the class, and so many nodes with so many devices each."""
@@ -103,6 +111,14 @@ class Cluster:
         await self.create(f"{API}/deviceclasses", device_class())
         await self.create_all("/api/v1/nodes", [node(name) for name in names])
         await self.create_all(f"{API}/resourceslices", [resource_slice(name, devices) for name in names])
+
+    async def delete(self, path: str) -> None:
+        """Delete an object, if it is there."""
+        try:
+            await self.send("DELETE", path)
+        except RefusedError as answer:
+            if answer.status != 404:
+                raise
 
     async def list(self, path: str) -> list[Body]:
         """Return the objects of a collection."""
@@ -115,7 +131,7 @@ class Cluster:
 
     async def patch_all(self, collection: str, names: Sequence[str], patch: Body) -> None:
         """Merge-patch many objects alike, AT_ONCE at a time."""
-        await _for_each(names, lambda name: self.send("PATCH", f"{collection}/{name}", patch, MERGE_PATCH))
+        await for_each(names, lambda name: self.send("PATCH", f"{collection}/{name}", patch, MERGE_PATCH))
 
     @asynccontextmanager
     async def watching(self, claims: str) -> AsyncIterator[Watched]:
@@ -130,17 +146,25 @@ class Cluster:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def _watch(self, claims: str, watched: Watched, opened: asyncio.Event) -> None:
+    async def watch(
+        self, path: str, opened: asyncio.Event | None = None, **parameters: str
+    ) -> AsyncIterator[Body]:
+        """Yield the events of a watch until the API server ends it; `opened` is set when it has begun."""
         timeout = aiohttp.ClientTimeout(total=None)
-        parameters: dict[str, Any] = {"watch": "true"}
-        async with self._session.get(self._server + claims, params=parameters, timeout=timeout) as stream:
+        query = {"watch": "true", **parameters}
+        async with self._session.get(self._server + path, params=query, timeout=timeout) as stream:
             stream.raise_for_status()
-            opened.set()
+            if opened is not None:
+                opened.set()
             async for line in stream.content:
-                watched.see(orjson.loads(line)["object"], time.monotonic())
+                yield orjson.loads(line)
+
+    async def _watch(self, claims: str, watched: Watched, opened: asyncio.Event) -> None:
+        async for event in self.watch(claims, opened):
+            watched.see(event["object"], time.monotonic())
 
 
-async def _for_each(
+async def for_each(
     subjects: Sequence[_Subject], send: Callable[[_Subject], Awaitable[_Answer]]
 ) -> list[_Answer]:
     """Send a request about each subject, in their order, AT_ONCE at a time; return the answers."""

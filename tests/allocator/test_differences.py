@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Allocated, Failed, Reason
+from dra_operator.allocator.extended import classes_by_resource
+from dra_operator.api.read import read_object
 
 
 def test_counters_by_generation(scene: Any, ask: Any) -> None:
@@ -116,6 +118,21 @@ def test_slice_order(scene: Any, ask: Any) -> None:
     assert scene.picks(scene.claim(ask())) == ["r=1"]
 
 
+def test_extended_resource_loser() -> None:
+    """The implicit name of a class stays, though another class has its extended resource name."""
+    bodies = [
+        {
+            "metadata": {"name": name, "creationTimestamp": created},
+            "spec": {"extendedResourceName": "example.com/gpu"},
+        }
+        for name, created in (("new", "2026-01-02T00:00:00Z"), ("old", "2026-01-01T00:00:00Z"))
+    ]
+    found = classes_by_resource([read_object(body, "DeviceClass") for body in bodies])
+
+    assert found["example.com/gpu"].metadata.name == "new"
+    assert found["deviceclass.resource.kubernetes.io/old"].metadata.name == "old"
+
+
 def test_rule_order(scene: Any, ask: Any) -> None:
     """Taints of rules are merged by the names of the rules, whichever came first: the first one is told."""
     scene.nodes("n1")
@@ -125,6 +142,20 @@ def test_rule_order(scene: Any, ask: Any) -> None:
         scene.put("DeviceTaintRule", name, spec={"taint": taint, "deviceSelector": {}})
 
     assert "1 tainted (rule-1:NoSchedule on 1;" in scene.explain(scene.claim(ask())).message
+
+
+def test_selector_error_elsewhere(scene: Any, ask: Any) -> None:
+    """A node that fits ends the search before the device of the next one; kube-scheduler looks at both and refuses."""
+    scene.nodes("n1", "n2")
+    scene.slice("a", {"name": "good", "attributes": {"new": {"bool": True}}}, pool="n1", nodeName="n1")
+    scene.slice("b", "bad", pool="n2", nodeName="n2")
+    claim = scene.claim(ask("r", 1, 'device.attributes["gpu.example.com"].new'))
+
+    assert scene.picks(claim) == ["r=good"]
+    (text,) = scene.allocator.find_failing(claim)
+    assert text.startswith(
+        "request r: selector #0 fails on 1 of 2 devices: gpu.example.com/n2/bad: no such key: new"
+    )
 
 
 def test_each_difference_that_the_page_lists_has_a_test(repository: Path) -> None:

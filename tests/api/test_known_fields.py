@@ -142,7 +142,37 @@ def test_an_older_version_has_its_own_fields(kind, spec, expected):
             "a request in spec.devices.requests names a class",
         ),
         ("ResourceClaim", "v1", {"spec": asking({"name": "r"})}, "only a ResourceClaimTemplate has it"),
-        ("ResourceClaim", "v1beta1", asking({"name": "r"}, count=2), "it belongs to one of the requests"),
+        ("ResourceClaim", "v1beta1", asking({"name": "r"}, count=2), "write spec.devices.requests[].count"),
+        (
+            "ResourceClaim",
+            "v1",
+            asking({"name": "r"}, count=2),
+            "write spec.devices.requests[].exactly.count",
+        ),
+        ("ResourceClaim", "v1", {"tolerations": []}, "write spec.devices.requests[].exactly.tolerations"),
+        ("ResourceClaim", "v1beta2", {"selectors": []}, "write spec.devices.requests[].exactly.selectors"),
+        ("ResourceClaim", "v1beta1", {"tolerations": []}, "write spec.devices.requests[].tolerations"),
+        ("ResourceClaim", "v1", {"firstAvailable": []}, "write spec.devices.requests[].firstAvailable"),
+        ("ResourceClaim", "v1", {"matchAttribute": "a/b"}, "write spec.devices.constraints[].matchAttribute"),
+        ("ResourceClaim", "v1", {"devices": {"opaque": {}}}, "write spec.devices.config[].opaque"),
+        (
+            "ResourceClaimTemplate",
+            "v1",
+            {"tolerations": []},
+            "write spec.spec.devices.requests[].exactly.tolerations",
+        ),
+        (
+            "ResourceClaimTemplate",
+            "v1",
+            {"spec": {"tolerations": []}},
+            "write spec.spec.devices.requests[].exactly.tolerations",
+        ),
+        (
+            "ResourceClaim",
+            "v1",
+            {"nodeSelector": {}},
+            "a claim is where its devices are: select those by their attributes, or the nodes of the pods that use it",
+        ),
         (
             "ResourceClaimTemplate",
             "v1",
@@ -169,7 +199,7 @@ def test_an_older_version_has_its_own_fields(kind, spec, expected):
         ),
         (
             "DeviceTaintRule",
-            "v1alpha3",
+            "v1beta2",
             {"deviceSelector": {"selectors": []}},
             "since Kubernetes 1.35 only driver, pool and device select",
         ),
@@ -180,6 +210,16 @@ def test_an_older_version_has_its_own_fields(kind, spec, expected):
         "a class of before",
         "the spec of a template",
         "beside requests",
+        "beside requests of v1",
+        "tolerations of a claim",
+        "selectors of a claim",
+        "tolerations of a claim of v1beta1",
+        "alternatives of a claim",
+        "a constraint of a claim",
+        "configuration beside requests",
+        "tolerations of a template",
+        "tolerations of the claim in a template",
+        "the nodes of a claim",
         "a template without a second spec",
         "amounts without requests",
         "exactly in an alternative",
@@ -192,6 +232,15 @@ def test_a_field_of_another_place_or_version_is_told_with_what_to_do(kind, versi
     body = {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
 
     assert [item.message for item in find_unknown_fields(body, TYPES[kind])] == [f"unknown field; {advice}"]
+
+
+def test_what_rules_selected_by_is_known_to_v1alpha3():
+    """Kubernetes 1.33 and 1.34 select devices by class and CEL there."""
+    selector = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": "true", "extra": 1}}]}
+
+    assert found("DeviceTaintRule", {"deviceSelector": selector}, "v1alpha3") == [
+        ("spec.deviceSelector.selectors[0].cel.extra", "")
+    ]
 
 
 def test_former_fields_are_known_to_their_version_alone():

@@ -27,6 +27,7 @@ TOLD = {
         "undeclared reference to 'google.protobuf.Empty' (in container '')",
     ),
     "object-keys": ("{dyn(quantity('1')): 1} == {dyn(quantity('1')): 1}", "value", True),
+    "map-order": ("{'b': 1, 'a': 2}.transformList(k, v, k) == ['b', 'a']", "value", True),
     "sort-ties": ("lists.range(20).sortBy(x, x % 2)[1]", "value", "2"),
     "long-lists": (DOUBLED_LIST, "error", LIMIT),
     "long-texts": (DOUBLED_TEXT, "error", LIMIT),

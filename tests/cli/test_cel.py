@@ -175,6 +175,10 @@ def test_any_json_as_a_row_gives_a_line(run, rows):
     ("row", "error"),
     [
         ({"expression": "true", "features": 5}, '"features" is an object of names with true or false'),
+        (
+            {"expression": "true", "features": {"ConsumableCapacities": True}},
+            "unknown feature 'ConsumableCapacities'; known are ConsumableCapacity, ListTypeAttributes",
+        ),
         ({"expression": "true", "expected": 5}, '"expected" is an object'),
         ({"expression": "true", "name": ["x"]}, '"name" is a text or a number'),
         ([1], "a case is an object"),
@@ -188,7 +192,7 @@ def test_any_json_as_a_row_gives_a_line(run, rows):
             "the value nests too deep to be written",
         ),
     ],
-    ids=["features", "expected", "name", "list", "deep"],
+    ids=["features", "unknown feature", "expected", "name", "list", "deep"],
 )
 def test_a_row_that_cannot_be_read_or_written_says_why(run, row, error):
     """With the number of its line, as an error of the input."""

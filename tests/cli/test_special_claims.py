@@ -160,14 +160,19 @@ def test_the_other_claims_of_the_pod_say_where(simulate):
 
 
 def test_a_node_that_only_one_claim_of_the_pod_can_use_is_not_enough(simulate):
-    """The reason names the node that would have the devices, and those the pod can run on."""
+    """The reason is that of the node on which the pod can run; the node that would have the devices is named."""
     mine = pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
     pools = [devices("a", on="node-1"), devices("b", "c", on="node-2")]
 
     code, claims, _ = simulate(CLASS, *pools, claim("mine", 2), mine)
 
     assert code == 1
-    assert claims == {"train": "it fits on node node-1, but the pod can only run on node-2"}
+    assert claims == {
+        "train": (
+            "on node-2: request container-0-request-0: 2 devices published, 2 in class gpu, "
+            "2 in use by 1 claim (mine); it fits on node node-1, but the pod can only run on node-2"
+        )
+    }
 
 
 def test_it_waits_for_the_other_claims_of_the_pod(simulate):
@@ -212,13 +217,13 @@ class TestNoClaim:
     @pytest.mark.parametrize(
         "body",
         [
-            pod(resources={"cpu": "1", "vendor.example.com/other": "1"}),
+            pod(resources={"cpu": "1", "vendor.example.com/other": "0"}),
             pod(resources={GPU: "0"}),
             pod(nodeName="node-1"),
             pod(status={"phase": "Succeeded"}),
             pod(status={"extendedResourceClaimStatus": {"resourceClaimName": "made"}}),
         ],
-        ids=["another resource", "none of it", "bound", "finished", "has one"],
+        ids=["none of another resource", "none of it", "bound", "finished", "has one"],
     )
     def test_a_pod_that_needs_none_gets_none(self, simulate, body):
         """And nothing is said about it."""
@@ -250,6 +255,75 @@ class TestNoClaim:
 
         assert (code, claims) == (1, {})
         assert 'Pod "default/train": no DeviceClass and no node has example.com/rare' in notes
+
+
+class TestNobodyProvides:
+    """Pods that ask for an extended resource which no class provides."""
+
+    MISSPELT = "example.com/gpus"
+
+    def test_without_nodes_it_is_noted(self, simulate):
+        """A device plugin may provide it; the name of a class that is close is proposed."""
+        code, claims, notes = simulate(CLASS, devices("a"), pod(resources={self.MISSPELT: "1"}))
+
+        assert (code, claims) == (0, {})
+        assert (
+            f'Pod "default/train": no DeviceClass has {self.MISSPELT}, and no Node is given that could; '
+            f'did you mean "{GPU}"?'
+        ) in notes
+
+    def test_where_no_node_has_it_either_the_pod_cannot_run(self, simulate):
+        """That is an answer, as a claim that waits is: exit code 1."""
+        code, claims, notes = simulate(
+            CLASS, node("node-1"), devices("a"), pod(resources={self.MISSPELT: "1"})
+        )
+
+        assert (code, claims) == (1, {})
+        assert f'Pod "default/train": no DeviceClass and no node has {self.MISSPELT}; did you mean' in notes
+
+    def test_without_any_claim_it_is_said_as_well(self, simulate):
+        """Nothing else is in the file."""
+        code, claims, notes = simulate(node("node-1"), pod(resources={"example.com/fpga": "1"}))
+
+        assert (code, claims) == (1, {})
+        assert 'Pod "default/train": no DeviceClass and no node has example.com/fpga\n' in notes
+
+    @pytest.mark.parametrize("field", ["allocatable", "capacity"])
+    def test_what_a_device_plugin_provides_is_no_news(self, simulate, field):
+        """On one node, in what it has or in what it offers."""
+        nodes = node("node-1"), {**node("node-2"), "status": {field: {"example.com/fpga": "0"}}}
+
+        code, claims, notes = simulate(*nodes, pod(resources={"example.com/fpga": "1"}))
+
+        assert (code, claims) == (0, {})
+        assert "train" not in notes
+
+    def test_pods_that_ask_for_the_same_have_one_line(self, simulate):
+        """A workload may have thousands."""
+        pods = [pod(name=f"train-{number}", resources={"example.com/fpga": "1"}) for number in range(3)]
+        alone = pod(name="other", resources={"example.com/rare": "1"})
+
+        _, _, notes = simulate(node("node-1"), *pods, alone)
+
+        assert 'Pod "default/train-0" and 2 more: no DeviceClass and no node has example.com/fpga' in notes
+        assert 'Pod "default/other": no DeviceClass and no node has example.com/rare' in notes
+
+    def test_others_are_decided_as_before(self, simulate):
+        """Partitions that containers and init containers share, and a class without devices."""
+        whole = {"metadata": {"name": "whole"}, "spec": {"extendedResourceName": "example.com/whole"}}
+        whole["spec"]["selectors"] = [
+            {"cel": {"expression": 'device.attributes["d"].?type.orValue("") == "whole"'}}
+        ]
+        first = pod(name="first", initContainers=[{"name": "init", "resources": {"limits": {GPU: "1"}}}])
+        second = pod(name="second", resources={"example.com/whole": "1"})
+        third = pod(name="third", resources={"example.com/fpga": "1"})
+
+        code, claims, notes = simulate(CLASS, {**CLASS, **whole}, devices("a", "b"), first, second, third)
+
+        assert code == 1
+        assert claims["first"] == ["node-1/a"]
+        assert "0 in class whole" in claims["second"]
+        assert 'Pod "default/third": no DeviceClass has example.com/fpga' in notes
 
 
 def test_what_comes_out_can_go_in(simulate):

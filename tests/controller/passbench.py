@@ -40,6 +40,7 @@ class Allocator:
 
     def __init__(self):
         self.asked, self.answers, self.takes = [], {}, None
+        self.failing, self.looked_at = {}, []
 
     def allocate(self, claims):
         """Return the scripted decision, or raise it."""
@@ -57,6 +58,15 @@ class Allocator:
 
     def refresh(self):
         """Follow nothing."""
+
+    def find_failing(self, claim):
+        """Return the scripted sentences about selectors, and note that they were asked for."""
+        name = claim.metadata.name
+        self.looked_at.append(name)
+        found = self.failing.get(name, [])
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def explain(self, _claims, decision):
         """Return a reason that fits the decision."""

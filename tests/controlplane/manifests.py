@@ -6,10 +6,13 @@ from typing import Any
 import yaml
 
 from controlplane.plane import ControlPlane
+from dra_operator.api.names import OWNED_KEY
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 NAMESPACE = "dra-operator"
 SERVICE_ACCOUNT = "dra-operator"
+RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
+_FENCE = MANIFESTS / "components" / "ownership" / "policy.yaml"
 _ACCESS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
@@ -23,3 +26,27 @@ def install_access(plane: ControlPlane) -> None:
     """Apply the service account and its rights, without the Deployment: tests run the operator themselves."""
     wanted = [document for document in rendered(plane) if document["kind"] in _ACCESS]
     plane.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(wanted))
+
+
+def install_fence(plane: ControlPlane) -> None:
+    """Apply the policies of components/ownership, which then stay: an API server follows only the first of a name.
+
+    Returns when the API server acts on them, if it has not been told to ask no policy.
+    """
+    plane.kubectl("apply", f"--filename={_FENCE}")
+    if "ValidatingAdmissionPolicy" in plane.serving.without_admission:
+        return
+    # A rule that the policies do not let pass.
+    probe = {
+        "metadata": {"name": "probe"},
+        "spec": {
+            "deviceSelector": {"driver": "example.com"},
+            "taint": {"key": OWNED_KEY, "effect": "NoExecute"},
+        },
+    }
+    plane.client.wait_for(
+        "/healthz",
+        lambda _: not plane.client.request("POST", f"{RULES}?dryRun=All", probe).ok,
+        seconds=30,
+        what="the fence",
+    )

@@ -97,7 +97,6 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={files.service_account_public_key}",
             f"--service-account-signing-key-file={files.service_account_key}",
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             f"--audit-policy-file={self.directory / 'audit-policy.yaml'}",
             f"--audit-log-path={self.audit_log}",
             "--allow-privileged=true",
@@ -160,9 +159,21 @@ class ControlPlane:
 
     def start_controllers(self) -> None:
         """Start kube-controller-manager and kube-scheduler; return when both answer."""
+        manager = self._start_controller_manager()
+        self.start_scheduler()
+        self._wait_for_manager(manager)
+
+    def start_controller_manager(self, *flags: str) -> None:
+        """Start kube-controller-manager alone, with further flags; return when it answers."""
+        self._wait_for_manager(self._start_controller_manager(*flags))
+
+    def _wait_for_manager(self, manager: Process) -> None:
+        manager.wait_until(lambda: _answers_tls(self._ports["manager"].number, "/healthz"), seconds=90)
+
+    def _start_controller_manager(self, *flags: str) -> Process:
         files = self._certificates
         manager_access = self._kubeconfig("controller-manager", self.tokens["controller-manager"])
-        manager = self._start(
+        return self._start(
             "kube-controller-manager",
             self.programs.controller_manager,
             *_access_flags(manager_access),
@@ -172,9 +183,8 @@ class ControlPlane:
             f"--root-ca-file={files.authority}",
             "--controllers=*,-node-lifecycle-controller,-node-ipam-controller",
             f"--cert-dir={self.directory / 'manager'}",
+            *flags,
         )
-        self.start_scheduler()
-        manager.wait_until(lambda: _answers_tls(self._ports["manager"].number, "/healthz"), seconds=90)
 
     def start_scheduler(self, connection: Mapping[str, int] | None = None) -> Process:
         """Start kube-scheduler and return it when it answers.
@@ -208,6 +218,15 @@ class ControlPlane:
         """Stop the kube-scheduler that `start_scheduler` returned, so that another can be started."""
         scheduler.stop(grace=5)
         self._processes.remove(scheduler)
+
+    def scheduler_metrics(self) -> str:
+        """Return what kube-scheduler serves at /metrics."""
+        connection = _tls_connection(self._ports["scheduler"].number, seconds=30)
+        try:
+            connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {self.tokens['admin']}"})
+            return connection.getresponse().read().decode()
+        finally:
+            connection.close()
 
     def processor_seconds(self) -> float:
         """Return the processor time that etcd and the API server have taken so far."""
@@ -416,10 +435,14 @@ def _answers(port: int, path: str) -> bool:
 
 def _answers_tls(port: int, path: str) -> bool:
     """Tell the same of a program that serves TLS with a certificate it made for itself."""
+    return _status(_tls_connection(port), path) == 200
+
+
+def _tls_connection(port: int, *, seconds: float = 5) -> http.client.HTTPSConnection:
     unverified = ssl.create_default_context()
     unverified.check_hostname = False
     unverified.verify_mode = ssl.CERT_NONE
-    return _status(http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=unverified), path) == 200
+    return http.client.HTTPSConnection("127.0.0.1", port, timeout=seconds, context=unverified)
 
 
 def _status(connection: http.client.HTTPConnection, path: str) -> int | None:

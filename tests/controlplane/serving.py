@@ -37,17 +37,21 @@ class Serving:
     """What an API server serves, and who decides about access, in the words of its flags.
 
     `emulated` is the minor version that it behaves like, if that is not its own: then it has neither the gates nor the
-    versions of APIs that came later. Servers look back three versions.
+    versions of APIs that came later. Servers look back three versions. `without_admission` are plugins of admission
+    that are off besides those that need a kubelet.
     """
 
     feature_gates: str = ""
     runtime_config: str = ""
     authorization: str = "Node,RBAC"
     emulated: str = ""
+    without_admission: tuple[str, ...] = ()
 
     def flags(self) -> Iterator[str]:
         """Yield the flags; those that would be empty are left out."""
         yield f"--authorization-mode={self.authorization}"
+        off = ("ServiceAccount", "TaintNodesByCondition", *self.without_admission)
+        yield f"--disable-admission-plugins={','.join(off)}"
         if self.feature_gates:
             yield f"--feature-gates={self.feature_gates}"
         if self.runtime_config:

@@ -131,6 +131,7 @@ def test_the_rule_that_owns_a_device_most_counts(inventory, make_slice):
         pytest.param({**OWNED, "value": "gpu"}, {}, 'value "gpu"', id="value"),
         pytest.param({**OWNED, "effect": "NoExecute"}, {}, 'effect "NoExecute"', id="effect"),
         pytest.param(OWNED, {"driver": None}, "deviceSelector.driver", id="no driver"),
+        pytest.param(OWNED, {"selectors": [{"cel": {"expression": "true"}}]}, "by class or CEL", id="CEL"),
     ],
 )
 def test_what_is_not_exactly_the_taint_owns_nothing(inventory, make_slice, taint, selector, words):

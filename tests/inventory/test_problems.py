@@ -21,7 +21,7 @@ def test_a_selector_that_does_not_compile_is_told_on_its_class(make: Any, invent
     """The class, the selector by number, and what is wrong with it."""
     inventory.put(make("DeviceClass", "gpu", spec={"selectors": [{"cel": {"expression": "nonsense"}}]}))
 
-    ((kind, name, message, _),) = inventory.problems()
+    ((kind, name, message, *_),) = inventory.problems()
     assert (kind, name) == ("DeviceClass", "gpu")
     assert message.startswith("selector #0 does not compile at column 1: no such name")
 
@@ -45,7 +45,7 @@ def test_a_node_selector_that_cannot_be_parsed_is_told_on_its_slice(
     terms = [{"matchExpressions": [{"key": "zone", "operator": "Like", "values": ["x"]}]}]
     inventory.put(make_slice("a", ["1"], nodeSelector={"nodeSelectorTerms": terms}))
 
-    ((kind, name, message, _),) = inventory.problems()
+    ((kind, name, message, *_),) = inventory.problems()
     assert (kind, name) == ("ResourceSlice", "a")
     assert message.startswith("node selector cannot be parsed")
 

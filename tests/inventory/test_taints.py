@@ -57,3 +57,69 @@ def test_a_rule_that_goes_takes_its_taints_with_it(make: Any, make_slice: Any, i
     inventory.remove("DeviceTaintRule", "rule")
 
     assert keys(inventory.pools["gpu", "pool"].slices["a"]) == [["broken"]]
+
+
+CLASS_SPEC = {"selectors": [{"cel": {"expression": "device.attributes['gpu'].model == 't4'"}}]}
+BY_CLASS = {"taint": TAINT, "deviceSelector": {"deviceClassName": "t4"}}
+
+
+def device(name: str, model: str) -> dict[str, Any]:
+    """Return a device of a model."""
+    return {"name": name, "attributes": {"model": {"string": model}}}
+
+
+def test_a_rule_follows_its_class_as_that_comes_changes_and_goes(
+    make: Any, make_slice: Any, inventory: Inventory
+) -> None:
+    """Slices are tainted anew, and their nodes are told."""
+    inventory.put(make_slice("a", [device("1", "t4"), device("2", "a100")]))
+    inventory.put(make("DeviceTaintRule", "rule", spec=BY_CLASS))
+    changes = inventory.subscribe()
+    seen = []
+    for spec in (CLASS_SPEC, {}, None):
+        changes.pools.clear()
+        if spec is None:
+            inventory.remove("DeviceClass", "t4")
+        else:
+            inventory.put(make("DeviceClass", "t4", spec=spec))
+        seen.append((keys(inventory.pools["gpu", "pool"].slices["a"]), list(changes.pools)))
+
+    of_pool = [("gpu", "pool")]
+    assert seen == [
+        ([["broken"], []], of_pool),
+        ([["broken"], ["broken"]], of_pool),
+        ([[], []], of_pool),
+    ]
+
+
+def test_a_rule_by_class_taints_slices_that_come_later(
+    make: Any, make_slice: Any, inventory: Inventory
+) -> None:
+    """Each device is asked about when it is published, also when its slice changes."""
+    inventory.put(make("DeviceClass", "t4", spec=CLASS_SPEC))
+    inventory.put(make("DeviceTaintRule", "rule", spec=BY_CLASS))
+    inventory.put(make_slice("a", [device("1", "t4"), device("2", "a100")]))
+    before = keys(inventory.pools["gpu", "pool"].slices["a"])
+    inventory.put(make_slice("a", [device("1", "a100"), device("2", "t4")]))
+
+    assert before == [["broken"], []]
+    assert keys(inventory.pools["gpu", "pool"].slices["a"]) == [[], ["broken"]]
+
+
+def test_a_device_on_which_a_rule_fails_is_a_problem_until_it_is_mended(
+    make: Any, make_slice: Any, inventory: Inventory
+) -> None:
+    """Devices of all slices count together; a slice that goes takes its part away."""
+    inventory.put(make("DeviceClass", "t4", spec=CLASS_SPEC))
+    inventory.put(make("DeviceTaintRule", "rule", spec=BY_CLASS))
+    inventory.put(make_slice("a", [device("1", "t4"), "2"], count=2))
+    inventory.put(make_slice("b", ["3", "4"], count=2))
+    messages = [problem.message for problem in inventory.problems()]
+    inventory.put(make_slice("a", [device("1", "t4"), device("2", "t4")]))
+    inventory.remove("ResourceSlice", "b")
+
+    title = "spec.deviceSelector.deviceClassName: class t4: selector #0"
+    assert [text.partition(": gpu/pool/2: ")[0] for text in messages] == [
+        f"{title} fails on 3 of 4 devices, which are not tainted"
+    ]
+    assert inventory.problems() == ()

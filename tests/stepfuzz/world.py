@@ -48,7 +48,7 @@ from stepfuzz.cramped import CRAMPED, cramp
 from stepfuzz.holders import held_twice
 
 _STEPS = 20_000
-_MANY_STEPS = 400_000
+_MANY_STEPS = 4_000_000
 _MOST_WAITING = 6
 _STEPS_TO_FRESH = 8
 _CONSUMED = ("0", "1", "1", "2", "2", "-2")

@@ -24,6 +24,9 @@ from dra_operator.allocator.decision import (
 )
 from dra_operator.allocator.explanation.aside import POOL_REASONS, Aside
 from dra_operator.allocator.explanation.explain import Explainer, explain_failure
+from dra_operator.allocator.explanation.idle import Idle, IdleCluster
+from dra_operator.allocator.explanation.partly_failing import PartlyFailing
+from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.explanation.tally import TallyMaker
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorCache
@@ -77,6 +80,8 @@ class Allocator:
     _class_changes: Changes = field(init=False)
     _explainer: Explainer | None = None
     _aside: Aside | None = None
+    _partly_failing: PartlyFailing | None = None
+    _idle: IdleCluster | None = None
 
     def __post_init__(self) -> None:
         self._class_changes = self.inventory.subscribe()
@@ -134,13 +139,31 @@ class Allocator:
             # They refer back to this allocator. Without them it is in no reference cycle, so tests and benchmarks that
             # make many allocators free each at once, without the garbage collector.
             tallies = TallyMaker(self.inventory, self.availability, self.candidates)
-            self._explainer = Explainer(self.inventory, tallies, self._fits)
-            self._aside = Aside(tallies)
+            cluster = self._idle = IdleCluster(self.inventory, self.candidates)
+            idle = Idle(cluster, Searches.counting)
+            self._explainer = Explainer(self.inventory, tallies, self._fits, idle)
+            self._aside = Aside(tallies, cluster)
         if isinstance(decision, Failed):
             aside = self._aside
             return tuple(aside.explain(decision, plans, number, budget) for number in range(len(plans)))
         explainer = self._explainer
         return tuple(explainer.explain(plans, number, budget) for number in range(len(plans)))
+
+    def find_failing(self, claim: ResourceClaim) -> list[str]:
+        """Return a sentence for each selector of a claim that fails on some device, whether reached or not.
+
+        What would take long is not looked at. Nothing is said of a claim that cannot be planned, as without its class.
+        """
+        self.refresh()
+        self.candidates.selectors.budget = Budget(self.limits, self.clock)
+        try:
+            plan = self.plan(claim)
+        except (FatalError, AbortedError):
+            return []
+        if self._partly_failing is None:
+            published = Published(self.inventory, self.availability.views)
+            self._partly_failing = PartlyFailing(published, self.candidates)
+        return self._partly_failing.tell(plan, self.clock)
 
     def refresh(self) -> None:
         """Take in what has changed in inventory and ledger."""
@@ -148,8 +171,9 @@ class Allocator:
         class_changes = self._class_changes
         if changes is not None:
             self.candidates.forget(changes.removed)
-            if self._explainer is not None:
+            if self._explainer is not None and self._idle is not None:
                 self._explainer.tallies.keep_up()
+                self._idle.keep_up()
             class_changes.pools.clear()
             class_changes.nodes.clear()
         if class_changes.classes:

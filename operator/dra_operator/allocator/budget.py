@@ -38,13 +38,14 @@ class Budget:
     """What is left of the limits of one attempt."""
 
     # No dataclass: one is made for each claim, and __init__ with __post_init__ would be two calls more.
-    __slots__ = ("_deadline", "_evaluations", "clock", "limits", "steps")
+    __slots__ = ("_deadline", "_evaluations", "_tenth", "clock", "limits", "steps")
 
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
         self.limits = limits
         self.clock = clock
         self.steps = 0
         self._evaluations = 0
+        self._tenth: Budget | None = None
         self._deadline = None if limits.seconds is None else clock() + limits.seconds
 
     def few(self, *, steps: int, tries: int) -> "Budget":
@@ -52,6 +53,17 @@ class Budget:
         aside = Budget(Limits(steps, self.limits.seconds, tries), self.clock)
         aside._deadline = self._deadline
         return aside
+
+    def tenth(self) -> "Budget":
+        """Return the budget for what is asked only to say more: a tenth of the steps and of the time, once."""
+        if self._tenth is None:
+            limits = self.limits
+            steps, seconds = limits.steps and limits.steps // 10, limits.seconds and limits.seconds / 10
+            aside = Budget(Limits(steps, seconds, limits.tries), self.clock)
+            if aside._deadline is not None and self._deadline is not None:
+                aside._deadline = min(aside._deadline, self._deadline)
+            self._tenth = aside
+        return self._tenth
 
     def step(self) -> None:
         """Count a step. Raises AbortedError if the steps or the time are used up."""

@@ -83,10 +83,11 @@ class NodeSpec(Wire):
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus(Wire):
-    """A node's conditions, features and what it offers."""
+    """A node's conditions, features, what it has and what of that it offers."""
 
     conditions: Items[Condition] = ()
     declared_features: Items[str] = ()
+    capacity: Table[Json] = field(default_factory=dict)
     allocatable: Table[Json] = field(default_factory=dict)
 
 

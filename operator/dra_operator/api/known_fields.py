@@ -22,6 +22,8 @@ from dra_operator.api.types import (
     CapacityRequirements,
     Device,
     DeviceClaim,
+    DeviceConfiguration,
+    DeviceConstraint,
     DeviceRequest,
     DeviceSubRequest,
     DeviceTaintRule,
@@ -53,6 +55,9 @@ _FORMERLY: dict[type[Any], tuple[str, ...]] = {
 }
 """Fields that v1alpha3 had, and no version has today: what is asked for is the same without them."""
 
+_ONLY_FORMERLY: dict[type[Any], tuple[str, ...]] = {DeviceTaintSelector: ("deviceClassName", "selectors")}
+"""Fields that our types have, and of the API only v1alpha3, in Kubernetes 1.33 and 1.34."""
+
 _ADVICE: dict[tuple[type[Any], str], str] = {
     (
         DeviceRequest,
@@ -68,7 +73,8 @@ _ADVICE: dict[tuple[type[Any], str], str] = {
     (DeviceSubRequest, "exactly"): "move its fields up, next to the name",
     (DeviceSubRequest, "adminAccess"): "only a request without alternatives has it, in exactly",
     **dict.fromkeys(
-        ((DeviceClaim, name) for name in wire_fields(ExactDeviceRequest)), "it belongs to one of the requests"
+        ((ResourceClaimSpec, name) for name in ("nodeName", "nodeSelector", "affinity")),
+        "a claim is where its devices are: select those by their attributes, or the nodes of the pods that use it",
     ),
     **dict.fromkeys(
         ((DeviceTaintSelector, "deviceClassName"), (DeviceTaintSelector, "selectors")),
@@ -80,6 +86,13 @@ _ADVICE_OF_ALL: dict[type[Any], str] = {
     CapacityRequirements: "amounts are in requests, by the name of the capacity",
 }
 """The same, whatever field it is."""
+
+_ABOVE_REQUESTS: dict[type[Any], str] = {
+    ResourceClaimTemplateSpec: "spec.devices.",
+    ResourceClaimSpec: "devices.",
+    DeviceClaim: "",
+}
+"""The objects around requests, and the way from them to these."""
 
 _OF_EVERY_OBJECT = ("apiVersion", "kind")
 """Fields that say which dataclass an object is read as, and are in none."""
@@ -115,7 +128,9 @@ def find_unknown_fields(body: Body, kind: type[Any]) -> Iterator[UnknownField]:
     walk = _Walk(version)
     yield from walk.lost_in_conversion(body, kind)
     for slip in walk.slips(to_v1(body, kind=kind.__name__, version=version), kind):
-        advice = _ADVICE.get((slip.type, slip.name)) or _ADVICE_OF_ALL.get(slip.type, "")
+        advice = (
+            _ADVICE.get((slip.type, slip.name)) or _ADVICE_OF_ALL.get(slip.type) or walk.further_down(slip)
+        )
         yield UnknownField(slip.path, "" if advice else walk.meant(slip), advice)
 
 
@@ -168,9 +183,11 @@ class _Walk:
 
     def _object(self, value: Body, expected: Any, path: str) -> Iterator[_Slip]:
         known = _fields(expected)
-        former = _FORMERLY.get(expected, ()) if self.version == "v1alpha3" else ()
+        is_former = self.version == "v1alpha3"
+        former = _FORMERLY.get(expected, ()) if is_former else ()
+        gone = () if is_former else _ONLY_FORMERLY.get(expected, ())
         for name, item in value.items():
-            if name in known:
+            if name in known and name not in gone:
                 yield from self._below(item, known[name], self._step(path, expected, name))
             elif name not in former:
                 yield _Slip(value, expected, name, _joined(path, name))
@@ -178,6 +195,25 @@ class _Walk:
     def _step(self, path: str, expected: Any, name: str) -> str:
         flat = expected is DeviceRequest and name == "exactly" and self.version in FLAT_VERSIONS
         return path if flat else _joined(path, name)
+
+    def further_down(self, slip: _Slip) -> str:
+        """Return where a field of a request, a constraint or a configuration belongs that stands above these."""
+        way = _ABOVE_REQUESTS.get(slip.type)
+        if way is None or slip.name in _fields(slip.type):
+            return ""
+        request = "requests[]" if self.version in FLAT_VERSIONS else "requests[].exactly"
+        places = (
+            (request, ExactDeviceRequest),
+            ("requests[]", DeviceRequest),
+            ("constraints[]", DeviceConstraint),
+            ("config[]", DeviceConfiguration),
+        )
+        for place, kind in places:
+            # Two of them have requests, and so has the object that has them all.
+            if slip.name in _fields(kind) and slip.name != "requests":
+                above = slip.path.removesuffix(slip.name)
+                return f"write {above}{way}{place}.{slip.name}"
+        return ""
 
     def meant(self, slip: _Slip) -> str:
         """Return the known field that is closest, or the one that has this name or is a map one step below."""

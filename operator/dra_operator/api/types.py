@@ -379,11 +379,16 @@ class ResourceSlice(Wire):
 
 @dataclass(frozen=True, slots=True)
 class DeviceTaintSelector(Wire):
-    """Exact matches, all of which must hold; absent fields match everything."""
+    """Exact matches, all of which must hold; absent fields match everything.
+
+    Only Kubernetes 1.33 and 1.34 have the last two, in v1alpha3.
+    """
 
     driver: str | None = None
     pool: str | None = None
     device: str | None = None
+    device_class_name: str | None = None
+    selectors: Items[DeviceSelector] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from dra_operator.api.types import Device
 
 _ANSWERS: Final = ("compileError", "error", "match", "value")
+_FEATURES: Final = {
+    "ConsumableCapacity": "consumable_capacity",
+    "ListTypeAttributes": "list_type_attributes",
+}
+"""The features that selectors know, by upstream's names, with those of the environment."""
 
 
 class CaseError(ValueError):
@@ -50,11 +55,12 @@ def _environment(case: Mapping[str, Any]) -> Environment:
     features = case.get("features") or {}
     if not isinstance(features, Mapping) or not all(isinstance(on, bool) for on in features.values()):
         raise CaseError('"features" is an object of names with true or false')
+    if unknown := sorted(set(features) - set(_FEATURES)):
+        raise CaseError(f"unknown feature {unknown[0]!r}; known are {', '.join(_FEATURES)}")
     return Environment(
         version,
         expressions,
-        consumable_capacity=features.get("ConsumableCapacity", True),
-        list_type_attributes=features.get("ListTypeAttributes", True),
+        **{argument: features.get(name, True) for name, argument in _FEATURES.items()},
     )
 
 

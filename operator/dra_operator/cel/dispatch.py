@@ -71,7 +71,7 @@ def function(name: str, overloads: tuple[str, ...], arguments: int, environment:
     """Return what a call of `name` calls; raises CelError if nothing implements it."""
     singleton = SINGLETONS.get(name)
     if singleton is not None:
-        return Function(name, singleton, eager=True)
+        return Function(name, singleton, eager=arguments <= 2)
     declared = environment.functions.get(name, ())
     if len(overloads) == 1:
         chosen = next(overload for overload in declared if overload.id == overloads[0])

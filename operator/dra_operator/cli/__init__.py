@@ -9,7 +9,8 @@ third of a second, and Kopf and the kubernetes package alone take longer than th
 - `replay`: `scenarios` are read, answers held together by `compare`, times taken by `sequential`.
 - `simulate`: `manifests` are read within `bounds`, `gather` makes objects of them, `workloads` and `daemons` pods,
   `pod_claims` and `special_claims` the claims of pods, names are `generated`; `expressions` finds those that cost too
-  much. `offline` is the cluster they make; `claim_sets` are decided together where a pod can run (`pod_nodes`);
+  much, `core_fields` fields that pods and nodes do not have. `offline` is the cluster they make; `claim_sets` are
+  decided together where a pod can run (`pod_nodes`), and explained there, by the inventory of `some_nodes`;
   `outcomes` prints.
 - `snapshot`: `redact` gives other names.
 - `own`, `disown`, `owned`: `published` has the devices, `owned_rules` the rules, `ownership_checks` what they hit, and

@@ -84,7 +84,7 @@ def disown(
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
-    """Give devices back: delete the DeviceTaintRules that own them, and wait until the operator has let go."""
+    """Give devices back, and wait until the operator has let go."""
     if bool(rule) == bool(driver):
         refuse("name rules, or the devices by --driver: one of the two")
     if not driver and (pool or device):

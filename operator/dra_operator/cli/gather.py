@@ -23,6 +23,7 @@ from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.api.known_fields import UnknownField, find_unknown_fields
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
 from dra_operator.api.refusals import find_refusals
+from dra_operator.cli.core_fields import find_unknown_core_fields
 from dra_operator.cli.expressions import find_refused_expressions
 from dra_operator.cli.generated import Names
 from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable, template_hint
@@ -227,15 +228,24 @@ def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
         return body
     place = _full_name(body)
     problem = f'"{api_version}" is none of {", ".join(allowed)}' if api_version else "is required"
-    hint = _REWRITE if api_version in _BEFORE_THOSE else ""
+    hint = _REWRITE if api_version in _BEFORE_THOSE else _other_case(body, "apiVersion")
     raise ObjectError(kind, *place, "apiVersion", value=api_version, message=problem + hint)
+
+
+def _other_case(body: Mapping[str, Any], field: str) -> str:
+    """Return that a field is there in other letters, which make it another field, or an empty text."""
+    found = [name for name in body if name != field and str(name).lower() == field.lower()]
+    return f'; "{found[0]}" is no field: write {field}' if found else ""
 
 
 def _unknown_fields(body: Mapping[str, Any]) -> Iterator[UnknownField]:
     kind = body.get("kind")
-    # Of the other kinds only what is looked at is typed.
-    if isinstance(kind, str) and kind in TYPES and KINDS[kind].group == RESOURCE_GROUP:
+    if not isinstance(kind, str) or kind not in TYPES:
+        return
+    if KINDS[kind].group == RESOURCE_GROUP:
         yield from find_unknown_fields(body, TYPES[kind])
+    else:
+        yield from find_unknown_core_fields(body, kind)
 
 
 def _is_stored(body: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import islice
 from random import Random
 
 from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Explanation, Limits, Reason
@@ -20,16 +21,18 @@ from dra_operator.api.share_ids import share_id
 from dra_operator.api.shortened import listed
 from dra_operator.api.types import AllocationResult, Device, ResourceClaim, ResourceSlice, ResourceSliceSpec
 from dra_operator.cli.gather import Gathered, Thing
+from dra_operator.cli.some_nodes import SomeNodes
 from dra_operator.controller import messages
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement, is_owned_taint, owns
-from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import BrokenAllocations, Cause, ClaimKey, Ledger, Overcommitments
 
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
 _NOT_CHOSEN = "left out by --node"
 _ALLOCATABLE_RESOURCES = "DRANodeAllocatableResources"
+_MOST_LOOKED_AT = 1000
+"""So many allocated claims are looked at for selectors that fail elsewhere: each may have its own."""
 _NO_SLICES = "no ResourceSlice is given: add what `kubectl get deviceclasses,resourceslices -o yaml` prints"
 
 
@@ -99,8 +102,9 @@ class Cluster:
             # All that is said to be owned counts as such: files do not tell for how long.
             self._inventory.settle(self._inventory.rules.keys(), self._inventory.pools.keys())
             self.notes.append(_owning(owners))
-        share_ids = _share_ids(gathered)
+        share_ids = self._share_ids = _share_ids(gathered)
         allocator = self._allocator(Decider.OPERATOR, share_ids)
+        self._some_nodes = SomeNodes(gathered, self.nodes, allocator.availability.views)
         self._allocators = {
             Decider.OPERATOR: allocator,
             # Where nothing is owned, both may take the same devices.
@@ -111,7 +115,7 @@ class Cluster:
         self.notes += [
             f'{found.kind} "{found.name}": {found.message}' for found in self._inventory.problems()
         ]
-        self.notes += _idle_rules(gathered)
+        self.notes += _idle_rules(self._inventory)
         self.notes += _odd_labels(gathered)
         self.notes += [
             messages.allocated_twice(item.device, item.claims) for item in self._ledger.collisions()
@@ -122,9 +126,11 @@ class Cluster:
             for case in Overcommitments(self._inventory, self._ledger).find()
         ]
 
-    def _allocator(self, decider: Decider, share_ids: Callable[[], str]) -> Allocator:
+    def _allocator(
+        self, decider: Decider, share_ids: Callable[[], str], inventory: Inventory | None = None
+    ) -> Allocator:
         return Allocator(
-            self._inventory,
+            inventory or self._inventory,
             self._ledger,
             limits=Limits(),
             clock=time.monotonic,
@@ -169,10 +175,38 @@ class Cluster:
     def explain_on(self, thing: Thing, nodes: Sequence[str]) -> Outcome:
         """Return a claim that fits on none of the nodes where its pod can run, and why."""
         decision = self.allocate((thing,), decider=Decider.KUBE_SCHEDULER)
+        explanation = None if {*nodes} == self.nodes.keys() else self._explain_by_nodes(thing, nodes)
         if not isinstance(decision, Allocated):
+            if explanation is not None:
+                return pending(thing, explanation)
             return self.explain(thing, decision, decider=Decider.KUBE_SCHEDULER)
         text = f"it fits on node {decision.node}, but the pod can only run on {listed(nodes) or 'no node'}"
+        if explanation is not None:
+            return pending(thing, replace(explanation, message=f"{explanation.message}; {text}"))
         return pending(thing, Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text))
+
+    def find_failing(self, outcomes: Sequence[Outcome]) -> Iterator[str]:
+        """Yield a line for each selector of claims allocated here that fails on devices which were not reached."""
+        allocator, claims = self._allocators[Decider.OPERATOR], dict[str, list[str]]()
+        allocated = (outcome.claim for outcome in outcomes if outcome.state is State.ALLOCATED)
+        for claim in islice(allocated, _MOST_LOOKED_AT):
+            for text in allocator.find_failing(claim):
+                claims.setdefault(text, []).append(f'"{claim.metadata.namespace}/{claim.metadata.name}"')
+        for text, names in claims.items():
+            yield f"ResourceClaim {listed(names)}: {text}; {messages.NOT_REACHED}"
+
+    def _explain_by_nodes(self, thing: Thing, nodes: Sequence[str]) -> Explanation | None:
+        """Return what a claim waits for on some nodes, as if there were no others; None if that cannot be told."""
+        known = [name for name in nodes if name in self.nodes]
+        if not known:
+            return None
+        inventory = self._some_nodes.inventory(known)
+        allocator = self._allocator(Decider.KUBE_SCHEDULER, self._share_ids, inventory)
+        decision = allocator.allocate((thing.obj,))
+        if isinstance(decision, Allocated):
+            return None
+        explanation = allocator.explain((thing.obj,), decision)[0]
+        return replace(explanation, message=f"on {listed(known)}: {explanation.message}")
 
     def settled(self, thing: Thing) -> Outcome | None:
         """Return what a claim comes to of which nothing is decided; None for another."""
@@ -258,23 +292,28 @@ def _owning(owners: Sequence[str]) -> str:
     )
 
 
-def _idle_rules(gathered: Gathered) -> Iterator[str]:
-    """Yield a line for each taint rule that names no device: after a slip it taints nothing, without a word."""
-    slices = [thing.obj.spec for thing in gathered.of("ResourceSlice")]
-    for rule in [thing.obj for thing in gathered.of("DeviceTaintRule")] if slices else []:
-        if not any(
-            touches(rule, spec.driver, spec.pool.name) and names_device(rule, device.name)
-            for spec in slices
-            for device in spec.devices
+def _idle_rules(inventory: Inventory) -> Iterator[str]:
+    """Yield a line for each taint rule that taints no device: after a slip it does so without a word."""
+    slices = [content for pool in inventory.pools.values() for content in pool.slices.values()]
+    for name, rule in sorted(inventory.rules.items()) if slices else ():
+        if inventory.rule_selectors.problem(name) or any(
+            inventory.tainted_by(rule, content) for content in slices
         ):
-            selector = rule.spec.device_selector
-            if selector is None:
-                why = "it has no deviceSelector; {} selects all devices"
-            else:
-                parts = {"driver": selector.driver, "pool": selector.pool, "device": selector.device}
-                named = ", ".join(f"{key} {value}" for key, value in parts.items() if value is not None)
-                why = f"no published device is of {named or 'any driver'}"
-            yield f'DeviceTaintRule "{rule.metadata.name}": taints nothing: {why}'
+            continue
+        selector = rule.spec.device_selector
+        if selector is None:
+            why = "it has no deviceSelector; {} selects all devices"
+        else:
+            parts = {
+                "driver": selector.driver,
+                "pool": selector.pool,
+                "device": selector.device,
+                "class": selector.device_class_name,
+            }
+            named = ", ".join(f"{key} {value}" for key, value in parts.items() if value is not None)
+            matched = " that its selectors match" if selector.selectors else ""
+            why = f"no published device is of {named or 'any driver'}{matched}"
+        yield f'DeviceTaintRule "{name}": taints nothing: {why}'
 
 
 def _odd_labels(gathered: Gathered) -> Iterator[str]:

@@ -136,7 +136,7 @@ def own(
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
-    """Take devices for the operator: write DeviceTaintRules, after saying what they hit."""
+    """Take devices for the operator, after saying what that hits."""
     wanted = selectors(driver, pool or (), device or ())
     if problems := rule_problems(wanted):
         refuse(*problems)

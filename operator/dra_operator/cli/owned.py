@@ -70,7 +70,7 @@ def owned(
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
-    """List the devices that are the operator's: by which rule or slice, how many there are, how many are in use."""
+    """List the devices that are the operator's, and how many are in use."""
     cluster, fence = ask(kubeconfig, context, _read)
     found = rows(cluster)
     for note in cluster.notes:

@@ -152,8 +152,7 @@ def _odd_entries(thing: Thing) -> Iterator[str]:
     if isinstance(owner, PodGroup) and len(entries) > _MOST_OF_GROUP:
         yield f"spec.resourceClaims: {len(entries)} are more than the {_MOST_OF_GROUP} that a PodGroup can have"
     seen: set[str] = set()
-    written = (thing.body.get("spec") or {}).get("resourceClaims") or ()
-    for entry, fields in zip(entries, written, strict=True):
+    for entry in entries:
         if not LABEL.fullmatch(entry.name):
             yield f'entry "{entry.name}": is no name: use lower case letters, digits and -, at most 63 of them'
         elif entry.name in seen:
@@ -163,12 +162,7 @@ def _odd_entries(thing: Thing) -> Iterator[str]:
             yield f'entry "{entry.name}": {" and ".join(_FIELDS.values())} are both set: keep one of them'
         elif not (entry.resource_claim_name or entry.resource_claim_template_name or owner.metadata.uid):
             # What an API server has taken may be newer, and name a claim in another way.
-            old = (
-                "; since Kubernetes 1.31 it stands next to the name, without source"
-                if "source" in fields
-                else ""
-            )
-            yield f'entry "{entry.name}": neither {" nor ".join(_FIELDS.values())} is set: set one of them{old}'
+            yield f'entry "{entry.name}": neither {" nor ".join(_FIELDS.values())} is set: set one of them'
 
 
 def _unknown_entries(thing: Thing) -> Iterator[str]:

@@ -100,8 +100,9 @@ def simulate(
     decided = sorted([*decided, *special.outcomes], key=by_name)
     missing += special.problems
     apart = find_pods_apart(gathered, cluster.nodes, decided)
+    failing = cluster.find_failing(decided)
     unused = find_unused_templates(gathered)
-    notes = (*gathered.notes, *unused, *cluster.notes, *special.notes, *missing, *apart)
+    notes = (*gathered.notes, *unused, *cluster.notes, *special.notes, *missing, *apart, *failing)
     _say(f"note: {line}" for line in notes)
     with refusing(None, out):
         _print(decided, output, out)

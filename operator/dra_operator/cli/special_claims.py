@@ -7,9 +7,11 @@ claims can be used.
 Source: docs/dra-semantics 8.7; the claim itself is made by `allocator.extended`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
 from dra_operator.allocator.extended import (
     CLASS_PREFIX,
@@ -55,6 +57,7 @@ def decide_special_claims(gathered: Gathered, cluster: Cluster, decided: Sequenc
     found = SpecialClaims()
     classes = classes_by_resource(thing.obj for thing in gathered.of("DeviceClass"))
     claims, made = ClaimsOfPods(decided, lambda outcome: outcome.claim), _made(gathered)
+    others: dict[tuple[str, ...], list[Thing]] = {}
     for thing in sorted(gathered.of("Pod"), key=by_age):
         wanted = extended_resources(thing.obj)
         if not wanted or _is_settled(thing.obj, made):
@@ -64,7 +67,38 @@ def decide_special_claims(gathered: Gathered, cluster: Cluster, decided: Sequenc
             found.problems.append(f"{thing.place}: {problem}")
         elif any(name in classes for name in wanted):
             _decide(asks, cluster, claims.of_pod(thing.obj), found)
+        else:
+            others.setdefault(tuple(wanted), []).append(thing)
+    _tell_unprovided(others, [thing.obj for thing in gathered.of("Node")], classes, found)
     return found
+
+
+def _tell_unprovided(
+    pods: Mapping[tuple[str, ...], Sequence[Thing]],
+    nodes: Sequence[Node],
+    classes: Iterable[str],
+    found: SpecialClaims,
+) -> None:
+    """Tell of pods that ask for resources which no class provides, by what they ask for.
+
+    Without Nodes, a device plugin may provide them.
+    """
+    provided = {name for node in nodes for name in (*node.status.allocatable, *node.status.capacity)}
+    named = [name for name in classes if not name.startswith(CLASS_PREFIX)]
+    for wanted, things in pods.items():
+        missing = [name for name in wanted if name not in provided]
+        if not missing:
+            continue
+        others = f" and {len(things) - 1} more" if len(things) > 1 else ""
+        text = f"{things[0].place}: {subject(things[0].obj)}{others}: "
+        close = [json.dumps(other) for name in missing for other in get_close_matches(name, named, 1)]
+        hint = f"; did you mean {' and '.join(close)}?" if close else ""
+        if nodes:
+            found.problems.append(f"{text}no DeviceClass and no node has {', '.join(missing)}{hint}")
+        else:
+            found.notes.append(
+                f"{text}no DeviceClass has {', '.join(missing)}, and no Node is given that could{hint}"
+            )
 
 
 def _decide(asks: "_Asks", cluster: Cluster, beside: Sequence[Outcome], found: SpecialClaims) -> None:

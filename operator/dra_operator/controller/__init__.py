@@ -13,7 +13,7 @@
   `ownership` keeps their rules.
 - What people are told: `telling` of a claim that waits, `problems` of other objects, `rights` of what is not permitted;
   by `reports`, once for each change. `collisions` tells of claims that have more than there is, `breakages` of
-  allocations that cannot be used any more. `asides` keeps all that from stopping a pass. `interruptions` says of which
-  kinds nothing is heard, `unheard` why, `denials` what the operator itself may not do, and `unsaid` which Events cannot
-  be sent.
+  allocations that cannot be used any more, `selector_warnings` of selectors that fail on devices elsewhere. `asides`
+  keeps all that from stopping a pass. `interruptions` says of which kinds nothing is heard, `unheard` why, `denials`
+  what the operator itself may not do, and `unsaid` which Events cannot be sent.
 """

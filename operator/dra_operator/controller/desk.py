@@ -5,6 +5,7 @@ A pass takes in (`intake`), receives the answers to writes (`landing`), tidies u
 on one pile, in order.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +26,9 @@ from dra_operator.ledger import Ledger
 Effect: TypeAlias = Write | RuleWrite | Notice
 """What a pass wants done on the event loop."""
 
+MOST_STORED = 4096
+"""Of more claims that were allocated at once the first ones are not looked at any further."""
+
 
 @dataclass(slots=True)
 class Desk:
@@ -43,6 +47,8 @@ class Desk:
     """When each claim that waits began to, by the clock, in that order."""
     nodes: dict[Key, str] = field(default_factory=dict)
     """The node each allocation on its way was decided for."""
+    stored: deque[tuple[Key, str]] = field(default_factory=lambda: deque(maxlen=MOST_STORED))
+    """The claims, by uid, whose allocation was just stored and whose selectors are to be looked at."""
     pile: list[Effect] = field(default_factory=list)
     number: int = 0
     """The number of the pass."""

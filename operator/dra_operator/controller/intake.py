@@ -189,3 +189,10 @@ def _identities(allocation: Mapping[str, Any]) -> dict[str, Any]:
             "results": [{name: result[name] for name in kept if name in result} for result in results]
         }
     }
+
+
+def named(item: object) -> str:
+    """Return what an item that is taken in is about, for the log."""
+    if isinstance(item, Delta):
+        return f"{item.kind} {item.namespace}/{item.name}"
+    return type(item).__name__

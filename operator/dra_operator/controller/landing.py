@@ -140,6 +140,7 @@ class Landing:
             return
         sentence = one_line(messages.allocated(claim.status.allocation, node))
         desk.say(Notice(subject_of(claim), "Normal", messages.EVENT_ALLOCATED, sentence))
+        desk.stored.append((key, write.uid))
 
     def _launch_held(self, key: Key, held: AllocateWrite, changes: Changes) -> None:
         book = self._desk.book

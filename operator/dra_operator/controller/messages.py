@@ -286,6 +286,8 @@ MAKE_ROOM = "delete claims until the others fit, or have the driver publish more
 """What to do where more is allocated than there is, and slices are the cause."""
 RESTORED = "an older version of it is stored than before: etcd was restored; what is known may not be stored any more"
 """Why an operator ends whose Lease went back."""
+NOT_REACHED = "the claim was allocated before such a device was reached; kube-scheduler would refuse it"
+"""What a selector that fails on some devices comes to, of a claim that is allocated."""
 NOT_CONNECTED = "not connected yet"
 UNREADABLE = "credentials cannot be read again; the log says why"
 """What may be behind requests that are refused. Anybody may ask /readyz, and a plugin complain of anything."""

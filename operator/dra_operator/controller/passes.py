@@ -32,7 +32,7 @@ from dra_operator.controller.collisions import Collisions
 from dra_operator.controller.desk import Desk, Effect, text
 from dra_operator.controller.fence import Fence
 from dra_operator.controller.flights import Flights
-from dra_operator.controller.intake import Changes, Intake
+from dra_operator.controller.intake import Changes, Intake, named
 from dra_operator.controller.landing import Landing
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
@@ -40,6 +40,7 @@ from dra_operator.controller.ownership import OwnedDevices
 from dra_operator.controller.problems import Problems
 from dra_operator.controller.putoff import PutOffs
 from dra_operator.controller.reports import Notice, Reports, Subject
+from dra_operator.controller.selector_warnings import SelectorWarnings
 from dra_operator.controller.settlement import FenceState, SettlementTimer
 from dra_operator.controller.taken import Taken
 from dra_operator.controller.telling import Telling, Waiting, one_line, subject_of
@@ -121,11 +122,12 @@ class Passes:
         self.owned = OwnedDevices(self.desk, inventory, self._intake, timer, operator)
         self._collisions = Collisions(self.desk, inventory, self._intake, partial(hears, "ResourceSlice"))
         self._breakages = Breakages(self.desk, inventory, partial(hears, "ResourceSlice"))
+        self._selector_warnings = SelectorWarnings(self.desk, allocator, clock)
         self._hears_claims = partial(hears, "ResourceClaim")
         logger = metrics.defect_logger
         self._asides = {
             name: SideTask(name, clock, logger)
-            for name in ("inventory", "collisions", "breakages", "rules", "views", "metrics")
+            for name in ("inventory", "collisions", "breakages", "rules", "selectors", "views", "metrics")
         }
         self._untidy: set[Key] = set()
         """The claims that met a defect when they were tidied, and were told so."""
@@ -179,6 +181,8 @@ class Passes:
         self._asides["breakages"].do(self._breakages.report)
         desk.pile.extend(desk.reports.due(desk.clock()))
         self._flush(emit)
+        self._asides["selectors"].do(self._selector_warnings.report)
+        self._flush(emit)
         # Where no claim waits for weeks, nobody else takes in what has changed, and it would heap up.
         self._asides["views"].do(self._allocator.refresh)
         self._asides["metrics"].do(partial(self._measure, started))
@@ -207,7 +211,7 @@ class Passes:
                         self._landing.take(item, changes)
             except Exception:
                 # A defect of ours must cost one object, not all of them.
-                desk.metrics.defect_logger.exception(Defect.INTAKE, item=_named(item))
+                desk.metrics.defect_logger.exception(Defect.INTAKE, item=named(item))
             self.progressed_at = desk.clock()
         for key in changes.gone:
             # One that was made anew at once begins to wait now. An answer that is still to come tells its own time.
@@ -458,6 +462,7 @@ class Passes:
             self._asides["collisions"].next_due(self._collisions.next_due()),
             self._asides["breakages"].next_due(self._breakages.next_due()),
             self._asides["rules"].next_due(self.owned.next_due()),
+            self._asides["selectors"].next_due(self._selector_warnings.next_due()),
             self._asides["views"].next_due(),
             self._asides["metrics"].next_due(),
         )
@@ -490,10 +495,3 @@ class Passes:
             metrics.pending_claims.labels(reason).set(number)
             metrics.pending_since_timestamp_seconds.labels(reason).set(time - (now - since.get(reason, now)))
         self._reasons = set(count)
-
-
-def _named(item: Item) -> str:
-    """Return what an item is about, for the log."""
-    if isinstance(item, Delta):
-        return f"{item.kind} {item.namespace}/{item.name}"
-    return type(item).__name__

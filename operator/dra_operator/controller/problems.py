@@ -113,14 +113,14 @@ class Problems:
         self._time(problems, now)
         found, broken = set[Hashable](), set[tuple[str, str]]()
         for problem in problems:
-            pool, sameness = problem.incomplete, None
+            pool, sameness = problem.incomplete, problem.topic or None
             if pool is not None:
                 if now < self._incomplete[pool] + INCOMPLETE_SECONDS:
                     continue
                 # How many slices there are by now is no news: there may be hundreds, each a little later.
-                sameness = pool
+                sameness = "/".join(pool)
             place = (problem.kind, problem.name)
-            fact = ("problem", place, problem.message if pool is None else pool)
+            fact = ("problem", place, sameness or problem.message)
             found.add(fact)
             self._found.add(fact)
             broken.add(place)

@@ -25,6 +25,7 @@ from dra_operator.inventory.ownership import (
 )
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.problems import Inspector, Problem
+from dra_operator.inventory.rule_selectors import RuleSelectors
 from dra_operator.inventory.slices import (
     PoolKey,
     Slice,
@@ -33,7 +34,7 @@ from dra_operator.inventory.slices import (
     same_content,
     with_taints,
 )
-from dra_operator.inventory.taints import in_force, touches
+from dra_operator.inventory.taints import devices_of, in_force, touches
 
 
 @dataclass(slots=True)
@@ -50,6 +51,7 @@ class Inventory:
     rules: dict[str, DeviceTaintRule] = field(default_factory=dict)
     settlement: Settlement | None = None
     node_index: NodeIndex = field(init=False)
+    rule_selectors: RuleSelectors = field(init=False)
     version: int = 0
     rules_version: int = 0
     """Grows with every change of a rule that could own or taint other devices than before."""
@@ -61,10 +63,13 @@ class Inventory:
 
     def __post_init__(self) -> None:
         self.node_index = NodeIndex(self.nodes)
-        self._inspector = Inspector(self.pools, self.classes, self.rules, self.subscribe())
+        self.rule_selectors = RuleSelectors(self.classes)
+        self._inspector = Inspector(
+            self.pools, self.classes, self.rules, self.rule_selectors, self.subscribe()
+        )
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return what is wrong with classes and slices, sorted."""
+        """Return what is wrong with classes, slices and rules, sorted."""
         return self._inspector.problems()
 
     def summary(self) -> dict[str, int]:
@@ -117,6 +122,7 @@ class Inventory:
                     self._node_changed(name)
             case "DeviceTaintRule":
                 if (rule := self.rules.pop(name, None)) is not None:
+                    self.rule_selectors.remove(name)
                     self.rules_version += 1
                     self._taint(rule)
             case "Namespace":
@@ -127,6 +133,10 @@ class Inventory:
     def admits_admin_access(self, namespace: str) -> bool:
         """True if the namespace is known and its label permits admin access. Source: docs/dra-semantics 6."""
         return self._namespaces.get(namespace, {}).get(ADMIN_ACCESS_LABEL) == "true"
+
+    def tainted_by(self, rule: DeviceTaintRule, content: Slice) -> int:
+        """Return which devices of a slice a rule taints, as a set of bits."""
+        return devices_of(rule, content, self.rule_selectors)
 
     def _put_slice(self, item: ResourceSlice) -> None:
         content = read_slice(item, self._columns)
@@ -141,7 +151,7 @@ class Inventory:
             self._own(pool, {content.name: content}, self.settlement)
             return
         if self.rules:
-            taints = in_force(content, self._sorted_rules())
+            taints = in_force(content, self._sorted_rules(), self.rule_selectors)
             content = with_taints(content, taints) if any(taints) else content
         self._replace(pool, content)
 
@@ -156,7 +166,8 @@ class Inventory:
         states = {name: ownership_of_slice(content, rules, settlement) for name, content in changed.items()}
         closed = close_over_counters(tuple(changed.values()), states)
         for name, content in changed.items():
-            self._replace(pool, with_ownership(content, in_force(content, rules), closed[name]))
+            taints = in_force(content, rules, self.rule_selectors)
+            self._replace(pool, with_ownership(content, taints, closed[name]))
 
     def _replace(self, pool: Pool, content: Slice) -> None:
         old = pool.slices.get(content.name)
@@ -180,6 +191,7 @@ class Inventory:
         key = self._pool_of_slice.pop(name, None)
         if key is None:
             return
+        self.rule_selectors.forget_slice(name)
         pool = self.pools[key]
         pool.remove(name)
         if not pool.slices:
@@ -204,6 +216,9 @@ class Inventory:
         self.version += 1
         for changes in self._followers.all():
             changes.classes.add(name)
+        for rule in self.rule_selectors.of_class(name):
+            self.rule_selectors.put(self.rules[rule])
+            self._taint(self.rules[rule])
 
     def _put_node(self, node: NodeRecord) -> None:
         old = self.nodes.get(node.name)
@@ -231,6 +246,7 @@ class Inventory:
             return
         self.version += 1
         self.rules_version += 1
+        self.rule_selectors.put(item)
         if old is not None and old.spec != item.spec:
             self._taint(old)
         self._taint(item)
@@ -262,7 +278,7 @@ class Inventory:
             return
         rules = self._sorted_rules()
         for content in tuple(pool.slices.values()):
-            taints = in_force(content, rules)
+            taints = in_force(content, rules, self.rule_selectors)
             if taints != (content.taints or ((),) * len(content.names)):
                 self._replace(pool, with_taints(content, taints))
 

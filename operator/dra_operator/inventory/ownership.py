@@ -74,6 +74,11 @@ def rule_problem(rule: DeviceTaintRule) -> str | None:
         return "spec.deviceSelector is not set, so the rule owns no device: name a driver"
     if not selector.driver:
         return "spec.deviceSelector.driver is not set, so the rule owns no device: a rule owns devices of one driver"
+    if selector.device_class_name is not None or selector.selectors:
+        return (
+            "spec.deviceSelector selects by class or CEL, so the rule owns no device: "
+            "a rule owns devices by driver, pool and device alone"
+        )
     return None
 
 

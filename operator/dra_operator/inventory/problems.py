@@ -18,6 +18,7 @@ from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.ownership import counter_sets, rule_problem, taint_problem
 from dra_operator.inventory.pool import Judgement, Pool, Verdict
+from dra_operator.inventory.rule_selectors import RuleSelectors
 from dra_operator.inventory.slices import PoolKey, Slice
 
 
@@ -25,22 +26,24 @@ class Problem(NamedTuple):
     """What is wrong with an object: its kind, its name, one line of text.
 
     `incomplete` is the pool whose number of slices is not the announced one, if that is all: an update makes it so for
-    a moment. Everything else stays until somebody mends it.
+    a moment. Everything else stays until somebody mends it. `topic` is set if the numbers in the message may change.
     """
 
     kind: str
     name: str
     message: str
     incomplete: PoolKey | None = None
+    topic: str = ""
 
 
 @dataclass(slots=True)
 class Inspector:
-    """Keeps the verdict on each pool as a whole, and the problems of pools and classes."""
+    """Keeps the verdict on each pool as a whole, and the problems of pools and classes; rules know their own."""
 
     pools: Mapping[PoolKey, Pool]
     classes: Mapping[str, DeviceClass]
     rules: Mapping[str, DeviceTaintRule]
+    rule_selectors: RuleSelectors
     changes: Changes
     _verdicts: dict[PoolKey, Verdict] = field(default_factory=dict)
     _devices: dict[PoolKey, int] = field(default_factory=dict)
@@ -55,6 +58,10 @@ class Inspector:
             Problem("DeviceTaintRule", name, text)
             for name, rule in self.rules.items()
             if (text := rule_problem(rule)) is not None
+        ]
+        of_rules += [
+            Problem("DeviceTaintRule", name, text, topic=topic)
+            for name, text, topic in self.rule_selectors.problems()
         ]
         return tuple(sorted([*of_rules, *(problem for table in tables for problem in table)]))
 

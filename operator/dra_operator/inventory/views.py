@@ -10,7 +10,7 @@ Source: docs/dra-semantics 2.2 to 2.4; docs/engine sections 2 to 4.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate, count
@@ -27,6 +27,8 @@ from dra_operator.inventory.sight import BrokenSelector, NodeMatcher, Sight, loo
 from dra_operator.inventory.slices import PoolKey, Slice
 
 _FEW_SLICES = 3
+_serials = count()
+"""Of all views: what is kept about some by number is kept about those of several followers of an inventory."""
 
 
 @dataclass(slots=True, eq=False)
@@ -206,7 +208,6 @@ class Views:
     _seen: dict[str, dict[PoolKey, _Seen]] = field(default_factory=dict)
     _watchers: dict[PoolKey, set[str]] = field(default_factory=dict)
     _node_views: dict[object, NodeView] = field(default_factory=dict)
-    _serials: Iterator[int] = field(default_factory=count)
     _matcher: NodeMatcher = field(default_factory=NodeMatcher)
     _replaced: list[PoolView] = field(default_factory=list)
     _idle: list[NodeView] = field(default_factory=list)
@@ -215,6 +216,11 @@ class Views:
 
     def __post_init__(self) -> None:
         self._changes = self.inventory.subscribe()
+
+    @property
+    def behind(self) -> int:
+        """How many pools and nodes have changed since the views were brought up to date."""
+        return len(self._changes.pools) + len(self._changes.nodes)
 
     def subscribe(self) -> Looked:
         """Return an object that collects the pools that change from now on, or whose nodes do; all there are count."""
@@ -353,7 +359,7 @@ class Views:
             counted |= content.counted << size
             size += len(content.names)
         return PoolView(
-            serial=next(self._serials),
+            serial=next(_serials),
             key=pool.key,
             verdict=judgement.verdict,
             reason=judgement.reason,

@@ -201,13 +201,19 @@ def test_requests_that_do_not_fit_together_do_so_with_pools_set_aside(migs: Any,
     assert found.reason is Reason.POOL_INVALID
 
 
-def test_a_selector_that_fails_behind_the_pool_leaves_the_pool_to_blame(migs: Any, put_invalid: Any) -> None:
-    """What would end the attempt next is told when it does."""
-    put_invalid("dup", "m1")
+@pytest.mark.parametrize(
+    ("node", "reason"), [("m1", Reason.SELECTOR_FAILED), ("m0", Reason.POOL_INVALID)], ids=["its", "another"]
+)
+def test_a_selector_that_fails_on_the_node_of_the_pool_comes_first(
+    migs: Any, put_invalid: Any, node: str, reason: Reason
+) -> None:
+    """It fails whatever becomes of the pool; on a later node it does not where the claim fits before."""
+    migs.nodes("m0")
+    put_invalid("dup", node)
     fails = [{"cel": {"expression": 'device.attributes["mig"].nope == "x"'}}]
     found = migs.explain(migs.claim(wants_all(selectors=fails)))
 
-    assert found.reason is Reason.POOL_INVALID
+    assert found.reason is reason
 
 
 _PLACES = [(driver, node) for driver in ("mig", "other") for node in ("m1", "m2", "m3")]

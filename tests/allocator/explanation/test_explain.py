@@ -344,7 +344,7 @@ def test_the_constraint_that_is_in_the_way(scene: Any, ask: Any) -> None:
     assert alone.reason is between.reason is Reason.CONSTRAINT_UNSATISFIABLE
     assert alone.message == (
         "request r: devices are free, but none together satisfy constraint #1 (matchAttribute gpu.example.com/model), "
-        "at most 1 together, 2 requested"
+        "at most 1 together even if none were in use, 2 requested"
     )
     assert between.message == (
         "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/model); "

@@ -196,9 +196,9 @@ NUMBERS = re.compile(
     r"(?P<selectors>(?:, \d+ match selector #\d)*)"
     r"(?P<obstacles>(?:, \d+ (?!left|requested)[a-z][^,(]*(?:\([^)]*\))?)*)"
     r"(?:, (?P<left>\d+) left)?"
-    r"(?:, at most (?P<most>\d+) on one node(?: \(n\d\))?(?: even if none were in use)?)?"
+    r"(?:, at most (?P<most>\d+) on one node(?: \(n\d\))?(?: even if none were in use(?: or tainted)?)?)?"
     r"(?:, but only (?P<together>\d+) of them together[^,]*)?(?:, (?P<requested>\d+) requested)?"
-    r"(?:, at most (?P<free>\d+) on one node if none were in use)?"
+    r"(?:, at most (?P<free>\d+) on one node if none were in use(?: or tainted)?)?"
 )
 
 
@@ -264,12 +264,13 @@ def test_what_is_blamed_once_removed_changes_the_answer(world: World, wanted: di
         if wanted["count"] is None:
             return
         if free_of_all := re.search(
-            r"at most (\d+) on one node(?: \(n\d\) even)? if none were in use", found.message
+            r"(at most|only) (\d+) (?:of them together|on one node)[^,]* if none were in use( or tainted)?",
+            found.message,
         ):
-            then = _explain(free, [wanted])
-            assert then is not None
-            assert int(free_of_all[1]) < wanted["count"]
-            assert re.findall(r"at most (\d+) on one node(?: \(n\d\))?,", then.message) == [free_of_all[1]]
+            idle = {**wanted, "tolerates": wanted["tolerates"] or bool(free_of_all[3])}
+            assert int(free_of_all[2]) < wanted["count"]
+            assert _explain(free, [{**idle, "count": int(free_of_all[2])}]) is None
+            assert _explain(free, [{**idle, "count": int(free_of_all[2]) + 1}]) is not None
         elif " in use" in found.message and not any(
             device["cores"] for pool in world.pools.values() for device in pool
         ):
@@ -277,7 +278,9 @@ def test_what_is_blamed_once_removed_changes_the_answer(world: World, wanted: di
         if " left, " not in found.message:
             return
         fits = int(
-            (re.findall(r"only (\d+) of", found.message) or re.findall(r"most (\d+) on", found.message))[0]
+            (re.findall(r"but only (\d+) of", found.message) or re.findall(r"most (\d+) on", found.message))[
+                0
+            ]
         )
         removed[found.reason] = (world, {**wanted, "count": fits})
         assert fits
@@ -326,7 +329,11 @@ def test_a_constraint_that_is_blamed_is_in_the_way(
         return
     if found.request is not None:
         wanted = [wanted[int(found.request[1:])]]
-    blamed = [int(number) for number in re.findall(r"constraint #(\d)", found.message)]
+    message, never, when = found.message.partition("; even if none were in use")
+    if never:
+        idle = [{**item, "tolerates": item["tolerates"] or " or tainted" in when} for item in wanted]
+        assert _explain(world._replace(used=0), idle, bound) is not None
+    blamed = [int(number) for number in re.findall(r"constraint #(\d)", message)]
     if not blamed:
         assert _explain(world, wanted) is None
         assert all(_explain(world, wanted, bound[:n] + bound[n + 1 :]) for n in range(len(bound)))
@@ -341,7 +348,7 @@ def test_a_constraint_that_is_blamed_is_in_the_way(
 
     assert _explain(world, wanted, [item for n, item in enumerate(bound) if n != blamed[0]]) is None
     if len(wanted) > 1:
-        _check_values(world, wanted, conflict, found.message)
+        _check_values(world, wanted, conflict, message)
     assert _explain(world, wanted, conflict) is not None
     for number in range(len(conflict)):
         assert _explain(world, wanted, conflict[:number] + conflict[number + 1 :]) is None
@@ -423,7 +430,12 @@ def test_requests_that_are_named_are_stuck(case: tuple[World, list[dict[str, Any
         assert _explain(world, [wanted[number] for number in stuck]) is not None
         for left_out in stuck:
             assert _explain(world, [wanted[number] for number in stuck if number != left_out]) is None
-        _check_cause(world, wanted, found.message)
+        message, never, when = found.message.partition("; even if none were in use")
+        _check_cause(world, wanted, message)
+        if never:
+            idle = [{**item, "tolerates": item["tolerates"] or " or tainted" in when} for item in wanted]
+            assert _explain(world._replace(used=0), idle) is not None
+            assert not any(_explain(world._replace(used=0), [item]) for item in idle)
     for name, reason in re.findall(r"request (r\d) does not fit either \((\w+)\)", found.message):
         alone = _explain(world, [wanted[int(name[1:])]])
         assert alone is not None

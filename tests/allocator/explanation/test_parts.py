@@ -20,7 +20,7 @@ SERIAL = 'device.attributes["gpu.example.com"].serial {} "{}"'
 def part(published: int = 8, *details: str) -> Part:
     """Return a part with details."""
     in_class = Refused(Reason.CLASS_MATCHES_NO_DEVICE, len(details), details, (1,) * len(details), None)
-    return Part(published, 0, 8, 0, 0, 0, in_class, (), (), (), (0,), (0,), len(details))
+    return Part(published, 0, 8, 0, 0, 0, in_class, (), (), (), (0,), (0,), 0, 0, len(details))
 
 
 def parts_of(*items: Part) -> dict[Group, Part]:

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+ANY_VALUE = "; without operator: Exists, a toleration is for one value: add it to tolerate any"
+
 
 def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, str]:
     """Return a taint."""
@@ -19,7 +21,13 @@ def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, st
             "; the request tolerates only work:NoExecute",
         ),
         ([{"key": "work", "value": "no"}], "; the request tolerates only work=no"),
-        ([{"key": "work"}], '; the request tolerates only work=""'),
+        ([{"key": "work"}], f'; the request tolerates only work=""{ANY_VALUE}'),
+        (
+            [{"effect": "NoExecute"}, {"effect": "NoSchedule"}],
+            f'; the request tolerates only any="":NoExecute, any="":NoSchedule{ANY_VALUE}',
+        ),
+        ([{"effect": "NoExecute"}], '; the request tolerates only any="":NoExecute'),
+        ([{"value": "no"}], "; the request tolerates only any=no"),
         ([{"key": "wrok", "operator": "Exists"}], "; the request tolerates only wrok"),
         ([{"operator": "Exists", "effect": "NoExecute"}], "; the request tolerates only any:NoExecute"),
         (
@@ -37,6 +45,9 @@ def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, st
         "another effect",
         "another value",
         "no value",
+        "neither key nor value",
+        "neither key nor value, and another effect",
+        "no key, and another value",
         "a typo",
         "any key",
         "another domain",

@@ -185,7 +185,8 @@ def test_a_request_with_an_alternative_that_is_not_bound_is_no_obstacle(roots: A
     assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
     assert found.message.endswith(
         "; n1 has at most 3 with the same value left for gpu and any, which want 4; "
-        "others are in use by 1 claim (holder)"
+        "others are in use by 1 claim (holder); "
+        "even if none were in use, the requests do not fit together with constraint #0"
     )
 
 

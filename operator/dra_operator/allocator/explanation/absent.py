@@ -12,6 +12,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
+from dra_operator.api.shortened import listed
 from dra_operator.inventory import Slice, bits
 
 _NEAR = 0.7
@@ -33,7 +34,7 @@ def tell_absent(
 
     The clause is empty where all have it, and where an alternative derives it. A name that was probably meant is told
     if devices for all of `beside` have it, too: the alternatives of each other request that is to have it; or if it is
-    one of `derived`, the attributes that the claim derives for nobody.
+    one of `derived`, the attributes that requests of the claim derive. If the attribute itself is, no other was meant.
     Raises AbortedError if the time is used up.
     """
     if any(attribute in item.derived for item in alternatives):
@@ -49,7 +50,7 @@ def tell_absent(
     if having == total:
         return having, ""
     text = f"attribute {attribute} is on {having} of {total} matching device{'s' if total != 1 else ''}"
-    if having:
+    if having or attribute in derived:
         return having, text
     names = {name for content, selected in matching for name in _names(content, selected)}
     for others in beside:
@@ -91,6 +92,35 @@ def tell_unknown(reads: Iterable[str], published: frozenset[str]) -> str:
         if name and (near := near_name(name, names)):
             texts.append(f'; for {name}, did you mean "{near}"?')
     return "".join(texts)
+
+
+def find_empty(published: Published) -> dict[str, str]:
+    """Return a clause about the slices of each driver that publishes some and no device in them, by driver.
+
+    Slices with counters are not meant to have any.
+    """
+    empty: dict[str, list[Slice]] = {}
+    having: set[str] = set()
+    for content in published.slices():
+        if content.names:
+            having.add(content.driver)
+        elif not content.counter_sets:
+            empty.setdefault(content.driver, []).append(content)
+    return {
+        driver: _tell_empty(sorted(slices, key=lambda content: content.name))
+        for driver, slices in sorted(empty.items())
+        if driver not in having
+    }
+
+
+def _tell_empty(slices: Sequence[Slice]) -> str:
+    names = [
+        f"{content.name} {f'on {node}' if (node := content.nodes.node_name) else f'in pool {content.pool}'}"
+        for content in slices
+    ]
+    if len(names) == 1:
+        return f"its ResourceSlice {names[0]} is empty"
+    return f"its {len(names)} ResourceSlices are empty ({listed(names)})"
 
 
 def selected_devices(

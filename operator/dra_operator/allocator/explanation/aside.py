@@ -14,6 +14,7 @@ from typing import Final
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
 from dra_operator.allocator.explanation.explain import Explainer, explain_failure
+from dra_operator.allocator.explanation.idle import Idle, IdleCluster
 from dra_operator.allocator.explanation.tally import TallyMaker
 from dra_operator.allocator.nodes.walk import Walk
 from dra_operator.allocator.plan import ClaimPlan
@@ -22,7 +23,7 @@ from dra_operator.allocator.search.found import Found
 from dra_operator.allocator.search.searches import FastSearches, Searches
 from dra_operator.allocator.surplus import tells_surplus
 from dra_operator.api.shortened import listed
-from dra_operator.inventory import NodeView, PoolView, Verdict
+from dra_operator.inventory import NodeView, PoolView, Verdict, bits
 
 POOL_REASONS: Final = frozenset((Reason.POOL_INCOMPLETE, Reason.POOL_INVALID))
 """The reasons of an attempt that a pool has ended."""
@@ -46,6 +47,7 @@ class Aside:
     """Explains attempts that a pool has ended. Inventory, ledger and views must be up to date."""
 
     tallies: TallyMaker
+    cluster: IdleCluster
     _searches: Searches = field(init=False)
     _explainer: Explainer = field(init=False)
     _walk: Walk = field(init=False)
@@ -53,13 +55,16 @@ class Aside:
     def __post_init__(self) -> None:
         availability, candidates = self.tallies.availability, self.tallies.candidates
         self._searches = _InCompletePools.counting(availability, candidates)
-        self._explainer = Explainer(self.tallies.inventory, self.tallies, self._fits)
+        idle = Idle(self.cluster, _InCompletePools.counting)
+        self._explainer = Explainer(self.tallies.inventory, self.tallies, self._fits, idle)
         self._walk = Walk(availability, candidates)
 
     def explain(self, failed: Failed, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
         """Return why one of some claims is not allocated, of which an attempt has been ended by a pool."""
         own = explain_failure(failed, ())
         try:
+            if (lasting := self._find_lasting(plans, budget)) is not None:
+                return lasting
             if self._fits(plans, budget) is not None:
                 return own
             found = self._explainer.explain(plans, number, budget)
@@ -81,6 +86,21 @@ class Aside:
                 # The claim waits for its selector to be mended.
                 return found
         return replace(found, message=found.message + self._tell_incomplete(found.message))
+
+    def _find_lasting(self, plans: Sequence[ClaimPlan], budget: Budget) -> Explanation | None:
+        """Return the error of a node on which the attempt ended, or came to before, if it stays without the pool."""
+        views = self.tallies.availability.views
+        ended = 0
+        for seen in views.of_pool.values():
+            for view in seen.values():
+                if view.verdict is not Verdict.COMPLETE:
+                    ended |= view.nodes
+        reached = bits.first(bits.lowest(ended & views.usable) + 1)
+        try:
+            self._walk.first_that_fits(plans, views.usable & reached, self._searches, budget)
+        except FatalError as error:
+            return explain_failure(error.failed(), self.tallies.inventory.classes)
+        return None
 
     def _tell_incomplete(self, told: str) -> str:
         """Return which pools may get devices that nobody knows yet, as slices of them are missing.

@@ -39,26 +39,31 @@ AttributeNames = frozenset[str] | None
 """The attributes by which pools are told apart, as `domain/id`; None for all of them."""
 _Seen = tuple[PoolView, int]
 """A view that has a slice, and the position at which the slice begins there."""
-_Reached = tuple[int, PoolView, int]
-"""The same of a view of a usable node, behind the number of the view."""
+Side = int
+"""A view as nodes see it that can do without node operations, or as the others do: its serial number and a bit.
+
+If nothing of it skips node operations, all nodes are among the former.
+"""
+_Reached = tuple[int, PoolView, int, bool]
+"""A view of usable nodes that has a slice: the number of its side, where the slice begins there, and which side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """A slice and what is known of its devices.
 
-    `slots` holds, for each view of a usable node that has the slice, its number and the devices visible there;
-    `reachable` their union, and `unreachable` why each other device is not. `operations` says whether a node supports
-    what the slice skips. `taken` are the devices in use as a whole, `sharing` those with shares in use, and `shared`
-    what these consume, by index. `counters` are those that its devices draw on; `old` says that it is of an older
-    generation, which nodes still see.
+    `slots` holds, for each side of a view of usable nodes that has the slice, its number and the devices that are
+    usable there; `reachable` are those that are visible at all, and `unreachable` says why each other device is not.
+    `operations` are the devices for which a node supports what the slice skips. `taken` are the devices in use as a
+    whole, `sharing` those with shares in use, and `shared` what these consume, by index. `counters` are those that its
+    devices draw on; `old` says that it is of an older generation, which nodes still see.
     """
 
     content: Slice
     slots: tuple[tuple[int, int], ...]
     reachable: int
     unreachable: Mapping[int, str]
-    operations: bool
+    operations: int
     taken: int
     sharing: int
     shared: Mapping[int, Mapping[str, int]]
@@ -70,13 +75,13 @@ class Place:
 class PoolRecord:
     """A pool as the census found it. `kind` is equal for pools that differ in nothing but attributes.
 
-    `slots` holds the serial numbers of the views of usable nodes.
+    `slots` holds the sides of the views of usable nodes.
     """
 
     pool: Pool
     judgement: Judgement
     places: tuple[Place, ...]
-    slots: tuple[int, ...]
+    slots: tuple[Side, ...]
     kind: int
     _owners: dict[tuple[int, ...], frozenset[ClaimKey]] = field(default_factory=dict)
     _holders: tuple[Mapping[int, Collection[ClaimKey]], ...] | None = None
@@ -151,8 +156,8 @@ class PoolGrouping:
     projection: AttributeNames
     groups: dict[object, Group] = field(default_factory=dict)
     _of_pool: dict[PoolKey, object] = field(default_factory=dict)
-    _slots: dict[int, tuple[Group, int]] = field(default_factory=dict)
-    _shapes: dict[NodeShape, list[NodeView]] | None = None
+    _slots: dict[Side, tuple[Group, int]] = field(default_factory=dict)
+    _shapes: dict[NodeShape, list[tuple[NodeView, bool]]] | None = None
     _first: dict[NodeShape, str] = field(default_factory=dict)
 
     def put(self, key: PoolKey, record: PoolRecord | None) -> None:
@@ -160,8 +165,8 @@ class PoolGrouping:
         self._shapes = None
         if (old := self._of_pool.pop(key, None)) is not None:
             group = self.groups[old]
-            for serial in group.members.pop(key).slots:
-                del self._slots[serial]
+            for side in group.members.pop(key).slots:
+                del self._slots[side]
             group.changed()
             if not group.members:
                 del self.groups[old]
@@ -173,8 +178,8 @@ class PoolGrouping:
             found = self.groups[look] = Group()
         found.members[key] = record
         found.changed()
-        for slot, serial in enumerate(record.slots):
-            self._slots[serial] = (found, slot)
+        for slot, side in enumerate(record.slots):
+            self._slots[side] = (found, slot)
 
     def shapes(self, views: Views) -> Collection[NodeShape]:
         """Return what usable nodes have."""
@@ -183,9 +188,13 @@ class PoolGrouping:
             self._shapes = {}
             self._first.clear()
             for view in views.node_views():
-                if view.nodes & usable:
-                    shape = tuple([slots[pool.serial] for pool in view.pools if pool.serial in slots])
-                    self._shapes.setdefault(shape, []).append(view)
+                if not view.nodes & usable:
+                    continue
+                # Most skip nothing, and there are as many as nodes.
+                for skips in _sides(view, views) if view.skips_operations else (True,):
+                    sides = [pool.serial << 1 | (skips or not pool.skips_operations) for pool in view.pools]
+                    shape = tuple([slots[side] for side in sides if side in slots])
+                    self._shapes.setdefault(shape, []).append((view, skips))
         return self._shapes
 
     def first_node(self, shapes: Iterable[NodeShape], views: Views) -> str:
@@ -194,9 +203,9 @@ class PoolGrouping:
         for shape in shapes:
             if (name := self._first.get(shape)) is None:
                 nodes = 0
-                for view in self._shapes[shape] if self._shapes else ():
-                    nodes |= view.nodes
-                name = self._first[shape] = views.order[bits.lowest(nodes & views.usable)]
+                for view, skips in self._shapes[shape] if self._shapes else ():
+                    nodes |= _sides(view, views).get(skips, 0)
+                name = self._first[shape] = views.order[bits.lowest(nodes)]
             names.append(name)
         return min(names, key=str.encode)
 
@@ -277,18 +286,17 @@ class Census:
     def _record(self, pool: Pool) -> PoolRecord:
         views = self.availability.views
         judgement = pool.judge_all(self.features)
-        slots: list[int] = []
+        slots: list[Side] = []
         reached: dict[int, list[_Reached]] = {}
         hidden: dict[int, list[_Seen]] = {}
         for view in views.of_pool.get(pool.key, {}).values():
-            usable = view.nodes & views.usable
+            sides = _sides(view, views)
             for offset, content in view.placed:
-                if usable:
-                    reached.setdefault(content.serial, []).append((len(slots), view, offset))
-                if usable != view.nodes:
+                for slot, skips in enumerate(sides, len(slots)):
+                    reached.setdefault(content.serial, []).append((slot, view, offset, skips))
+                if view.nodes & ~views.usable:
                     hidden.setdefault(content.serial, []).append((view, offset))
-            if usable:
-                slots.append(view.serial)
+            slots += [view.serial << 1 | skips for skips in sides]
         published: dict[Slice, CounterLayout | None] = dict.fromkeys(pool.newest())
         published |= dict.fromkeys(judgement.slices, judgement.counters)
         apart = {} if judgement.verdict is Verdict.COMPLETE else _used_nevertheless(pool, views)
@@ -332,10 +340,15 @@ class Census:
     ) -> Place:
         size = content.every
         usable = size & ~self._switched_off(content)
-        slots = tuple([(slot, view.visible >> offset & usable) for slot, view, offset in reached])
-        reachable = 0
-        for _, visible in slots:
+        slots: list[tuple[int, int]] = []
+        reachable = operations = 0
+        for slot, view, offset, skips in reached:
+            visible = view.visible >> offset & usable
             reachable |= visible
+            if content.skip_node_operations and not skips:
+                visible = 0
+            operations |= visible
+            slots.append((slot, visible))
         missing = bits.each(size & ~reachable)
         unreachable = {index: self._why_not_reachable(content, index, hidden) for index in missing}
         taken, shared = self.availability.ledger.look(pool.key, content.names)
@@ -343,9 +356,8 @@ class Census:
         # Of a device that is no longer shareable, a share is as good as the device.
         if self.features.consumable_capacity:
             taken |= sharing & ~content.shareable
-        operations = not content.skip_node_operations or self._skips_operations(reached)
         return Place(
-            content, slots, reachable, unreachable, operations, taken, sharing, shared, counters, old
+            content, tuple(slots), reachable, unreachable, operations, taken, sharing, shared, counters, old
         )
 
     def _why_not_reachable(self, content: Slice, index: int, hidden: Sequence[_Seen]) -> str:
@@ -385,16 +397,6 @@ class Census:
                 nodes |= view.nodes
         return [views.order[position] for position in bits.each(nodes & ~views.usable)]
 
-    def _skips_operations(self, reached: Iterable[_Reached]) -> bool:
-        views = self.availability.views
-        nodes = 0
-        for _, view, _offset in reached:
-            nodes |= view.nodes
-        return self.features.optional_node_operations and any(
-            self.inventory.nodes[views.order[position]].skips_operations
-            for position in bits.each(nodes & views.usable)
-        )
-
     def _counters(self, layout: CounterLayout | None, places: Sequence[Place]) -> object:
         state = self.availability.find_counters(layout)
         if layout is None or state is None:
@@ -406,6 +408,24 @@ class Census:
             for index in bits.each(place.content.counted)
         )
         return (layout.names, layout.totals, draws, tuple(state.left), state.overdrawn, *state.placed())
+
+
+def _sides(view: PoolView | NodeView, views: Views) -> dict[bool, int]:
+    """Return the usable nodes of a view: those that can do without node operations, as far as it skips any, and others.
+
+    A side without nodes is left out.
+    """
+    nodes = view.nodes & views.usable
+    able = nodes
+    if view.skips_operations:
+        records, switched_on = views.inventory.nodes, views.features.optional_node_operations
+        able = bits.of_positions(
+            position
+            for position in bits.each(nodes)
+            if switched_on and records[views.order[position]].skips_operations
+        )
+    sides = {True: able, False: nodes & ~able}
+    return {skips: side for skips, side in sides.items() if side}
 
 
 def _used_nevertheless(pool: Pool, views: Views) -> dict[Slice, CounterLayout | None]:

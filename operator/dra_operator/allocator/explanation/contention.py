@@ -18,7 +18,7 @@ from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.explanation.overlap import tell_overlap
 from dra_operator.allocator.explanation.phrases import devices, names_of
 from dra_operator.allocator.explanation.reduced import only, stuck_requests, with_alternative
-from dra_operator.allocator.explanation.values_left import reached_by, tell_values
+from dra_operator.allocator.explanation.values_left import able_choices, reached_by, tell_values
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.search.board import Board, set_up
 from dra_operator.allocator.search.bounds import Choice
@@ -226,9 +226,11 @@ def _tell_board(board: Board, plan: ClaimPlan, node: str) -> str:
 
 def _sums(board: Board) -> Iterator[_Sum]:
     """Yield what there is on a board and what its requests take of it."""
-    reached = reached_by(board.demands)
+    able = [able_choices(demand) for demand in board.demands]
+    demands = [tuple([demand[at] for at in those]) for demand, those in zip(board.demands, able, strict=True)]
+    reached = reached_by(demands)
     if not reached & board.shareable:
-        counts = [[choice.count for choice in demand] for demand in board.demands]
+        counts = [[choice.count for choice in demand] for demand in demands]
         yield _Sum(reached.bit_count(), sum(map(min, counts)), sum(map(max, counts)))
     stock = Stock(board)
     # Where shares pay counters, what requests take of them depends on who has the same device.
@@ -236,18 +238,15 @@ def _sums(board: Board) -> Iterator[_Sum]:
     for place in sorted({place for draw in draws.values() for place in draw}):
         number, counter = place
         drawn = {position: draw.get(place, 0) for position, draw in draws.items()}
-        taken = [[_of(choice, drawn) for choice in demand] for demand in board.demands]
+        taken = [[_of(choice, drawn) for choice in demand] for demand in demands]
         yield _added(board.left[number][counter], taken, f"counter {stock.title_of(place)}")
     if not reached & ~board.shareable:
         keys = [[stock.number_of(item.key) for item in request.alternatives] for request in board.requests]
         rooms = [stock.room(position, {}) for position in bits.each(reached)]
         for name in sorted({name for room in rooms for name in room}):
             taken = [
-                [
-                    _of(choice, {at: stock.amounts(key, at).get(name, 0) for at in bits.each(choice.mask)})
-                    for choice, key in zip(demand, numbers, strict=True)
-                ]
-                for demand, numbers in zip(board.demands, keys, strict=True)
+                [_of_capacity(stock, numbers[at], demand[at], name) for at in those]
+                for demand, numbers, those in zip(board.demands, keys, able, strict=True)
             ]
             yield _added(sum([room.get(name, 0) for room in rooms]), taken, f"capacity {name}")
 
@@ -282,6 +281,10 @@ def _of(choice: Choice, amounts: Mapping[int, int]) -> tuple[int, int]:
     """Return what a choice takes at least and at the most, by what each of its devices takes."""
     each = sorted([amounts.get(position, 0) for position in bits.each(choice.mask)])
     return sum(each[: choice.count]), sum(each[len(each) - choice.count :])
+
+
+def _of_capacity(stock: Stock, key: int, choice: Choice, name: str) -> tuple[int, int]:
+    return _of(choice, {at: stock.amounts(key, at).get(name, 0) for at in bits.each(choice.mask)})
 
 
 def _added(have: int, taken: Sequence[Sequence[tuple[int, int]]], of: str) -> _Sum:

@@ -6,13 +6,12 @@ values alone. Where some devices do agree, nothing is said.
 Source: docs/dra-semantics 3.7: values of lists agree if they have a member in common.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.comparison import listed_values
-from dra_operator.allocator.constraints import COUNTED, MATCH, ConstraintPlan, elements
+from dra_operator.allocator.constraints import elements
 from dra_operator.allocator.explanation.absent import selected_devices
 from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.matching.candidates import Candidates
@@ -57,44 +56,6 @@ def tell_disagreement(
         for request, found in zip(requests, values, strict=True)
     ]
     return f"their devices have no value in common: {listed(texts)}"
-
-
-def most_that_agree(
-    constraint: ConstraintPlan,
-    item: Alternative,
-    published: Published,
-    candidates: Candidates,
-    budget: Budget,
-) -> int | None:
-    """Return how many devices of one node a constraint admits at the most for an alternative, whoever uses them.
-
-    None where that is not plain: devices are there for several nodes, values are lists, the alternative derives the
-    attribute, or the constraint is of another kind. Raises AbortedError if the time is used up.
-    """
-    attribute = constraint.attribute
-    if attribute in item.derived or constraint.kind not in COUNTED:
-        return None
-    on_node: dict[str, Counter[AttributeValue]] = {}
-    known: dict[object, Counter[AttributeValue]] = {}
-    for content in published.slices():
-        selected = selected_devices(content, (item,), candidates, budget)
-        if not selected:
-            continue
-        if content.per_device_nodes or content.nodes.node_name is None:
-            return None
-        columns = content.attribute_columns(attribute)
-        key = (*(column and column.serial for column in columns), selected)
-        if (found := known.get(key)) is None:
-            values = (content.attribute(index, attribute) for index in bits.each(selected))
-            found = known[key] = Counter(filter(None, values))
-        on_node.setdefault(content.nodes.node_name, Counter()).update(found)
-    if any(isinstance(value.value, tuple) for values in on_node.values() for value in values):
-        return None
-    return max([_most(values, constraint) for values in on_node.values()], default=0)
-
-
-def _most(values: Counter[AttributeValue], constraint: ConstraintPlan) -> int:
-    return max(values.values(), default=0) if constraint.kind == MATCH else len(values)
 
 
 def _tell_types(values: set[AttributeValue]) -> str:

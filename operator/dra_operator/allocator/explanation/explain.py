@@ -16,14 +16,15 @@ from dra_operator.allocator.explanation.absent import near_object
 from dra_operator.allocator.explanation.contention import Contention
 from dra_operator.allocator.explanation.hints import Hints, derived_names
 from dra_operator.allocator.explanation.holders import tell_holders
-from dra_operator.allocator.explanation.obstacles import TITLES, USES
+from dra_operator.allocator.explanation.idle import Idle
+from dra_operator.allocator.explanation.left import tell_left
+from dra_operator.allocator.explanation.never import Never
+from dra_operator.allocator.explanation.obstacles import TITLES
 from dra_operator.allocator.explanation.phrases import (
     constraint_name,
     devices,
     first_few,
     names_of,
-    rivals,
-    tell_left_of_all,
 )
 from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.explanation.reduced import (
@@ -54,7 +55,6 @@ Fits = Callable[[Sequence[ClaimPlan], Budget], str | None]
 _MAX_KNOWN = 4096
 _MAX_TALLIED = 65_536
 """How many details and claims the tallies have together that are kept."""
-_EVEN = " even if none were in use"
 _MOST_OTHERS = 3
 
 _LASTING = frozenset((Reason.NO_DEVICES, Reason.CLASS_MATCHES_NO_DEVICE, Reason.SELECTOR_MATCHES_NO_DEVICE))
@@ -70,6 +70,7 @@ class Explainer:
     inventory: Inventory
     tallies: TallyMaker
     fits: Fits
+    idle: Idle
     _known: dict[object, Explanation] = field(default_factory=dict)
     _lasting: dict[object, Explanation] = field(default_factory=dict)
     _tallies: dict[object, Tally] = field(default_factory=dict)
@@ -78,11 +79,13 @@ class Explainer:
     _published: Published = field(init=False)
     _hints: Hints = field(init=False)
     _contention: Contention = field(init=False)
+    _never: Never = field(init=False)
 
     def __post_init__(self) -> None:
         self._published = Published(self.inventory, self.tallies.availability.views)
         self._hints = Hints(self._published, self.tallies.candidates)
         self._contention = Contention(Eligibility(self.tallies.availability, self.tallies.candidates))
+        self._never = Never(self.idle)
 
     def explain(self, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
         """Return why one of some claims, which fit nowhere together, is not allocated."""
@@ -141,10 +144,15 @@ class Explainer:
             if node is None:
                 found = self._explain_request(plan, request, budget)
                 others = self._tell_others(plan, request, found.reason, budget)
+                others += self._tell_never_together(plan, found, budget)
                 return replace(found, message=f"{found.message}{others}")
             nodes[request.name] = node
         if not failing:
-            return self._explain_together(plan, nodes, budget)
+            found = self._explain_together(plan, nodes, budget)
+            if " even if " in found.message:
+                return found
+            never = self._tell_never_together(plan, found, budget)
+            return replace(found, message=f"{found.message}{never}")
         part = only(plan, [request for request in plan.requests if request.name in nodes])
         if len(nodes) < 2 or self.fits((part,), budget) is not None:
             raise next(iter(failing.values()))
@@ -226,7 +234,21 @@ class Explainer:
                 having, text = self._hints.absent(plan, at, request.alternatives, budget)
                 if text and not having:
                     texts.setdefault(constraint.attribute, f"; constraint #{at} cannot be met: {text}")
-        return "".join(texts.values())
+        if texts:
+            return "".join(texts.values())
+        return self._never.constraint(plan, request, self._tallies_of((request,), budget), budget)
+
+    def _tell_never_together(self, plan: ClaimPlan, found: Explanation, budget: Budget) -> str:
+        tallies = self._tallies_of(plan.requests, budget) if len(plan.requests) > 1 else ()
+        return self._never.together(plan, tallies, found.message, budget)
+
+    def _tallies_of(self, requests: Sequence[RequestPlan], budget: Budget) -> Sequence[Tally]:
+        """Return the tallies of some requests; none where that takes too long."""
+        items = chain.from_iterable(request.alternatives for request in requests)
+        try:
+            return [self._tally(item, budget) for item in items]
+        except AbortedError:
+            return ()
 
     def _tell_others(self, plan: ClaimPlan, request: RequestPlan, reason: Reason, budget: Budget) -> str:
         """Return which requests after one do not fit either, for another reason."""
@@ -314,7 +336,7 @@ class Explainer:
         together = is_there and plan.requests[0].alternatives[0].count != 1
         most = most_that_fit(plan, self._fit(budget))[0] if together else None
         apart = self._hints.disagreement(plan, number, budget) if together and number is not None else ""
-        in_vain, at_most = self._tell_most(plan, number, most, budget) if most else (False, "")
+        in_vain, at_most = self._tell_most(plan, most, budget) if most else (False, "")
         users = ""
         if number is not None and is_there and not apart and not in_vain:
             users = self._tell_users(plan, number, budget)
@@ -341,14 +363,14 @@ class Explainer:
                 texts[f"{constraint.attribute} derived"] = self._hints.misread(plan, at, budget)
         return is_there, "".join(texts.values())
 
-    def _tell_most(self, plan: ClaimPlan, number: int | None, most: int, budget: Budget) -> tuple[bool, str]:
+    def _tell_most(self, plan: ClaimPlan, most: int, budget: Budget) -> tuple[bool, str]:
         """Return whether a request waits in vain for devices in use, and how many it could have of what it asks for."""
         item = plan.requests[0].alternatives[0]
-        vain = None
-        if number is not None and not item.admin_access:
-            vain = self._hints.most_in_vain(plan.constraints[number], item, budget)
-        even = _EVEN if vain == most else ""
-        free = f", at most {vain} if none were in use" if vain not in (None, most) else ""
+        vain = self._never.most_bound(plan, self._tally(item, budget), budget)
+        even = free = ""
+        if vain is not None and vain.number is not None:
+            even = f" even {vain.when}" if vain.number <= most else ""
+            free = "" if even else f", at most {vain.number} {vain.when}"
         return vain is not None, f", at most {most} together{even}, {item.count} requested{free}"
 
     def _tell_users(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
@@ -396,13 +418,15 @@ class Explainer:
         class_name = alternative.device_class.metadata.name
         class_selectors = alternative.key.content.class_selectors
         request_selectors = alternative.key.content.request_selectors
+        selectors = (*class_selectors, *request_selectors)
         if not tally.published:
-            return Reason.NO_DEVICES, "no devices are published"
+            return Reason.NO_DEVICES, f"no devices are published{self._hints.empty(selectors)}"
         text = f"{devices(tally.published)} published, {tally.in_class} in class {class_name}"
         if not tally.in_class or tally.class_details.failure:
             text += tally.class_details.detail()
         if not tally.in_class:
-            text += "".join(self._hints.unknown(each, (), budget) for each in class_selectors)
+            hints = [self._hints.unknown(each, (), class_selectors, budget) for each in class_selectors]
+            text += "".join(hints) + self._hints.empty(selectors)
             return Reason.CLASS_MATCHES_NO_DEVICE, text
         left = tally.in_class
         for number, obstacle in enumerate(tally.selectors):
@@ -412,7 +436,8 @@ class Explainer:
                 text += obstacle.detail()
             if not left:
                 before = (*class_selectors, *request_selectors[:number])
-                text += self._hints.unknown(request_selectors[number], before, budget)
+                text += self._hints.unknown(request_selectors[number], before, selectors, budget)
+                text += self._hints.empty(selectors)
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
         obstacles = [tally.obstacles[reason] for reason in TITLES if reason in tally.obstacles]
         for obstacle in obstacles:
@@ -420,37 +445,10 @@ class Explainer:
             title = in_pools(obstacle.details) if incomplete else TITLES[obstacle.reason]
             detail = self._detail(plan, obstacle, tally, budget)
             text += f", {obstacle.count} {title}{detail}"
-        reason, rest = self._tell_left(plan, tally, obstacles[-1].reason if obstacles else None, budget)
+        last = obstacles[-1].reason if obstacles else None
+        fit = self._fit(budget)
+        reason, rest = tell_left(plan, tally, last, fit=fit, never=self._never, budget=budget)
         return reason, text + rest + tell_old(tally)
-
-    def _tell_left(
-        self, plan: ClaimPlan, tally: Tally, last: Reason | None, budget: Budget
-    ) -> tuple[Reason, str]:
-        """Return why what is left is too little, and what it is, where `last` is the last obstacle, if there is one."""
-        count = plan.requests[0].alternatives[0].count
-        if count is None:
-            return tell_left_of_all(tally, last)
-        text = together = ""
-        # Whoever waits for those in use may wait in vain.
-        vain = not USES.isdisjoint(tally.obstacles) and 0 < tally.most_if_free < count
-        even = vain and tally.most_on_a_node == tally.most_if_free
-        if tally.left:
-            most, node = None, tally.node
-            if tally.rivals or tally.most_on_a_node >= count:
-                # Those that are left on a node need not be left together.
-                most, node = most_that_fit(plan, self._fit(budget))
-            if most is not None and most < tally.most_on_a_node:
-                node = ""
-                together = f", but only {most} of them together{f' {rivals(tally)}' if tally.rivals else ''}"
-            where = f" ({node})" if node else ""
-            text = f", {tally.left} left, at most {tally.most_on_a_node} on one node{where}"
-            text += f"{_EVEN if even else ''}{together}"
-        elif last is not None and not vain:
-            return last, ""
-        text += f", {count} requested"
-        if vain and not even:
-            text += f", at most {tally.most_if_free} on one node if none were in use"
-        return Reason.NOT_ENOUGH_DEVICES, text
 
     def _detail(self, plan: ClaimPlan, obstacle: Obstacle, tally: Tally, budget: Budget) -> str:
         if claims := tally.holders.get(obstacle.reason):

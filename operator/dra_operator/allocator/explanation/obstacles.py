@@ -32,6 +32,8 @@ USES = frozenset(
     )
 )
 """The obstacles that would not be there if no device were in use."""
+PASSING = USES | {Reason.DEVICE_TAINTED}
+"""The obstacles that whoever waits waits for: uses end, and taints may."""
 TITLES = {
     Reason.POOL_INCOMPLETE: "in incomplete pools",
     Reason.POOL_INVALID: "in invalid pools",
@@ -129,9 +131,9 @@ class Obstacles:
     def _operations(
         self, _: Alternative, _record: PoolRecord, place: Place, devices: int
     ) -> Iterator[Refusal]:
-        if not place.operations:
+        if refused := devices & ~place.operations:
             text = "their nodes cannot skip node operations"
-            yield Refusal(Reason.NODE_OPERATIONS_UNSUPPORTED, devices, text)
+            yield Refusal(Reason.NODE_OPERATIONS_UNSUPPORTED, refused, text)
 
     def _uses(self, alternative: Alternative, _: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
         if not alternative.admin_access and (taken := devices & place.taken):

@@ -48,7 +48,8 @@ class Part(NamedTuple):
 
     `old` are the devices selected of older generations. `obstacles` stand in the order in which they were met. `held`
     names, for each that is due to uses, the devices whose uses these are, a set for each place; `left_on` the number of
-    those left, for each slot, and `free_on` what that would be if no device were in use.
+    those left, for each slot, and `idle_on` what that would be if no device were in use and none were tainted; of these
+    `drawing` draw on counters, and uses and taints keep `kept` away.
     `texts` says how many details there are.
     """
 
@@ -63,7 +64,9 @@ class Part(NamedTuple):
     obstacles: tuple[Refused, ...]
     held: tuple[tuple[Reason, tuple[int, ...]], ...]
     left_on: tuple[int, ...]
-    free_on: tuple[int, ...]
+    idle_on: tuple[int, ...]
+    kept: int
+    drawing: int
     texts: int
 
 

@@ -16,8 +16,17 @@ def rivals(tally: Tally) -> str:
     return f"as they draw on the same counters{' or have no group in common' if tally.grouped else ''}"
 
 
-def tell_left_of_all(tally: Tally, last: Reason | None) -> tuple[Reason, str]:
-    """Return why a request for all devices does not get what is left, and what it is."""
+def tell_left_of_all(tally: Tally, last: Reason | None, never: str) -> tuple[Reason, str]:
+    """Return why a request for all devices does not get what is left, and what it is.
+
+    `never` says when it would not get them either, if that is so.
+    """
+    if never:
+        left = f", {tally.left} left" if tally.left else ""
+        return (
+            Reason.NOT_ENOUGH_DEVICES,
+            f"{left}, all requested, but not all of a node together even {never}",
+        )
     if last is not None:
         return last, f", {tally.left} left, all requested" if tally.left else ""
     together = f"but not all of a node together, {rivals(tally)}"

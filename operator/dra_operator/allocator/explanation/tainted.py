@@ -14,13 +14,14 @@ from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.shortened import listed
-from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
-from dra_operator.inventory import Slice, bits
+from dra_operator.api.types import DeviceTaint, DeviceToleration
+from dra_operator.inventory import Slice
 from dra_operator.inventory.barriers import Barrier
 from dra_operator.inventory.ownership import UNOWNED, Ownership
-from dra_operator.inventory.taints import names_device, touches
+from dra_operator.inventory.taints import touches
 
 _NEAR = 0.7
+_ANY_VALUE = "; without operator: Exists, a toleration is for one value: add it to tolerate any"
 
 
 def taint_text(taint: DeviceTaint | Barrier) -> str:
@@ -44,7 +45,8 @@ def tell_rules(
         for name, rule in sorted(published.inventory.rules.items())
         if taint_text(rule.spec.taint) in taints
         and any(
-            _names_any(rule, content, selected_devices(content, (alternative,), candidates, budget))
+            published.inventory.tainted_by(rule, content)
+            & selected_devices(content, (alternative,), candidates, budget)
             for content in published.slices()
             if touches(rule, *content.key)
         )
@@ -82,10 +84,6 @@ def _unowned(content: Slice) -> int:
     )
 
 
-def _names_any(rule: DeviceTaintRule, content: Slice, devices: int) -> bool:
-    return any(names_device(rule, content.names[index]) for index in bits.each(devices))
-
-
 def tell_tolerations(taints: Collection[str], tolerations: Iterable[DeviceToleration]) -> str:
     """Return a clause with the tolerations that may have been meant for these taints, or nothing."""
     keys = {text.rpartition(":")[0].partition("=")[0] for text in taints}
@@ -94,7 +92,20 @@ def tell_tolerations(taints: Collection[str], tolerations: Iterable[DeviceTolera
         _toleration_text(item) for item in items if not item.key or any(_alike(item.key, key) for key in keys)
     ]
     only = "only " if len(texts) == len(items) else ""
-    return f"; the request tolerates {only}{listed(texts)}" if texts else ""
+    advice = _ANY_VALUE if any(_lacks_operator(item, taints) for item in items) else ""
+    return f"; the request tolerates {only}{listed(texts)}{advice}" if texts else ""
+
+
+def _lacks_operator(item: DeviceToleration, taints: Collection[str]) -> bool:
+    """True if a toleration would cover one of these taints, if only it did not ask for the empty value."""
+    if item.operator == "Exists" or item.value:
+        return False
+    for text in taints:
+        name, _, effect = text.rpartition(":")
+        key, _, value = name.partition("=")
+        if value and item.key in ("", key) and item.effect in ("", effect):
+            return True
+    return False
 
 
 def _alike(one: str, other: str) -> bool:
@@ -112,7 +123,7 @@ def _toleration_text(item: DeviceToleration) -> str:
     if item.operator == "Exists":
         return _text(item.key or "any", "", item.effect)
     # Without a value it tolerates only taints that have none, which does not look so without the quotes.
-    return _text(item.key, item.value or '""', item.effect)
+    return _text(item.key or "any", item.value or '""', item.effect)
 
 
 def _text(key: str, value: str, effect: str) -> str:

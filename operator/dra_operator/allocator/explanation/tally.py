@@ -13,7 +13,7 @@ from dra_operator.allocator import comparison
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.explanation.census import AttributeNames, Census, Group, PoolGrouping, PoolRecord
-from dra_operator.allocator.explanation.obstacles import USES, Obstacles
+from dra_operator.allocator.explanation.obstacles import PASSING, USES, Obstacles
 from dra_operator.allocator.explanation.parts import Failure, Part, Parts, Refused
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorAnswers
@@ -72,9 +72,11 @@ class Tally:
     `selectors` holds, for each request selector by number, the devices that it was the first to refuse. `left` counts
     the devices that are left by node, those usable on several nodes by each; `rivals` are those of them that draw on
     counters, so that one may leave too little for the next, and `grouped` those of them whose slice has compatibility
-    groups. `most_on_a_node` are left on one node, the first of which is `node`, and `most_if_free` would be if no
-    device were in use. `holders` are, by obstacle, the claims whose devices it is due to. `old` counts those selected
-    of older generations, by pool.
+    groups. `most_on_a_node` are left on one node, the first of which is `node`; `most_if_idle` would be if no device
+    were in use and none were tainted, each judged by itself. `kept` counts those that uses or taints alone keep away,
+    and of all these `drawing` draw on counters.
+    `holders` are, by obstacle, the claims whose devices it is due to. `old` counts those selected of older generations,
+    by pool.
     """
 
     published: int = 0
@@ -88,7 +90,9 @@ class Tally:
     grouped: int = 0
     most_on_a_node: int = 0
     node: str = ""
-    most_if_free: int = 0
+    most_if_idle: int = 0
+    kept: int = 0
+    drawing: int = 0
     holders: dict[Reason, set[ClaimKey]] = field(default_factory=dict)
 
     @property
@@ -136,12 +140,12 @@ class TallyMaker:
         shapes = grouping.shapes(self.availability.views)
         if total.left:
             left = {shape: sum([parts[group].left_on[slot] for group, slot in shape]) for shape in shapes}
-            total.most_on_a_node = total.most_if_free = max(left.values(), default=0)
+            total.most_on_a_node = total.most_if_idle = max(left.values(), default=0)
             most = [shape for shape, number in left.items() if number == total.most_on_a_node]
             total.node = grouping.first_node(most, self.availability.views) if most else ""
-        if not USES.isdisjoint(total.obstacles):
-            each = (sum([parts[group].free_on[slot] for group, slot in shape]) for shape in shapes)
-            total.most_if_free = max(each, default=0)
+        if total.kept:
+            each = (sum([parts[group].idle_on[slot] for group, slot in shape]) for shape in shapes)
+            total.most_if_idle = max(each, default=0)
         return total
 
     def keep_up(self) -> None:
@@ -190,7 +194,7 @@ class TallyMaker:
         held: dict[Reason, list[int]] = {}
         old = 0
         left = [0] * len(record.slots)
-        free = [0] * len(record.slots)
+        idle = [0] * len(record.slots)
         for number, place in enumerate(record.places):
             selected = self._select(tally, alternative, number, place.content, budget)
             old += selected.bit_count() if place.old else 0
@@ -199,9 +203,11 @@ class TallyMaker:
             rivals = (remaining & place.content.counted).bit_count()
             tally.rivals += rivals
             tally.grouped += rivals if place.content.has_groups else 0
+            tally.kept += freed.bit_count()
+            tally.drawing += ((remaining | freed) & place.content.counted).bit_count()
             for slot, visible in place.slots:
                 left[slot] += (remaining & visible).bit_count()
-                free[slot] += ((remaining | freed) & visible).bit_count()
+                idle[slot] += ((remaining | freed) & visible).bit_count()
         obstacles = (tally.class_details, *tally.selectors, *tally.obstacles.values())
         return Part(
             published=tally.published,
@@ -215,7 +221,9 @@ class TallyMaker:
             obstacles=tuple([item.refused() for item in tally.obstacles.values()]),
             held=tuple([(reason, tuple(devices)) for reason, devices in held.items()]),
             left_on=tuple(left),
-            free_on=tuple(free),
+            idle_on=tuple(idle),
+            kept=tally.kept,
+            drawing=tally.drawing,
             texts=sum([len(item.details) for item in obstacles]),
         )
 
@@ -311,7 +319,7 @@ class TallyMaker:
     ) -> tuple[int, int]:
         """Count what keeps the selected devices of a place away, and add to `held` what it is due to.
 
-        Returns those left, and those that would be left as well if no device were in use.
+        Returns those left, and those that would be left as well if no device were in use and none were tainted.
         """
         freed = 0
         place = record.places[number]
@@ -320,8 +328,9 @@ class TallyMaker:
             obstacle.count += refused.bit_count()
             if detail:
                 obstacle.details[detail] += refused.bit_count()
-            if reason in USES:
+            if reason in PASSING and (users is None or any(users)):
                 freed |= refused
+            if reason in USES:
                 sets = held.setdefault(reason, [0] * len(record.places))
                 if users is None:
                     sets[number] |= refused
@@ -363,6 +372,8 @@ def _add(total: Tally, part: Part, group: Group) -> None:
     total.left += part.left * times
     total.rivals += part.rivals * times
     total.grouped += part.grouped * times
+    total.kept += part.kept * times
+    total.drawing += part.drawing * times
     _join(total.class_details, part.class_details, group)
     for mine, other in zip(total.selectors, part.selectors, strict=True):
         _join(mine, other, group)

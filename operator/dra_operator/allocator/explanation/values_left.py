@@ -12,7 +12,7 @@ from dra_operator.allocator.explanation.phrases import names_of
 from dra_operator.allocator.matching.groups import Groups
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.search.board import Board
-from dra_operator.allocator.search.bounds import Demand, is_bound, least_of
+from dra_operator.allocator.search.bounds import Demand, is_bound
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.shortened import listed
 
@@ -24,6 +24,12 @@ def reached_by(demands: Sequence[Demand]) -> int:
         for choice in demand:
             reached |= choice.mask
     return reached
+
+
+def able_choices(demand: Demand) -> list[int]:
+    """Return the numbers of the choices for which there are devices enough, or else of all."""
+    able = [number for number, choice in enumerate(demand) if choice.mask.bit_count() >= choice.count]
+    return able or list(range(len(demand)))
 
 
 def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
@@ -38,10 +44,10 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
     ]
     demands = [demand for demand in board.demands if is_bound(demand, number)]
     reached = reached_by(demands)
-    if len(requests) < 2 or reached & board.shareable:
+    if len(requests) < 2:
         return ""
-    least = sum(map(least_of, demands))
-    most = sum([max([choice.count for choice in demand]) for demand in demands])
+    counts = [[demand[at].count for at in able_choices(demand)] for demand in demands]
+    least, most = sum(map(min, counts)), sum(map(max, counts))
     wanted = f"for {names_of(requests)}, which want {'' if least == most else 'at least '}{least}"
     found = board.rules[number].groups
     # Who has a list holds several values.
@@ -60,6 +66,9 @@ def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
             for request, those in zip(requests, left, strict=True)
         ]
         return f"enough left {listed(texts)}"
+    if reached & board.shareable:
+        # Several requests may have the same of these.
+        return ""
     have = max([group.bit_count() for group in groups])
     return f"at most {have} with the same value left {wanted}" if have < least else ""
 

@@ -71,6 +71,29 @@ def invalid(answers: SelectorAnswers, source: Whereabouts, number: int) -> str:
 
 def failing(answers: SelectorAnswers, source: Whereabouts, number: int, content: Slice, index: int) -> str:
     """Return how a selector fails on a device."""
+    how = _how(answers, source, number, content, index)
+    return f"{source.title}: selector #{number} fails on device {content.path(index)}: {how}"
+
+
+def partly_failing(
+    answers: SelectorAnswers,
+    source: Whereabouts,
+    number: int,
+    content: Slice,
+    index: int,
+    *,
+    failed: int,
+    asked: int | None,
+) -> str:
+    """Return on how many devices a selector fails, and how on one of them; None were asked if not all were."""
+    how = _how(answers, source, number, content, index)
+    devices = f"at least {failed} device{'s' if failed != 1 else ''}"
+    if asked is not None:
+        devices = f"{failed} of {asked} device{'s' if asked != 1 else ''}"
+    return f"{source.title}: selector #{number} fails on {devices}: {content.path(index)}: {how}"
+
+
+def _how(answers: SelectorAnswers, source: Whereabouts, number: int, content: Slice, index: int) -> str:
     device = content.device(index)
     error = answers.failure(content, index)
     reads = None if answers.program is None else answers.program.reads
@@ -79,7 +102,7 @@ def failing(answers: SelectorAnswers, source: Whereabouts, number: int, content:
     first = number == 0 and source.subject[0] == "DeviceClass"
     if first and DOMAIN_ADVICE in text and (driver := _driver_meant(answers.expression)):
         text += f'; if only devices of that driver are meant, begin with device.driver == "{driver}" &&'
-    return f"{source.title}: selector #{number} fails on device {content.path(index)}: {text}"
+    return text
 
 
 def described(

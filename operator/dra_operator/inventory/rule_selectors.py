@@ -1,0 +1,162 @@
+"""Selectors of taint rules: which devices a DeviceTaintRule of v1alpha3 means by a class and by CEL.
+
+Both are asked about each published device. One on which an expression fails gets no taint; a rule of which anything
+cannot be evaluated at all, or whose class is missing, taints nothing.
+Source: ResourceSlice tracker of Kubernetes 1.33 and 1.34 (docs/dra-semantics 5.2); later versions have neither field.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+from dra_operator.api.types import DeviceClass, DeviceSelector, DeviceTaintRule
+from dra_operator.cel import CelError, Selector, compile_selector, prepare_device
+from dra_operator.cel.advice.diagnostics import describe
+from dra_operator.inventory import bits
+from dra_operator.inventory.slices import Slice
+
+_SELECTORS: Final = "spec.deviceSelector.selectors"
+_CLASS: Final = "spec.deviceSelector.deviceClassName"
+_NOTHING: Final = "the rule taints nothing"
+
+
+class _UnusableRuleError(Exception):
+    """A rule taints nothing; the text names the field, what is wrong and what comes of it."""
+
+
+class _Source(NamedTuple):
+    """An expression, compiled, and where it stands."""
+
+    title: str
+    expression: str
+    selector: Selector
+
+
+class _Failures(NamedTuple):
+    """Of the devices of a slice, how many an expression was asked about and failed on, and how on the first."""
+
+    title: str
+    asked: int
+    failed: int
+    first: str
+
+
+@dataclass(slots=True)
+class _Rule:
+    """What one rule selects by; `problem` says why it selects nothing."""
+
+    class_name: str | None
+    sources: tuple[_Source, ...] = ()
+    problem: str = ""
+    failures: dict[str, tuple[_Failures, ...]] = field(default_factory=dict)
+    """By the name of the slice."""
+
+
+@dataclass(slots=True)
+class RuleSelectors:
+    """The class and the expressions of each rule that has any; most have none."""
+
+    classes: Mapping[str, DeviceClass]
+    _rules: dict[str, _Rule] = field(default_factory=dict)
+
+    def put(self, rule: DeviceTaintRule) -> None:
+        """Compile what a rule selects by, again if its class has changed."""
+        name, selector = rule.metadata.name, rule.spec.device_selector
+        self._rules.pop(name, None)
+        if selector is None or (selector.device_class_name is None and not selector.selectors):
+            return
+        found = self._rules[name] = _Rule(selector.device_class_name)
+        try:
+            found.sources = (*self._of_class(selector.device_class_name), *_compiled(selector.selectors))
+        except _UnusableRuleError as error:
+            found.problem = str(error)
+
+    def remove(self, name: str) -> None:
+        """Forget a rule."""
+        self._rules.pop(name, None)
+
+    def forget_slice(self, name: str) -> None:
+        """Forget on which devices of a slice expressions fail."""
+        for rule in self._rules.values():
+            rule.failures.pop(name, None)
+
+    def of_class(self, name: str) -> list[str]:
+        """Return the names of the rules that select by a class."""
+        return [key for key, rule in self._rules.items() if rule.class_name == name]
+
+    def selected(self, name: str, content: Slice) -> int:
+        """Return which devices of a slice a rule selects by class and expressions: all, if it has neither."""
+        rule = self._rules.get(name)
+        if rule is None:
+            return content.every
+        rule.failures.pop(content.name, None)
+        if rule.problem:
+            return 0
+        selected, failures = content.every, []
+        devices = [
+            prepare_device(content.driver, content.device(index)) for index in bits.each(content.every)
+        ]
+        for source in rule.sources:
+            asked, failed, first = selected, 0, ""
+            for index in bits.each(asked):
+                try:
+                    if source.selector.match(devices[index]):
+                        continue
+                except CelError as error:
+                    failed += 1
+                    text = describe(source.expression, error, devices[index])
+                    first = first or f"{content.path(index)}: {text}"
+                selected &= ~(1 << index)
+            if failed:
+                failures.append(_Failures(source.title, asked.bit_count(), failed, first))
+        if failures:
+            rule.failures[content.name] = tuple(failures)
+        return selected
+
+    def problem(self, name: str) -> str:
+        """Return why a rule selects nothing, or an empty text."""
+        rule = self._rules.get(name)
+        return rule.problem if rule is not None else ""
+
+    def problems(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the name of a rule, what is wrong with what it selects by, and with which part of it."""
+        for name, rule in self._rules.items():
+            if rule.problem:
+                yield name, rule.problem, ""
+            failures = [found for _, each in sorted(rule.failures.items()) for found in each]
+            for title in dict.fromkeys(found.title for found in failures):
+                yield name, _failing([found for found in failures if found.title == title]), title
+
+    def _of_class(self, name: str | None) -> Iterator[_Source]:
+        if name is None:
+            return
+        item = self.classes.get(name)
+        if item is None:
+            close = get_close_matches(name, self.classes, 1)
+            hint = f'; did you mean "{close[0]}"?' if close else ""
+            raise _UnusableRuleError(
+                f"{_CLASS}: device class {name} does not exist{hint}; until it does, {_NOTHING}"
+            )
+        yield from _compiled(item.spec.selectors, f"{_CLASS}: class {name}: selector #{{}}")
+
+
+def _compiled(selectors: tuple[DeviceSelector, ...], title: str = f"{_SELECTORS}[{{}}]") -> Iterator[_Source]:
+    for number, selector in enumerate(selectors):
+        place = title.format(number)
+        if selector.cel is None:
+            raise _UnusableRuleError(f"{place} is not of a known kind; only cel is; {_NOTHING}")
+        expression = selector.cel.expression
+        try:
+            yield _Source(place, expression, compile_selector(expression))
+        except CelError as error:
+            raise _UnusableRuleError(f"{place} {describe(expression, error)}; {_NOTHING}") from None
+
+
+def _failing(failures: list[_Failures]) -> str:
+    """Return on how many devices an expression fails, and how on the first of them."""
+    failed, asked = sum(found.failed for found in failures), sum(found.asked for found in failures)
+    devices = "device" if asked == 1 else "devices"
+    verb = "is" if failed == 1 else "are"
+    first = failures[0]
+    return f"{first.title} fails on {failed} of {asked} {devices}, which {verb} not tainted: {first.first}"

@@ -1,0 +1,127 @@
+"""Selectors that fail on devices which the search of an allocated claim did not reach, as `simulate` notes them."""
+
+import pytest
+
+from .simulation import CLASS, V1, devices, states
+
+READY = "device.attributes['gpu.example.com'].ready"
+WOULD_REFUSE = "; the claim was allocated before such a device was reached; kube-scheduler would refuse it"
+ADVICE = "this device has no attributes; guard what not every device has by has(), or by .? and orValue()"
+
+
+def published(node, *ready):
+    """A pool of a node, of which some devices say that they are ready, and the others say nothing."""
+    found = devices(*(f"gpu-{number}" for number in range(len(ready))), on=node)
+    for device, is_ready in zip(found["spec"]["devices"], ready, strict=True):
+        device["attributes"] = {"ready": {"bool": True}} if is_ready else {}
+    return found
+
+
+def claim(name="c", *expressions, device_class="gpu", requests=None):
+    """A claim for a device with some selectors."""
+    exactly = {
+        "deviceClassName": device_class,
+        "selectors": [{"cel": {"expression": text}} for text in expressions],
+    }
+    spec = {"devices": {"requests": requests or [{"name": "gpu", "exactly": exactly}]}}
+    return {"apiVersion": V1, "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
+
+
+def notes(result):
+    """Return what is noted about selectors."""
+    return [line.removeprefix("note: ") for line in result.stderr.splitlines() if " fails on " in line]
+
+
+@pytest.mark.parametrize(
+    ("ready", "state", "failing"),
+    [
+        ((True, False, False), "allocated", "2 of 3 devices: gpu.example.com/node-2/gpu-0"),
+        ((True, True, False), "allocated", "1 of 3 devices: gpu.example.com/node-3/gpu-0"),
+        ((True, True, True), "allocated", None),
+        ((False, True, False), "pending", None),
+        ((False, False, False), "pending", None),
+    ],
+    ids=["first node", "first two nodes", "all nodes", "second node", "none"],
+)
+def test_a_claim_is_allocated_until_a_device_is_reached_on_which_its_selector_fails(
+    simulate, ready, state, failing
+):
+    """And where it is, it is noted on how many devices the selector fails, and how on the first."""
+    pools = [published(f"node-{number}", good) for number, good in enumerate(ready, 1)]
+
+    result = simulate(CLASS, *pools, claim("c", READY))
+
+    assert states(result) == {"default/c": state}
+    text = f'ResourceClaim "default/c": request gpu: selector #0 fails on {failing}: no such key: ready; {ADVICE}'
+    assert notes(result) == ([text + WOULD_REFUSE] if failing else [])
+
+
+def test_a_claim_that_waits_says_so_itself_and_one_that_holds_devices_says_nothing(simulate):
+    """What is told is new with the allocation."""
+    pools = [published("node-1", True), published("node-2", False)]
+    first = simulate(CLASS, *pools, claim("a", READY), claim("b", READY))
+
+    assert states(first) == {"default/a": "allocated", "default/b": "pending"}
+    assert "SelectorFailed" in first.stdout
+    assert [line.partition(": ")[0] for line in notes(first)] == ['ResourceClaim "default/a"']
+
+
+def test_claims_with_the_same_selectors_have_one_line(simulate):
+    """The pods of a workload, for example."""
+    pools = [published("node-1", True, True, True, True, True), published("node-2", False)]
+    result = simulate(CLASS, *pools, *(claim(f"c-{number}", READY) for number in range(5)))
+
+    (note,) = notes(result)
+    assert note.startswith('ResourceClaim "default/c-0", "default/c-1", "default/c-2", 2 more: request gpu: ')
+
+
+def test_the_selectors_of_a_class_are_told_by_its_name(simulate):
+    """And asked about those devices only that the ones before them select."""
+    selectors = ["device.driver == 'gpu.example.com'", READY]
+    body = {
+        **CLASS,
+        "metadata": {"name": "ready"},
+        "spec": {"selectors": [{"cel": {"expression": s}} for s in selectors]},
+    }
+    other = published("node-3", False)
+    other["spec"]["driver"] = "nic.example.com"
+
+    result = simulate(
+        body, published("node-1", True), published("node-2", False), other, claim(device_class="ready")
+    )
+
+    (note,) = notes(result)
+    assert 'ResourceClaim "default/c": class ready: selector #1 fails on 1 of 2 devices: ' in note
+
+
+def test_each_alternative_is_looked_at(simulate):
+    """Kubernetes checks all of them."""
+    alternatives = [
+        {"name": "any", "deviceClassName": "gpu"},
+        {"name": "ready", "deviceClassName": "gpu", "selectors": [{"cel": {"expression": READY}}]},
+    ]
+    requests = [{"name": "gpu", "firstAvailable": alternatives}]
+
+    result = simulate(CLASS, published("node-1", True), published("node-2", False), claim(requests=requests))
+
+    (note,) = notes(result)
+    assert "request gpu/ready: selector #0 fails on 1 of 2 devices" in note
+
+
+def test_devices_that_look_alike_are_evaluated_once_and_of_others_some(simulate):
+    """Of 1,280 equal devices all are told; if each is another one, those that were looked at."""
+    serial = "device.attributes['gpu.example.com'].serial > 'a' && " + READY
+    texts = []
+    for alike in (True, False):
+        pools = [
+            published("node-01", True),
+            *(published(f"node-{n:02}", *[False] * 128) for n in range(2, 12)),
+        ]
+        for pool in pools:
+            for device in pool["spec"]["devices"]:
+                name = "x" if alike else f"{pool['metadata']['name']}-{device['name']}"
+                device["attributes"]["serial"] = {"string": name}
+        texts += notes(simulate(CLASS, *pools, claim("c", serial)))
+
+    assert "fails on 1280 of 1281 devices: " in texts[0]
+    assert "fails on at least " in texts[1]

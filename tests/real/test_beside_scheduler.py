@@ -1,0 +1,34 @@
+"""The programs that prove that no device is held twice beside kube-scheduler, in tens of seconds instead of minutes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+import beside_scheduler
+import own_disown
+
+LOAD = "--seconds=15 --claims=120 --pods=120 --plain=3 --lifetime=4 --patience=8 --settle=1"
+MOVES = "--rounds=1 --devices=160 --pods=150 --unwritten=20 --settle=2"
+
+pytestmark = [pytest.mark.usefixtures("programs"), pytest.mark.timeout(900)]
+
+
+@pytest.mark.parametrize("scheduler", ["default", "fast"])
+def test_no_owned_device_is_held_twice(capsys, scheduler):
+    """While both allocate, each event leaves an owned device one holder, and what waits at the end waits rightly."""
+    code = beside_scheduler.main([*LOAD.split(), f"--scheduler={scheduler}"])
+
+    shown = capsys.readouterr().out
+    assert code == 0, shown
+    assert "owned devices: 0 device, 0 counter, 0 capacity" in shown
+
+
+def test_devices_change_hands_without_two_holders(capsys):
+    """Devices become the operator's while kube-scheduler has decided about them, and are given back."""
+    code = own_disown.main(MOVES.split())
+
+    shown = capsys.readouterr().out
+    assert code == 0, shown
