@@ -19,7 +19,7 @@ FINDINGS = [
     if line
 ]
 LONGEST = 1.0
-"""Seconds; the fuzzer itself allows a tenth of that, on a machine that does nothing else."""
+"""Seconds, for all but evaluations; the fuzzer itself allows a tenth of that, on a machine that does nothing else."""
 
 
 @pytest.mark.parametrize("row", FINDINGS, ids=[row["finding"][:70] for row in FINDINGS])

@@ -28,12 +28,14 @@ from dra_operator.cel import (
     prepare_device,
 )
 from dra_operator.cel.costs.meter import COST_LIMIT, Meter
-from dra_operator.cel.generation.counted import Counted
 from dra_operator.cel.program import Program, as_bool
 from dra_operator.cel.values import CelMap, Optional_
 
 LONGEST = 0.1
-"""Seconds of one thread that no single call may take longer."""
+"""Seconds of one thread that no call may take longer; below, how many times longer an evaluation may."""
+_LONGER = 20
+_FEW_STEPS = 20_000
+_EVALUATIONS = ("evaluate", "evaluate_without_device", "match", "derive")
 _LONGEST_A_CHARACTER = 30e-6
 """What compiling may take for each character, where that is more: up to 0.3 seconds for 10 KiB, once for an expression."""
 _GO_PANICS = (
@@ -41,16 +43,11 @@ _GO_PANICS = (
     "internal error: interface conversion: *types.Err is not",
 )
 """What upstream's evaluator says itself where Go panics; any other inner error is a finding."""
-_PANICS = tuple(f"error {text}" for text in _GO_PANICS)
 _GIVEN_UP = "error operation cancelled: actual cost limit exceeded"
 _DEEP = "error expression nests too deep"
 """What the interpreter says where it would take too long or nest too deep, and code may answer."""
 _FRAMES_OF_CODE = 8
 """How many calls at most are between asking code and its asking the interpreter."""
-_LEFT = "left to the interpreter"
-"""What code that counts says to what it does not know."""
-_PATIENCE = 30_000
-"""How many steps the interpreter may take when it is asked what something costs."""
 ENVIRONMENTS = {
     "stored-1.37": STORED,
     "stored-1.36": Environment(kubernetes="1.36"),
@@ -140,43 +137,23 @@ class _Judge:
         self._run("estimate", program.estimate)
         self._run("reads", program.reads)
         self._run("evaluate", lambda: program.evaluate(device, Meter(COST_LIMIT)))
-        self._run("evaluate_without_device", lambda: program.evaluate_without_device(Meter(COST_LIMIT)))
-        self._count(program, device)
+        self._run(
+            "evaluate_without_device",
+            lambda: program.evaluate_without_device(Meter(COST_LIMIT, _FEW_STEPS)),
+        )
         self._selector(case, environment, device)
         derived = self._run(
             "compile_derived_attribute", lambda: compile_derived_attribute(case.expression, environment)
         )
         if not isinstance(derived, CelError) and self.finding is None:
             self._run("derive", lambda: derived.evaluate(device))
-            self._compare(
-                "derive", lambda: derived._value(device), lambda: derived.program.evaluate(device, Meter())
-            )
+            if not derived.may_take_long:
+                self._compare(
+                    "derive",
+                    lambda: derived._value(device),
+                    lambda: derived.program.evaluate(device, Meter()),
+                )
         return self.finding
-
-    def _count(self, program: Program, device: PreparedDevice) -> None:
-        """Ask the code that counts, which must answer, fail and cost as the interpreter does."""
-        counted = self._run("compile_counted", program.counted)
-        if counted is None or self.finding is not None or device.broken is not None:
-            return
-        self._run("count", lambda: _counted(counted, device, Meter(COST_LIMIT)))
-        if self.finding is not None:
-            return
-        ours, theirs = Meter(COST_LIMIT), Meter(COST_LIMIT, _PATIENCE)
-        code, exact = (
-            _told(lambda: _counted(counted, device, ours)),
-            _told(lambda: program.evaluate(device, theirs)),
-        )
-        if _LEFT in (code, exact) or exact == _DEEP:
-            return
-        if _GIVEN_UP in (code, exact):
-            # Each may give up before the limit, which is for its time; beyond the limit both must.
-            for meter, other in ((ours, exact), (theirs, code)):
-                if meter.cost > COST_LIMIT and other != _GIVEN_UP:
-                    self._found("count", f"one costs {meter.cost}, the other says {other}")
-        elif code != exact:
-            self._found("count", f"code says {code}, the interpreter {exact}")
-        elif ours.cost != theirs.cost and not code.startswith(_PANICS):
-            self._found("count", f"code counts {ours.cost}, the interpreter {theirs.cost}")
 
     def _selector(self, case: Case, environment: Environment, device: PreparedDevice) -> None:
         selector = self._run("compile_selector", lambda: compile_selector(case.expression, environment))
@@ -185,7 +162,10 @@ class _Judge:
         answer = self._run("match", lambda: selector.match(device))
         if not isinstance(answer, CelError | bool):
             self._found("match", f"answer {answer!r} is no bool")
-        self._compare("match", lambda: selector.match(device), lambda: interpreted(selector.program, device))
+        if not selector.may_take_long:
+            self._compare(
+                "match", lambda: selector.match(device), lambda: interpreted(selector.program, device)
+            )
 
     def _run(self, stage: str, call: Callable[[], Any]) -> Any:
         """Return the answer of a call, which may be a CelError; anything else that it raises is a finding."""
@@ -194,6 +174,8 @@ class _Judge:
         longest = self.longest
         if stage.startswith("compile"):
             longest = max(longest, self.length * _LONGEST_A_CHARACTER)
+        elif stage in _EVALUATIONS:
+            longest *= _LONGER
         taken = math.inf
         for _ in range(4):
             started = time.thread_time()
@@ -246,21 +228,10 @@ def _deeper(frames: int, call: Callable[[], Any]) -> Any:
     return _deeper(frames - 1, call) if frames else call()
 
 
-def _counted(code: Counted, device: PreparedDevice, meter: Meter) -> Any:
-    """Return what code that counts answers; what it leaves to the interpreter is told as such."""
-    try:
-        return code(device, meter)
-    except CelError:
-        raise
-    except Exception:  # noqa: BLE001 - as the program does: the interpreter says what it is
-        return _LEFT
-
-
 def _told(call: Callable[[], Any]) -> str:
     """Return an answer as a text that two engines can be compared by: with types, without addresses."""
     try:
-        value = call()
-        return _LEFT if value is _LEFT else _shown(value)
+        return _shown(call())
     except CelError as error:
         return f"error {error.message}"
 

@@ -10,8 +10,8 @@ An expression goes through these stages in this order:
 3. `validators`: what is wrong although all types fit
 4. `costs`: the most it can cost, for those who ask
 5. `planner`: the steps of its evaluation (`plan`), with constants folded (`folding`) and calls resolved (`dispatch`)
-6. `generation`: a Python function that knows neither costs nor errors, and one that counts costs; `interpreter`: the
-   exact and slow one (`qualify`). `work` bounds the time of the last two
+6. `generation`: a Python function that knows neither costs nor errors, for what is cheap; `interpreter`: the exact and
+   slow one (`qualify`), for all else
 
 `program` takes it through them, and `paths` tells what an expression reads. What differs from a text that has been
 through them in nothing but values is filled into its function (`templates`). `values`, `operators` and `library` are

@@ -1,11 +1,8 @@
-"""Checker: gives every expression a type, every call its overloads, and refuses what has none.
+"""Checker: type inference. Every expression gets a type, every call its overloads; what has none is refused.
 
-It reads like cel-go's checker because it must answer like it: an expression it lets through is evaluated, one
-it refuses is an error on the object that holds it. The tree comes back with names resolved: a qualified name
-such as `net.IP` is one identifier then, and the target of `optional.of(x)` is part of the function's name.
-An error leaves its part without a type that anything could contradict, and the rest is checked: the error that
-comes first in the text is the one reported.
-
+The tree comes back with names resolved: a qualified name such as `net.IP` is one identifier, and the target of
+`optional.of(x)` is part of the function's name. After an error the rest is checked, and the first error in the text
+is reported.
 Source: cel-go `checker/checker.go`, `checker/env.go`, `common/errors.go`.
 """
 

@@ -1,9 +1,8 @@
-"""Folding: what is constant becomes a value before there is a device.
+"""Folding: constant folding, before there is a device.
 
-Conversions of constants are carried out (and fail) here, even in a branch that is never taken; literals of
-constants become values; `in` over a list of constant primitives becomes a set lookup, which sees only equal
-numbers of other types that convert without loss, and over an empty list is false without looking at the left
-side at all.
+Conversions of constants are carried out (and fail) here, even in a branch that is never taken; literals of constants
+become values; `in` over a list of constant primitives becomes a set lookup, which sees only equal numbers of other
+types that convert without loss, and over an empty list is false without a look at the left side.
 Source: cel-go `interpreter/decorators.go`, `interpreter/optimizations.go`.
 """
 

@@ -1,11 +1,8 @@
 """Interpreter: evaluates a plan step by step and counts what it costs.
 
-It is the slow and exact one. The generated code answers selectors; this answers where the cost must be
-counted because the estimate does not rule out that the limit is reached, where an expression nests deeper
-than code can be generated, and in tests, as a second opinion. Errors are values here, as in cel-go: what was
-evaluated before an error has its cost, and which of two errors is reported follows from the order of
+It answers for what is not cheap, where code fails, and in tests as a second opinion. Errors are values here, as in
+cel-go: what was evaluated before an error has its cost, and which of two errors is reported follows from the order of
 evaluation.
-
 Source: cel-go `interpreter/interpretable.go`, `interpreter/attributes.go`, `interpreter/runtimecost.go`.
 """
 
@@ -14,11 +11,12 @@ Source: cel-go `interpreter/interpretable.go`, `interpreter/attributes.go`, `int
 from typing import Any, Final
 
 from dra_operator.cel.costs.meter import Meter
+from dra_operator.cel.costs.steps import SHORT, steps_of_call, steps_of_comparison, steps_of_result
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.generation.fast import elements, pairs
 from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.messages import make_message
-from dra_operator.cel.operators import SINGLETONS, not_equal
+from dra_operator.cel.operators import not_equal
 from dra_operator.cel.plan import (
     Attribute,
     Choice,
@@ -38,8 +36,21 @@ from dra_operator.cel.plan import (
     Variable,
 )
 from dra_operator.cel.qualify import check_key, look_up, qualify
-from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, cel_equal, hashed_key
-from dra_operator.cel.work import LONG, calling, comparing, counted_as, least
+from dra_operator.cel.values import (
+    MISSING,
+    NONE,
+    CelMap,
+    DefaultMap,
+    Optional_,
+    StringMap,
+    cel_equal,
+    hashed_key,
+)
+
+_ERROR: Final = 2
+"""The steps that making an error counts as."""
+_HOLDING: Final = (tuple, CelMap, StringMap, DefaultMap, Optional_)
+"""The types whose values hold others, which a comparison looks at."""
 
 
 class _Unset:
@@ -77,6 +88,7 @@ class _Evaluation:
         value: Any = _VALUES[type(step)](self, step)
         if isinstance(value, CelError) and value.position is None:
             value.position = step.id
+            self.meter.count(_ERROR)
         self.meter.observe(step, value)
         return value
 
@@ -181,7 +193,8 @@ class _Evaluation:
         for value in (left, right):
             if isinstance(value, CelError):
                 return value
-        self.meter.work(comparing(left, right))
+        if type(left) in _HOLDING:
+            self.meter.count(steps_of_comparison(left, right))
         try:
             return not_equal(left, right) if step.negated else cel_equal(left, right)
         except Abort:
@@ -205,15 +218,18 @@ class _Evaluation:
             values.append(value)
         if failed is not None:
             return failed
-        name = step.function.name
-        if name not in SINGLETONS or name in LONG:
-            self.meter.work(least(step) + calling(counted_as(step), values))
+        is_short = step.function.name in SHORT
+        if not is_short:
+            self.meter.count(steps_of_call(step, values))
         try:
-            return step.function.call(*values)
+            result = step.function.call(*values)
         except Abort:
             raise
         except CelError as error:
             return error
+        if not is_short:
+            self.meter.count(steps_of_result(step, result))
+        return result
 
     def _members(self, step: Members) -> Any:
         value = self.value(step.argument)

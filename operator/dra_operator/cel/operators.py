@@ -248,23 +248,14 @@ def sort_by_keys(value: Any, keys: Any) -> Any:
 
 def insert(target: Any, *entry: Any) -> CelMap:
     """Return a map with a key and its value added, or with all entries of another map; keys must be new."""
-    if not isinstance(target, CelMap):
+    if not isinstance(target, CelMap) or (len(entry) == 1 and not isinstance(entry[0], CelMap)):
         raise no_overload()
-    return inserted(CelMap(target.items()), *entry)
-
-
-def inserted(target: CelMap, *entry: Any) -> CelMap:
-    """Put a key with its value, or all entries of another map, into `target` itself, and return it.
-
-    Raises CelError if a key is there already, or the other map is none.
-    """
-    if len(entry) == 1 and not isinstance(entry[0], CelMap):
-        raise no_overload()
+    made = CelMap(target.items())
     for key, value in [entry] if len(entry) == 2 else entry[0].items():
-        if target.find(key) is not MISSING:
+        if made.find(key) is not MISSING:
             raise runtime_error(f"insert failed: key {key_text(key)} already exists")
-        target.put(key, value)
-    return target
+        made.put(key, value)
+    return made
 
 
 SINGLETONS: Final[dict[str, Callable[..., Any]]] = {

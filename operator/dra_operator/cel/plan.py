@@ -1,11 +1,8 @@
-"""Plan: the steps in which an expression is evaluated.
+"""Plan: the steps in which an expression is evaluated, the intermediate representation of interpreter and code.
 
-cel-go does not evaluate its syntax tree but a plan made from it, and some of its answers follow from the plan
-alone: a chain such as `a.b[c].?d` is one attribute with qualifiers (so one `?` makes all after it optional),
-conversions of constants are done while planning and fail there, `in` over constant primitives becomes a set.
-So there is a plan here, too, of the same shape. From it come both the interpreter, which also counts costs,
-and the generated code.
-
+Some of upstream's answers follow from its plan alone, so ours has the same shape: a chain such as `a.b[c].?d` is one
+attribute with qualifiers (so one `?` makes all after it optional), conversions of constants are done while planning and
+fail there, `in` over constant primitives becomes a set.
 Source: cel-go `interpreter/planner.go`, `interpreter/attributes.go`.
 """
 

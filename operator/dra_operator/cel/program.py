@@ -1,7 +1,7 @@
 """Programs: an expression taken through all stages, ready to be evaluated.
 
-text ▶ grammar ▶ tree ▶ types ▶ validators ▶ plan ▶ evaluation; the cost estimate stands beside, for those who
-ask and where it does not show that the cost is small.
+text ▶ grammar ▶ tree ▶ types ▶ validators ▶ plan, and then one question: is it cheap? If so, it becomes a template or
+code of its own; otherwise the interpreter evaluates it and counts. A text that fits a known template needs none of it.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from dra_operator.cel.costs.cost import estimate
 from dra_operator.cel.costs.meter import COST_LIMIT, Meter
 from dra_operator.cel.costs.simple import most
 from dra_operator.cel.costs.sizes import Range
+from dra_operator.cel.costs.weight import HEAVY, weight
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.environment import STORED, Environment
-from dra_operator.cel.errors import Abort, CelError, compile_error, runtime_error
+from dra_operator.cel.errors import CelError, compile_error, runtime_error
 from dra_operator.cel.generation.assembly import Compiled
 from dra_operator.cel.generation.codegen import generate
-from dra_operator.cel.generation.counted import Counted, generate_counted
 from dra_operator.cel.interpreter import interpret
 from dra_operator.cel.paths import reads
 from dra_operator.cel.planner import plan
@@ -30,24 +30,15 @@ from dra_operator.cel.templates import Template, Templates, Text, blanks_of, tem
 from dra_operator.cel.types import BOOL, DYN, DYNAMIC, INT, SEMVER, STRING, Kind, Type
 from dra_operator.cel.validators import validate
 from dra_operator.cel.values import legal_text, type_name
-from dra_operator.cel.work import builds
 
 _MOST_PROGRAMS: Final = 1024
 """How many selectors, and how many derived attributes, are kept for whoever asks again."""
 _KEPT: Final = 500
-"""Up to this length: the code of longer ones takes up to 4 MB, so it is for those who ask to limit what they keep."""
-_UNMETERED: Final = COST_LIMIT // 200
+"""Up to this length: how many longer ones are kept is for those who ask to limit."""
+_CHEAP: Final = COST_LIMIT // 200
+"""Up to this estimate nothing is counted."""
 _SHORT: Final = 2_000
-"""Up to this estimate and length nothing is counted: not even slow functions take long at so little cost, unless
-they are given large values (work.py, `builds`).
-"""
-_FIRST_ASKED: Final = 16
-"""How often the interpreter answers before counted code is made, which takes as long as so many answers."""
-_SOON_CODED: Final = 500
-"""Up to this length counted code is made in a few milliseconds, and only if it is asked for."""
-_REPEATED: Final = 3_000
-"""Up to this cost an error is looked for again in the interpreter, which knows its place in the expression."""
-
+"""Longer ones are rare, and not worth the time that code takes to be made."""
 
 _TEMPLATES: Final = Templates()
 
@@ -55,16 +46,15 @@ _TEMPLATES: Final = Templates()
 class Program:
     """An expression of any type."""
 
-    __slots__ = ("_asked", "_checked", "_counted", "_estimated", "_made", "_plan", "expression", "type")
+    __slots__ = ("_checked", "_estimated", "_is_cheap", "_plan", "_simply", "expression", "type")
 
     def __init__(self, expression: str, checked: Checked, environment: Environment) -> None:
         self.expression = expression
         self.type: Type = checked.result_type
         self._checked = checked
-        self._asked = 0
-        self._made = False
-        self._counted: Counted | None = None
         self._estimated: Range | None = None
+        self._is_cheap: bool | None = None
+        self._simply: int | None = None
         try:
             self._plan = plan(checked, environment)
         except CelError as error:
@@ -80,75 +70,44 @@ class Program:
         """Return which parts of a device it reads; None if that cannot be told."""
         return reads(self._plan)
 
-    def counted(self) -> Counted | None:
-        """Return it as a Python function that counts its cost; None if only the interpreter can do it."""
-        return generate_counted(self._plan, self._checked.types)
+    @property
+    def is_cheap(self) -> bool:
+        """Whether nothing must be counted: neither can it cost much, nor are the values large that it works on."""
+        if self._is_cheap is None:
+            self._is_cheap = self._find_cheap()
+        return self._is_cheap
+
+    def _find_cheap(self) -> bool:
+        length = len(self.expression)
+        if length > _SHORT:
+            return False
+        self._simply = most(self._checked.expr, length)
+        if self._simply is not None and self._simply <= _CHEAP:
+            return True
+        return self.estimate().high <= _CHEAP and weight(self._checked) <= HEAVY
 
     def answer(self, device: PreparedDevice) -> Any:
         """Return the value on a device, whatever it costs up to the limit; raises CelError."""
-        if device.broken is not None:
-            raise device.broken
-        if self._asked < _FIRST_ASKED:
-            self._asked += 1
-            meter = Meter()
-            try:
-                return self._interpreted(device.root, meter)
-            except Abort:
-                if not meter.out_of_steps:
-                    raise
-                # The interpreter was too slow to find out whether it costs too much.
-                self._asked = _FIRST_ASKED
-        return self._by_count(device)
-
-    def _code(self) -> Counted | None:
-        """Return what `counted` gives, made once."""
-        if not self._made:
-            self._made, self._counted = True, self.counted()
-        return self._counted
-
-    def _by_count(self, device: PreparedDevice) -> Any:
-        counted = self._code()
-        if counted is not None:
-            meter = Meter()
-            try:
-                return counted(device, meter)
-            except CelError as error:
-                if isinstance(error, Abort) or meter.cost > _REPEATED:
-                    raise
-            except Exception:  # noqa: BLE001, S110 - the interpreter says what it is
-                pass
-        return self._interpreted(device.root, Meter())
+        return self.evaluate(device, Meter())
 
     def compiled(self, otherwise: Callable[[PreparedDevice], Any], answer: Type) -> Compiled | None:
         """Return it as a Python function that asks `otherwise` where it fails; None if its cost must be counted."""
-        if self._may_take_long():
-            if len(self.expression) > _SOON_CODED:
-                # Code that counts is made now, and not while a device waits for its answer.
-                self._asked = _FIRST_ASKED
-                self._code()
+        if not self.is_cheap:
             return None
         return generate(self._plan, self._checked.types, otherwise, answer=answer)
 
     def template(self, text: Text) -> Template | None:
         """Return it as a selector for texts that differ in values and names alone; None if it can be none of those."""
-        simply = most(self._checked.expr, text.length)
-        if simply is None or builds(self._plan):
+        assert self.is_cheap
+        if self._simply is None:
             return None
         blanks = blanks_of(text, self._checked.expr)
-        longest = min(_SHORT, _UNMETERED - (simply - text.length))
+        longest = min(_SHORT, _CHEAP - (self._simply - text.length))
         if not blanks or text.length > longest:
             return None
         marks = {blank.node: blank.mark for blank in blanks}
         function = generate(self._plan, self._checked.types, self.answer, answer=BOOL, marks=marks)
         return None if function is None else template_of(function, blanks, reads(self._plan, marks), longest)
-
-    def _may_take_long(self) -> bool:
-        """Return whether it must be counted what it costs and takes: nothing rules out that it is much."""
-        length = len(self.expression)
-        if length > _SHORT or builds(self._plan):
-            return True
-        simply = most(self._checked.expr, length)
-        return (simply is None or simply > _UNMETERED) and self.estimate().high > _UNMETERED
 
     def evaluate(self, device: PreparedDevice, meter: Meter) -> Any:
         """Return the value on a device; raises CelError. The meter holds the cost afterwards, in either case."""
@@ -158,18 +117,7 @@ class Program:
 
     def evaluate_without_device(self, meter: Meter) -> Any:
         """Return the value where there is no device; an expression that asks for it fails."""
-        try:
-            return self._interpreted(runtime_error("no such attribute(s): device"), meter)
-        except Abort as ended:
-            counted = self._code() if meter.out_of_steps and self.reads() == frozenset() else None
-            if counted is None:
-                raise
-            try:
-                return counted(None, meter)
-            except CelError:
-                raise
-            except Exception:  # noqa: BLE001 - code leaves it to the interpreter, which has had its time
-                raise ended from None
+        return self._interpreted(runtime_error("no such attribute(s): device"), meter)
 
     def _interpreted(self, device: Any, meter: Meter) -> Any:
         try:
@@ -293,11 +241,13 @@ def selector_by(templates: Templates, expression: str, environment: Environment)
     if kind not in (BOOL, environment.attribute_type):
         raise compile_error(f"must evaluate to bool or the unknown type, not {kind}")
     program = Program(expression, tree, environment)
+    late = _Late(expression, environment, program)
+    if not program.is_cheap:
+        return Selector(late, None, program.reads())
     template = program.template(text)
     if template is not None and (found := _filled(template, text, expression, environment)) is not None:
         templates.keep(text, environment, template)
         return found
-    late = _Late(expression, environment, program)
     return Selector(late, program.compiled(late.answer, BOOL), program.reads())
 
 

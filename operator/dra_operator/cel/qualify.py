@@ -5,7 +5,7 @@ Source: cel-go `interpreter/attributes.go`, `refQualify` and the qualifiers by t
 
 from typing import Any, Final
 
-from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.values import INT_MAX, MISSING, CelMap, Uint, go_type, type_name
 
@@ -20,7 +20,7 @@ def qualify(value: Any, key: Any) -> Any:
         return found
     if type(value) is tuple:
         raise runtime_error(f"index out of bounds: {key_text(key)}")
-    raise no_such_key(key)
+    raise runtime_error(f"no such key: {key_text(key)}")
 
 
 def look_up(value: Any, key: Any) -> Any:
@@ -49,8 +49,3 @@ def check_key(key: Any) -> Any:
     if type(key) in KEYS:
         return key
     raise runtime_error(f"invalid qualifier type: {go_type(key)}")
-
-
-def no_such_key(key: Any) -> CelError:
-    """Return the error of a lookup that found nothing."""
-    return runtime_error(f"no such key: {key_text(key)}")

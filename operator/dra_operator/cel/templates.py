@@ -1,16 +1,9 @@
-"""Templates: texts that differ in nothing but values, and the names of what is compared with them.
+"""Templates: parametrised compilation of texts that differ in nothing but values and names of attributes.
 
-Programs write the selectors of many claims: each time the same text, with another UUID or another amount in it; and
-people who ask for devices of different drivers compare other attributes with them in the same few ways. The first text
-is compiled with blanks; each later one is that code with its own values and names in the blanks, which takes a tenth of
-the time of compiling, or less.
-
-A literal is a blank where its value has no say in the types, the plan or the code: one that a constant path into the
-device is compared with, alone or as a quantity or a version. So are domain and name of such a path. All others belong
-to the text. Texts with the same pieces between their literals, and the same literals that are no blanks, consist of the
-same tokens, so they have the same tree; and what they cost is bounded by their length.
-Values are written plainly: texts without escapes, numbers without a sign, amounts without an exponent; a name stands
-right behind an index.
+The first text is compiled with blanks; each later one is that code with its own values in the blanks. A literal is a
+blank where it has no say in the types, the plan or the code: one that a constant path into the device is compared with,
+plainly written, and domain and name of such a path. Texts with the same pieces between their literals, and the same
+literals that are no blanks, have the same tree; what they cost is bounded by their length.
 """
 
 import re

@@ -1,9 +1,7 @@
 """Validators: what is wrong with an expression although all its types fit.
 
-A time, a pattern or a format that is written in the expression can be judged before there is a device, and the API
-server refuses an expression for it, also where no device would ever get there. It refuses lists and maps of mixed
-literals, too: they have a type, but hardly the one that was meant.
-
+The API server refuses times, patterns and formats that are written wrongly, also where no device would ever get there,
+and lists and maps of mixed literals: they have a type, but hardly the one that was meant.
 Source: cel-go `cel/validator.go`, `ext/strings.go` (format).
 """
 

@@ -1,10 +1,8 @@
 """Values: what an expression computes with at run time.
 
-bool, int, double, string, bytes and null are Python's bool, int, float, str, bytes and None; a list is a
-tuple. The rest is here: what Python has no type for, or where its own type would compare and hash wrongly (`1
-== True`, `1 == 1.0`). Always ask `type(x) is int`, never `isinstance`: a bool and a uint are ints to Python
-and are not to CEL.
-
+bool, int, double, string, bytes and null are Python's bool, int, float, str, bytes and None; a list is a tuple. The
+rest is here: what Python has no type for, or where its own would compare and hash wrongly (`1 == True`, `1 == 1.0`).
+Always ask `type(x) is int`, never `isinstance`: a bool and a uint are ints to Python and are not to CEL.
 Source: cel-go `common/types`.
 """
 

@@ -57,29 +57,28 @@ def test_each_step_along_an_attribute_costs_one_and_so_does_the_attribute(meter)
 
 
 def test_the_cost_ends_an_evaluation():
-    """One unit above the limit is too much, and it is not the time that was up."""
+    """One unit above the limit is too much."""
     meter = Meter(limit=LIST_COST - 1)
 
     with pytest.raises(CelError, match="actual cost limit exceeded"):
         meter.observe(MakeList(9, (), frozenset()), ())
-    assert not meter.out_of_steps
+    assert meter.steps <= meter.most_steps
 
 
 def test_steps_end_an_evaluation_that_costs_nothing():
-    """The interpreter has so much time and no more; whoever asks is told that it was that."""
+    """The interpreter takes so many steps and no more."""
     meter = Meter(most_steps=2)
     observed(meter, 1, 2)
 
     with pytest.raises(CelError, match="actual cost limit exceeded"):
         meter.observe(Const(3, 3), 3)
-    assert meter.out_of_steps
+    assert meter.cost == 0
 
 
-def test_work_counts_as_steps():
-    """A call that is going to take long is not begun."""
+def test_what_is_going_to_take_long_is_not_begun():
+    """The steps of a call count before it is made."""
     meter = Meter(most_steps=100)
-    meter.work(10_000)
+    meter.count(100)
 
     with pytest.raises(CelError, match="actual cost limit exceeded"):
-        meter.work(10_000_000)
-    assert meter.out_of_steps
+        meter.count(1)

@@ -221,46 +221,6 @@ def _standard_cost(overload: str, arguments: list[Any]) -> int:
     return 1
 
 
-def equality_cost(left: Any, right: Any) -> int:
-    """Return what comparing two values for equality cost."""
-    return 1 if isinstance(left, Opaque | Semver) else inequality_cost(left, right)
-
-
-def inequality_cost(left: Any, right: Any) -> int:
-    """Return what asking whether two values differ cost."""
-    return ceil(min(_standard_size(left), _standard_size(right)) * CHARACTER)
-
-
-def fixed_cost(name: str, overload: str) -> int | None:
-    """Return what every call of a function costs, or None if that depends on its arguments."""
-    if overload in _TRACKERS:
-        return None
-    if name in NOMINAL:
-        return 1
-    sized = overload in COMPARING or overload in _SUM_OF_SIZES or overload in _SIZE_OF_FIRST
-    return None if sized or name in _BY_ARGUMENTS or overload in _SIZED else 1
-
-
-def needs_result(name: str, overload: str) -> bool:
-    """Return whether what a call costs depends on its result."""
-    return name == "join" or _TRACKERS.get(overload) is _by_output
-
-
-_SIZED: Final = frozenset(
-    ("starts_with_string", "ends_with_string", "in_list", "matches", "matches_string", "contains_string")
-)
-_BY_ARGUMENTS: Final = (
-    TRAVERSING
-    | _SCANNING
-    | frozenset(
-        (
-            "check", "replace", "split", "ip.isCanonical", "join", "find", "findAll", "ip", "containsIP",
-            "containsCIDR", "validate",
-        )
-    )
-)  # fmt: skip
-
-
 # --- trackers of the list and set libraries -------------------------------------------------------------------------
 
 

@@ -29,35 +29,26 @@ from dra_operator.cel.values import MISSING
 
 COST_LIMIT: Final = 1_000_000
 """The most that one evaluation may cost (`CELSelectorExpressionMaxCost`)."""
-STEP_LIMIT: Final = 5_000
-"""The most steps that the interpreter takes in one evaluation, before counted code takes over: a few hundredths of a
-second. Upstream has no such limit, but needs less time to reach that of the cost.
+STEP_LIMIT: Final = 1_400_000
+"""The most steps that the interpreter takes in one evaluation: less than two seconds, and enough for what costs
+`COST_LIMIT` and works on small values. Upstream has no such limit, but needs less time to reach that of the cost.
 """
-_WORK_A_STEP: Final = 2_000
-"""How much work (work.py) a step of the interpreter is."""
 
 
 class Meter:
     """The cost of one evaluation, in upstream's units."""
 
-    __slots__ = ("_found", "_ids", "_values", "cost", "limit", "most_steps", "spent", "steps")
+    __slots__ = ("_found", "_ids", "_values", "cost", "limit", "most_steps", "steps")
 
     def __init__(self, limit: int = COST_LIMIT, most_steps: int = STEP_LIMIT) -> None:
         self.cost = 0
         self.steps = 0
-        self.spent = 0
-        """The work (work.py) that code which counts has done."""
         self.limit = limit
         self.most_steps = most_steps
         # The stack of observed values, and how often each id is on it: most that is looked for is not there.
         self._ids: list[int] = []
         self._values: list[Any] = []
         self._found: dict[int, int] = {}
-
-    @property
-    def out_of_steps(self) -> bool:
-        """Whether it was the time of the interpreter that was up, and not the cost that was too high."""
-        return self.steps > self.most_steps and self.cost <= self.limit
 
     def observe(self, step: Step, value: Any) -> None:
         """Charge for a step that has given `value`; raises CelError once the limit is exceeded."""
@@ -73,9 +64,9 @@ class Meter:
         self.cost += 1
         self._push(qualifier.id, value)
 
-    def work(self, amount: int) -> None:
-        """Count work that is going to be done; raises CelError where it is too much for the interpreter."""
-        self.steps += amount // _WORK_A_STEP
+    def count(self, steps: int) -> None:
+        """Count the steps of what is going to be done; raises CelError if those are too many."""
+        self.steps += steps
         if self.steps > self.most_steps:
             raise cost_exceeded()
 

@@ -1,11 +1,8 @@
 """Sizes: how large a value can be, as far as the declaration of `device` says.
 
-Costs follow from sizes, and an estimate is made before there is a device: so the limits that the API sets to names,
-attributes and their number stand for the sizes. Where nothing says how large a value can be it counts as unbounded,
-and so does the cost.
-
-Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, `sizeEstimator`; limits of
-k8s.io/api/resource/v1.
+The limits that the API sets to names, attributes and their number stand for sizes. What nothing limits is unbounded,
+and so is its cost.
+Source: k8s.io/dynamic-resource-allocation `cel/compile.go` (`sizeEstimator`), k8s.io/api/resource/v1.
 """
 
 from collections.abc import Mapping

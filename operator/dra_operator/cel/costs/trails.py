@@ -1,9 +1,8 @@
 """Trails: by which steps from a variable a value is reached, e.g. `device`, `attributes`, `@values`, `@keys`.
 
-The declared size of a value is looked up by its trail. In cel-go a trail is a slice of strings that is appended to, and
-slices can share what they consist of: where an array has room, appending to two slices of it writes the same place, and
-the first slice ends with the second's step from then on. `attributes.all(d, m, m.exists(k, m.s == k))` costs as if keys
-were as long as values, for that reason. Whoever wants upstream's costs needs upstream's slices.
+The declared size of a value is looked up by its trail. In cel-go a trail is a slice, and appending to two slices of one
+array writes the same place: `attributes.all(d, m, m.exists(k, m.s == k))` costs as if keys were as long as values.
+Whoever wants upstream's costs needs upstream's slices.
 Source: cel-go `checker/cost.go` (`exprPaths`, `localVar.path`), Go's `append`.
 """
 

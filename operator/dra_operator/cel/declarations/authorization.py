@@ -1,69 +1,41 @@
 """Authorization: declared as upstream does, and unusable, since no variable has these types.
 
+They are there for the messages: a function that is known is another error than one that is not.
 Source: k8s.io/apiserver `pkg/cel/library/authz.go`.
 """
 
-FUNCTIONS: dict[str, tuple[str, ...]] = {
-    "allowed": ("decision_allowed: kubernetes.authorization.Decision.() -> bool",),
-    "check": (
-        "pathcheck_check: kubernetes.authorization.PathCheck.(string) -> kubernetes.authorization.Decision",
-        (
-            "resourcecheck_check: kubernetes.authorization.ResourceCheck.(string) "
-            "-> kubernetes.authorization.Decision"
-        ),
-    ),
-    "error": ("decision_error: kubernetes.authorization.Decision.() -> string",),
-    "errored": ("decision_errored: kubernetes.authorization.Decision.() -> bool",),
-    "fieldSelector": (
-        (
-            "authorizer_fieldselector: kubernetes.authorization.ResourceCheck.(string) "
-            "-> kubernetes.authorization.ResourceCheck"
-        ),
-    ),
-    "group": (
-        (
-            "authorizer_group: kubernetes.authorization.Authorizer.(string) "
-            "-> kubernetes.authorization.GroupCheck"
-        ),
-    ),
-    "labelSelector": (
-        (
-            "authorizer_labelselector: kubernetes.authorization.ResourceCheck.(string) "
-            "-> kubernetes.authorization.ResourceCheck"
-        ),
-    ),
-    "name": (
-        (
-            "resourcecheck_name: kubernetes.authorization.ResourceCheck.(string) "
-            "-> kubernetes.authorization.ResourceCheck"
-        ),
-    ),
-    "namespace": (
-        (
-            "resourcecheck_namespace: kubernetes.authorization.ResourceCheck.(string) "
-            "-> kubernetes.authorization.ResourceCheck"
-        ),
-    ),
-    "path": (
-        "authorizer_path: kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.PathCheck",
-    ),
-    "reason": ("decision_reason: kubernetes.authorization.Decision.() -> string",),
-    "resource": (
-        (
-            "groupcheck_resource: kubernetes.authorization.GroupCheck.(string) "
-            "-> kubernetes.authorization.ResourceCheck"
-        ),
-    ),
-    "serviceAccount": (
-        (
-            "authorizer_serviceaccount: kubernetes.authorization.Authorizer.(string, string) "
-            "-> kubernetes.authorization.Authorizer"
-        ),
-    ),
-    "subresource": (
-        (
-            "resourcecheck_subresource: kubernetes.authorization.ResourceCheck.(string) "
-            "-> kubernetes.authorization.ResourceCheck"
-        ),
-    ),
-}
+from typing import Final
+
+_METHODS: Final = (
+    ("allowed", "decision_allowed", "Decision", "", "bool"),
+    ("check", "pathcheck_check", "PathCheck", "string", "Decision"),
+    ("check", "resourcecheck_check", "ResourceCheck", "string", "Decision"),
+    ("error", "decision_error", "Decision", "", "string"),
+    ("errored", "decision_errored", "Decision", "", "bool"),
+    ("fieldSelector", "authorizer_fieldselector", "ResourceCheck", "string", "ResourceCheck"),
+    ("group", "authorizer_group", "Authorizer", "string", "GroupCheck"),
+    ("labelSelector", "authorizer_labelselector", "ResourceCheck", "string", "ResourceCheck"),
+    ("name", "resourcecheck_name", "ResourceCheck", "string", "ResourceCheck"),
+    ("namespace", "resourcecheck_namespace", "ResourceCheck", "string", "ResourceCheck"),
+    ("path", "authorizer_path", "Authorizer", "string", "PathCheck"),
+    ("reason", "decision_reason", "Decision", "", "string"),
+    ("resource", "groupcheck_resource", "GroupCheck", "string", "ResourceCheck"),
+    ("serviceAccount", "authorizer_serviceaccount", "Authorizer", "string, string", "Authorizer"),
+    ("subresource", "resourcecheck_subresource", "ResourceCheck", "string", "ResourceCheck"),
+)
+"""Name, overload, and the types of what it is called on, of its arguments and of its result."""
+
+
+def _declared() -> dict[str, tuple[str, ...]]:
+    domain = "kubernetes.authorization."
+    functions: dict[str, tuple[str, ...]] = {}
+    for name, overload, target, arguments, result in _METHODS:
+        returned = result if result in ("bool", "string") else domain + result
+        functions[name] = (
+            *functions.get(name, ()),
+            f"{overload}: {domain}{target}.({arguments}) -> {returned}",
+        )
+    return functions
+
+
+FUNCTIONS: Final = _declared()

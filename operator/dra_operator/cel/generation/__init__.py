@@ -2,6 +2,5 @@
 
 - `codegen`: a function that knows neither costs nor errors; `certainty` tells where the types of a plan can be relied
   on, and operands that are what they should be have operations of their own in `fast`
-- `counted`: a function that counts costs, made of `counted_lines` and `counted_folds`; `counted_help` is what it calls
 - `folds`: which loops have a shorter form in Python; `trees`: Python's syntax trees; `assembly`: functions of them
 """

@@ -1,12 +1,8 @@
-"""Code: a plan as a Python function.
+"""Code: a plan as a Python function (compilation to Python's own syntax trees, with a fast path and a fallback).
 
-Selectors are asked for every device of a cluster, so they become Python's own code: operators where the types allow
-it, one dictionary access for a constant path into the device. The function is optimistic: it evaluates from left to
-right as if nothing could fail. Whatever fails, and whatever it does not know how to say, it hands to `otherwise`, the
-interpreter, which evaluates from the start and knows which errors are absorbed. Evaluation has no effects, so twice is
-as good as once.
-
-The code is built as `ast` nodes. Names in it are chosen here; what a user wrote is in it only as constants.
+The function evaluates from left to right as if nothing could fail. Whatever fails, and whatever it cannot say, it hands
+to `otherwise`, the interpreter, which evaluates from the start and knows which errors are absorbed: evaluation has no
+effects. Names in the code are chosen here; what a user wrote is in it only as constants.
 """
 
 # ruff: noqa: SLF001 - the table at the end is that of the class above it
@@ -37,7 +33,7 @@ from dra_operator.cel.generation.trees import (
     tuple_of,
 )
 from dra_operator.cel.library.quantities import Quantity_
-from dra_operator.cel.library.regex import pattern
+from dra_operator.cel.library.regex import FUNCTIONS, pattern
 from dra_operator.cel.paths import Aliases, bound_way, is_binding, table_entry, way
 from dra_operator.cel.plan import (
     Attribute,
@@ -348,10 +344,12 @@ class _Generator:
         return trees.UnaryOp(trees.NOT, self.condition(step.arguments[0]))
 
     def _search(self, step: Invoke) -> ast.expr | None:
-        """Return the search of a text with a pattern that is known and small."""
-        text, regex = step.arguments
+        """Return the search of a text with a pattern that is small; one that is not known is for the interpreter."""
         if not step.known_pattern:
+            raise UnsupportedError
+        if step.function.name != "matches":
             return None
+        text, regex = step.arguments
         assert isinstance(regex, Const)
         known = pattern(regex.value)
         # Others can be large, and code is kept longer than they are.
@@ -492,7 +490,7 @@ _CALLS: Final[dict[str, Callable[[_Generator, Invoke], ast.expr | None]]] = {
     **dict.fromkeys(_ORDERINGS, _Generator._ordering),
     "@in": _Generator._has_key,
     "!_": _Generator._negation,
-    "matches": _Generator._search,
+    **dict.fromkeys(FUNCTIONS, _Generator._search),
     "_+_": _Generator._addition,
 }
 """Functions that have code of their own; None where these arguments have not."""

@@ -1,7 +1,7 @@
 """Fast: what generated code calls for the few things that are not an operator of Python.
 
-Each of these raises as soon as anything is unusual; the interpreter then says what the answer is. What the interpreter
-and counted code call as well (`elements`, `pairs`) raises upstream's error itself.
+Each of these raises as soon as anything is unusual; the interpreter then says what the answer is. What it calls as well
+(`elements`, `pairs`) raises upstream's error itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,10 +1,7 @@
 """Trees: pieces of Python's own syntax, out of which code is made.
 
-Code is never text here. It is put together from these nodes, whose names are chosen by the compiler; what a user wrote
-is in it as a constant, or behind a name for one.
-
-Every node has a place, since Python asks for one. It is the same for all, so the classes have it, and nobody needs to
-go through a finished tree to write it into each node.
+Code is never text here. Python asks for a place of every node: it is the same for all, so the classes have it, and
+nobody needs to go through a finished tree to write it into each node.
 """
 
 import ast
@@ -24,7 +21,6 @@ OR: Final = ast.Or()
 NOT: Final = ast.Not()
 COMPARISONS: Final = {"_<_": ast.Lt(), "_<=_": ast.LtE(), "_>_": ast.Gt(), "_>=_": ast.GtE()}
 """The operators of Python that stand for those of CEL, by their names there."""
-_ADD: Final = ast.Add()
 _LITERALS: Final = frozenset((bool, int, str, bytes, type(None)))
 _Node = TypeVar("_Node", bound=ast.AST)
 # Python 3.12 has to be told that there are none; 3.11 does not know of them, and from 3.13 on that is the default.
@@ -51,23 +47,14 @@ UnaryOp: Final = _placed(ast.UnaryOp)
 IfExp: Final = _placed(ast.IfExp)
 NamedExpr: Final = _placed(ast.NamedExpr)
 Tuple: Final = _placed(ast.Tuple)
-List: Final = _placed(ast.List)
 Lambda: Final = _placed(ast.Lambda)
 GeneratorExp: Final = _placed(ast.GeneratorExp)
 Argument: Final = _placed(ast.arg)
-Assign: Final = _placed(ast.Assign)
-AugAssign: Final = _placed(ast.AugAssign)
-Expr: Final = _placed(ast.Expr)
 If: Final = _placed(ast.If)
-For: Final = _placed(ast.For)
 Try: Final = _placed(ast.Try)
 Handler: Final = _placed(ast.ExceptHandler)
 Raise: Final = _placed(ast.Raise)
 Return: Final = _placed(ast.Return)
-Break: Final = _placed(ast.Break)
-Continue: Final = _placed(ast.Continue)
-Pass: Final = _placed(ast.Pass)
-Nonlocal: Final = _placed(ast.Nonlocal)
 Function: Final = _placed(ast.FunctionDef)
 
 
@@ -140,24 +127,14 @@ class Constants:
 # --- statements -----------------------------------------------------------------------------------------------------
 
 
-def set_to(target: str, value: ast.expr) -> ast.stmt:
-    """Return `target = value`."""
-    return Assign([Name(target, STORE)], value)
-
-
-def add_to(target: str, value: ast.expr) -> ast.stmt:
-    """Return `target += value`."""
-    return AugAssign(Name(target, STORE), _ADD, value)
-
-
 def when(test: ast.expr, *body: ast.stmt) -> ast.stmt:
     """Return `if test: body`."""
     return If(test, list(body), [])
 
 
-def handler(body: list[ast.stmt], error: str = "CelError", target: str | None = None) -> ast.ExceptHandler:
-    """Return `except error as target: body`."""
-    return Handler(Name(error, LOAD), target, body)
+def handler(body: list[ast.stmt], error: str) -> ast.ExceptHandler:
+    """Return `except error: body`."""
+    return Handler(Name(error, LOAD), None, body)
 
 
 def function(title: str, arguments: tuple[str, ...], body: list[ast.stmt]) -> ast.stmt:

@@ -28,7 +28,7 @@ _FORMAT_ERROR: Final = (
 )
 # Upstream accepts exponents up to 2**31 and then computes for minutes. Up to here a power of ten takes a
 # millisecond.
-_LARGEST_EXPONENT: Final = 100_000
+LARGEST_EXPONENT: Final = 100_000
 _MOST_PARSED: Final = 2048
 _MOST_DIGITS: Final = 4000
 _NANO_EXPONENT: Final = -9
@@ -63,7 +63,7 @@ class Quantity_(Opaque):  # noqa: N801 - `Quantity` is the API's; this one knows
         computed: bool = False,
         text: str = "",
     ) -> None:
-        if exponent > _LARGEST_EXPONENT and coefficient:
+        if exponent > LARGEST_EXPONENT and coefficient:
             raise cost_exceeded()
         self.coefficient = coefficient
         self.exponent = exponent
@@ -103,7 +103,7 @@ def parse_quantity(text: str) -> Quantity_:
         raise runtime_error("unable to parse numeric part of quantity") from None
     except ValueError:
         raise runtime_error(_parse_error(text)) from None
-    if len(parts.whole) + len(parts.fraction) > _MOST_DIGITS or parts.exponent > _LARGEST_EXPONENT:
+    if len(parts.whole) + len(parts.fraction) > _MOST_DIGITS or parts.exponent > LARGEST_EXPONENT:
         raise cost_exceeded()
     digits = int(parts.whole + parts.fraction)
     exponent = -len(parts.fraction)

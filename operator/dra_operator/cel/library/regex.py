@@ -1,10 +1,8 @@
 """Regular expressions: RE2, whose matching takes time linear in the text whatever the pattern is.
 
-A call into RE2 costs some microseconds, most of them for the way there. So plain patterns are not asked of it at all
-(plain_patterns.py), and since the same few texts are asked again and again, others keep their latest answers in a table
-of bounded size.
-Source: cel-go `String.Match`, k8s.io/apiserver/pkg/cel/library/regex.go. The words of errors are those of
-Go's parser.
+A call into RE2 costs some microseconds, so plain patterns are not asked of it (plain_patterns.py), and others keep
+their latest answers in a table of bounded size. The words of errors are those of Go's parser.
+Source: cel-go `String.Match`, k8s.io/apiserver/pkg/cel/library/regex.go.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,7 @@
 """Timestamps and durations: parsing, printing, and the parts they are made of.
 
-Both are whole nanoseconds. Texts are read by small scanners that look at each character once, so that a long
-text costs no more than its length; what counts as a text of a duration or a time is exactly what Go's parsers
-take, odd corners included. A zone by name comes from the time zone database of the system (or of the package
-tzdata).
+Both are whole nanoseconds. Texts are scanned once; what counts as a duration or a time is exactly what Go's parsers
+take. A zone by name comes from the time zone database of the system (or of the package tzdata).
 Source: cel-go `common/types/duration.go`, `timestamp.go`; Go `time`.
 """
 

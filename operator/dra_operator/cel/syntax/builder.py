@@ -1,10 +1,8 @@
-"""Builder: from reductions of the parser to the syntax tree, while the text is read.
+"""Builder: from reductions of the parser to the syntax tree, while the text is read; no parse tree is made.
 
-For each rule of the grammar there is a function here, which the parser calls with what the rule's parts became, tokens
-included, when it has read all of it; so no parse tree is ever made. A rule that only passes on its one part has none.
-The grammar accepts a little more than the language; what is too much is refused here: reserved words as names, mixed
-unary operators, literals out of range. Chains of `&&` and `||` become balanced trees and macros are expanded, as in
-cel-go, because costs and the order of evaluation depend on both.
+For each rule of the grammar there is a function here. What the grammar accepts beyond the language is refused: reserved
+words as names, mixed unary operators, literals out of range. Chains of `&&` and `||` become balanced trees and macros
+are expanded, as in cel-go, because costs and the order of evaluation depend on both.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,10 +1,8 @@
 """Grammar: cel-python's `cel.lark`, corrected where it is not the language of Kubernetes.
 
-The grammar file is read as cel-python ships it and changed in memory at the places listed in `_PATCHES`; each
-must be found, so a release that changes the file fails a test and not an allocation. From the result Lark computes
-tables of our own: cel-python's parser is a process-wide singleton bound to its own tree class, and its `Environment`
-changes the interpreter's recursion limit, so neither is ever touched.
-
+The file is changed in memory at the places listed in `_PATCHES`; each must be found, so a release that changes the file
+fails a test and not an allocation. Lark computes tables of our own from it: cel-python's parser is bound to its own
+tree class and changes the interpreter's recursion limit.
 Source: cel-go `parser/gen/CEL.g4`.
 """
 

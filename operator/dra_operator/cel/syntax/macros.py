@@ -1,10 +1,8 @@
 """Macros: the 21 forms that are not calls but shorthand for other expressions.
 
-They are expanded while the text is parsed, bottom up, exactly as cel-go expands them, since types, costs and
-error absorption all follow from what they expand to: `exists` is a fold whose step is `||`, which is why it
-forgives errors.
-Source: cel-go `parser/macro.go`, `ext/comprehensions.go`, `ext/bindings.go`, `ext/lists.go`,
-`cel/library.go`.
+They are expanded while the text is parsed, bottom up, exactly as in cel-go, since types, costs and error absorption
+follow from what they expand to: `exists` is a fold whose step is `||`, which is why it forgives errors.
+Source: cel-go `parser/macro.go`, `ext/comprehensions.go`, `ext/bindings.go`, `ext/lists.go`, `cel/library.go`.
 """
 
 from collections.abc import Callable

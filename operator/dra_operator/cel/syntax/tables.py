@@ -1,8 +1,7 @@
-"""Tables: the parser's, computed ahead.
+"""Tables: the parser's LALR tables, computed ahead and kept in `tables.json` with the grammar that they follow from.
 
-Lark computes the tables of a grammar anew in each process, and importing Lark alone takes longer than compiling fifty
-expressions. So what it computes is kept beside this module in `tables.json`, with the grammar that it follows from. If
-the grammar is another, Lark computes the tables as ever, and a test says that the file is old.
+Importing Lark takes longer than compiling fifty expressions. If the grammar is another, Lark computes the tables as
+ever, and a test says that the file is old.
 
     python -c "from dra_operator.cel.syntax import grammar, tables; tables.write(grammar.grammar())"    # writes it anew
 """
