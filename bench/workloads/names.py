@@ -23,6 +23,7 @@ from workloads.gpus import (
 from workloads.hard import hard_distinct, hard_late, hard_match
 from workloads.mixed import mixed
 from workloads.partitions import partitions
+from workloads.pods import pods
 from workloads.processors import cpus
 from workloads.related import apart, lists, shared_pair, together
 from workloads.scenario import Scenario, Wire
@@ -64,6 +65,10 @@ SHAPES = {
     "cpus": Shape(cpus, (100, 1000)),
     "mixed": Shape(mixed, (10, 100, 1000)),
     "mig": Shape(partitions, (1, 10, 100, 1000)),
+    "pod-2": Shape(pods(2, 0.3), (100, 1000)),
+    "pod-4": Shape(pods(4, 0.3), (100, 1000)),
+    "pod-2-tight": Shape(pods(2, 0.6), (100, 1000)),
+    "pod-4-tight": Shape(pods(4, 0.6), (100, 1000)),
     "network": Shape(network, (128, 1024, 8192)),
     "fabric": Shape(fabric, (100, 1000)),
     "widepool": Shape(wide_pool, (10, 100, 1000)),

@@ -18,7 +18,7 @@ def partitions(scenario: Scenario, size: int) -> None:
     random = scenario.random
     scenario.add_class("mig", f'device.driver == "{GPU}" && device.attributes["{GPU}"].type == "mig"')
     for node in scenario.add_nodes(size):
-        _add_partitioned_gpus(scenario, node)
+        add_partitioned_gpus(scenario, node, 8)
         for number in range(8):
             chance = random.random()
             if chance < 0.7:
@@ -32,10 +32,11 @@ def partitions(scenario: Scenario, size: int) -> None:
         scenario.ask([request("mig", "mig", count, chosen)], same_gpu if count > 1 else None)
 
 
-def _add_partitioned_gpus(scenario: Scenario, node: str) -> None:
+def add_partitioned_gpus(scenario: Scenario, node: str, number_of_gpus: int) -> None:
+    """Add so many GPUs to a node, and all their partitions."""
     sets: list[Wire] = []
     devices: list[Wire] = []
-    for number in range(8):
+    for number in range(number_of_gpus):
         slots = {f"memory-slice-{slot}": {"value": "1"} for slot in range(8)}
         counters = {"multiprocessors": {"value": "132"}, "memory": {"value": "80Gi"}, **slots}
         sets.append({"name": f"gpu-{number}-counters", "counters": counters})

@@ -67,9 +67,11 @@ class Scenario:
         identity = f"00000000-0000-4000-8000-{len(self.allocated):012x}"
         self.use(node, [device_of(driver, pool, device, shareID=identity, consumedCapacity=amounts)])
 
-    def ask(self, requests: list[Wire], constraints: list[Wire] | None = None) -> None:
-        """Add a claim to be allocated."""
-        self.claims.append(_claim(f"claim-{len(self.claims):05d}", requests, constraints))
+    def ask(self, requests: list[Wire], constraints: list[Wire] | None = None) -> Wire:
+        """Add a claim to be allocated, and return it."""
+        claim = _claim(f"claim-{len(self.claims):05d}", requests, constraints)
+        self.claims.append(claim)
+        return claim
 
     def wire(self, name: str) -> Wire:
         """Return the scenario as a row of a file."""

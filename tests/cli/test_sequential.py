@@ -79,6 +79,17 @@ def test_the_state_is_carried_on(tmp_path: Path) -> None:
     assert third == {"name": "one", "claim": "c", "node": None, "result": None}
 
 
+def test_claims_of_a_pod_fit_together_or_not_at_all(tmp_path: Path) -> None:
+    """The second pod needs two devices of one node, of which the first has left one; the third needs one."""
+    claims = [claim(name) for name in "abcd"]
+    for item, pod in zip(claims, ("one", "two", "two", "three"), strict=True):
+        item["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": pod, "uid": pod}]
+    lines = answers(tmp_path, scenario(*claims))
+
+    assert [line["node"] for line in lines] == ["n1", None, None, "n1"]
+    assert [line["claim"] for line in lines] == ["a", "b", "c", "d"]
+
+
 def test_claims_of_one_name_each_keep_what_they_got(tmp_path: Path) -> None:
     """Recorded claims need not be named apart."""
     lines = answers(tmp_path, scenario(claim("a"), claim("a"), claim("a")))

@@ -1,8 +1,9 @@
-"""`dra-operator replay --sequential`: the claims of a scenario one after the other, each alone, and how long each took.
+"""`dra-operator replay --sequential`: the claims of a scenario one after the other, and how long each took.
 
-What is timed is what a decision costs between the claim as it was read and the ledger updated, over all nodes, with the
-first evaluation of its selectors in it. Compiling expressions is timed apart, because it happens once for each text;
-reading the file and building the inventory are not timed.
+Each is decided alone, but claims in a row that the same pod owns are decided together, and share the time. What is
+timed is what a decision costs between the claim as it was read and the ledger updated, over all nodes, with the first
+evaluation of its selectors in it. Compiling expressions is timed apart, because it happens once for each text; reading
+the file and building the inventory are not timed.
 Source: docs/cli.md.
 """
 
@@ -10,7 +11,8 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Failed
@@ -24,7 +26,7 @@ _OBJECTS_A_COLLECTION = 20_000
 
 @dataclass(slots=True)
 class Decided:
-    """Claims and their decisions in order, the milliseconds that each took, and those of compiling before."""
+    """Claims, the decision about each, the milliseconds that each took, and those of compiling before."""
 
     claims: Sequence[ResourceClaim]
     decisions: list[Decision] = field(default_factory=list)
@@ -51,7 +53,7 @@ class Decided:
 
 
 def decide_one_by_one(scenario: Scenario, rehearse: Callable[[], None] | None = None) -> Decided:
-    """Allocate the claims of a scenario one after the other, the state carried on.
+    """Allocate the claims of a scenario one after the other, those of a pod together, the state carried on.
 
     `rehearse` is called right before the first of them: reading the scenario and compiling its expressions have pushed
     the code that decides out of the processor's cache.
@@ -66,17 +68,37 @@ def decide_one_by_one(scenario: Scenario, rehearse: Callable[[], None] | None = 
         if rehearse is not None:
             rehearse()
         gc.freeze()
-        for number, claim in enumerate(scenario.claims):
+        for claims in _by_pod(scenario.claims):
             started = time.perf_counter()
-            decision = allocator.allocate((claim,))
+            decision = allocator.allocate(claims)
             if isinstance(decision, Allocated):
-                # Recorded claims may share a name, and an assumption takes the place of the one before.
-                owner = f"{claim.metadata.name}\x00{number}"
-                allocator.ledger.assume(claim.metadata.namespace, owner, decision.results[0])
+                for number, claim in enumerate(claims, len(decided.decisions)):
+                    # Recorded claims may share a name, and an assumption takes the place of the one before.
+                    owner = f"{claim.metadata.name}\x00{number}"
+                    result = decision.results[number - len(decided.decisions)]
+                    allocator.ledger.assume(claim.metadata.namespace, owner, result)
                 allocator.refresh()
-            decided.milliseconds.append(_since(started))
-            decided.decisions.append(decision)
+            each = _since(started) / len(claims)
+            decided.milliseconds += [each] * len(claims)
+            decided.decisions += [_part(decision, place) for place in range(len(claims))]
     return decided
+
+
+def _by_pod(claims: Sequence[ResourceClaim]) -> Iterator[tuple[ResourceClaim, ...]]:
+    """Yield the claims: those in a row that the same pod owns together, others each alone."""
+    numbered = groupby(enumerate(claims), lambda item: _pod_of(item[1]) or item[0])
+    return (tuple([claim for _, claim in group]) for _, group in numbered)
+
+
+def _pod_of(claim: ResourceClaim) -> str | None:
+    return next((owner.uid for owner in claim.metadata.owner_references if owner.kind == "Pod"), None)
+
+
+def _part(decision: Decision, place: int) -> Decision:
+    """Return what was decided about one of some claims."""
+    if isinstance(decision, Allocated):
+        return replace(decision, results=(decision.results[place],))
+    return decision
 
 
 def compile_expressions(allocator: Allocator, claims: Sequence[ResourceClaim]) -> None:
