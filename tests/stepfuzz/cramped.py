@@ -7,7 +7,6 @@ from dra_operator.allocator import (
     plan,
 )
 from dra_operator.allocator.matching import amounts, candidates, derived, groups, reads, selectors
-from dra_operator.allocator.nodes import ceilings, openings
 from dra_operator.allocator.search import eligible
 from dra_operator.inventory import nodes, views
 from dra_operator.ledger import availability, uses
@@ -19,14 +18,12 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (availability, "_LOG_LENGTH", 4),
     (availability, "_MOST_MOVES", 3),
     (candidates, "_MAX_BARRIERS", 2),
-    (ceilings, "_MOST_AMOUNTS", 2),
     (derived, "_MAX_EXPRESSIONS", 2),
     (derived, "_MAX_SIZE", 30),
     (eligible, "_MAX_ROOMY", 1),
     (groups, "_MAX_OF_VIEW", 1),
     (groups, "_MOST_KEPT", 10_000),
     (nodes, "_MOST_TRAITS", 2),
-    (openings, "_MAX_KINDS", 2),
     (plan, "_FEW_SPECS", 2),
     (plan, "_MAX_SPECS", 3),
     (reads, "_MAX_LOOKS", 4),
@@ -41,7 +38,7 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
 def cramp(whole: Allocator) -> None:
     """Let an allocator keep hardly anything of what has a maximum of its own."""
     walk, cache = whole._walk, whole.candidates.selectors
-    for keeper in (walk._openings, walk._commons, walk._scales.doubts, walk._ceilings):
+    for keeper in (walk._commons, walk._scales.doubts):
         keeper.memory.maximum = 2
     walk._problems.maximum = 2
     whole._planner._room = 2

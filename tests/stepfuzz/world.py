@@ -55,8 +55,7 @@ _CONSUMED = ("0", "1", "1", "2", "2", "-2")
 """What a share of another writer consumes: of one below zero no API server says no."""
 
 _EAGER: tuple[tuple[Any, str, int], ...] = (
-    (walk, "_FAILURES_BEFORE_SHORTCUTS", 1),
-    (walk, "_FAILURES_BEFORE_SIEVE", 1),
+    (walk, "_FAILURES_BEFORE_SCALES", 1),
     (walk, "_FEW_NODES", 0),
     (searches, "_FAILURES_BEFORE_PROSPECTS", 1),
     (selectors, "_KEPT_AT_FIRST", 1),

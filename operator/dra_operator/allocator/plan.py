@@ -85,7 +85,6 @@ class ClaimPlan:
     devices, and the claim cannot exceed the limit of devices, whichever alternatives are chosen.
     `quick`: the quick search may be asked.
     `derives`: a constraint asks for a derived attribute.
-    `bare`: one request without amounts and tolerations, so no shortcut but the sieve applies.
     """
 
     claim: ResourceClaim
@@ -97,7 +96,6 @@ class ClaimPlan:
     countable: bool
     derives: bool
     quick: bool
-    bare: bool
 
     @property
     def key(self) -> tuple[str, str]:
@@ -127,7 +125,6 @@ def _claim_plan(
 ) -> ClaimPlan:
     evaluates_used = needs_free = derives = False
     countable = True
-    bare = len(requests) == 1
     most = 0
     for constraint in constraints:
         countable = countable and constraint.kind in COUNTED
@@ -147,8 +144,6 @@ def _claim_plan(
                 evaluates_used = True
             if derived:
                 derives = True
-            if item.tolerations or item.key.requests:
-                bare = False
             texts = tuple(sorted(derived.items())) if derived else ()
             asked += ((item.key.serial, count, item.admin_access, texts, item.constraints),)
         # This also marks where the alternatives of the request end.
@@ -171,7 +166,6 @@ def _claim_plan(
         and not derives
         and len(requests) == 1
         and (not evaluates_used or len(requests[0].alternatives) == 1),
-        bare,
     )
 
 

@@ -1,12 +1,10 @@
 """Which nodes are asked, and which need not be."""
 
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from dra_operator.allocator import Allocated, Failed, Limits, Searching, Unsatisfied
-from dra_operator.allocator.nodes.walk import Walk
 from dra_operator.api.read import read_object
 
 
@@ -242,24 +240,3 @@ def test_no_claims_fit_where_nothing_is_free(three_nodes: Any, ask: Any) -> None
         three_nodes.use(f"other-{number}", ask())
 
     assert three_nodes.allocator.allocate(()) == Allocated("n1", ())
-
-
-@pytest.mark.parametrize(
-    ("requests", "looked_for"),
-    [
-        pytest.param([{}], False, id="one that asks for a device"),
-        pytest.param([{}, {}], True, id="two, of which others may ask for one"),
-        pytest.param([{"capacity": {"requests": {"memory": "1"}}}], True, id="one that brings an amount"),
-        pytest.param([{"tolerations": [{"operator": "Exists"}]}], True, id="one that brings a toleration"),
-    ],
-)
-def test_shortcuts_are_looked_for_where_a_request_can_have_any(
-    three_nodes: Any, ask: Any, requests: list[dict[str, Any]], *, looked_for: bool
-) -> None:
-    """A claim that fits on the first node would look for them each time."""
-    with patch.object(Walk, "_for_new", autospec=True, return_value=()) as look:
-        three_nodes.decide(
-            three_nodes.claim(*(ask(f"r{number}", 1, **fields) for number, fields in enumerate(requests)))
-        )
-
-    assert look.called == looked_for

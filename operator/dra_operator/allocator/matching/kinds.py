@@ -12,7 +12,7 @@ from typing import Any
 from dra_operator.allocator.matching.reads import Reads
 from dra_operator.cel import PreparedDevice, prepare_device
 from dra_operator.cel.values import legal_text
-from dra_operator.inventory import PoolView, Slice, bits
+from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.columns import Column
 
 _MAX_SIZE = 655_360
@@ -26,7 +26,7 @@ _Columns = list[tuple[str, Column[Any]]]
 
 @dataclass(slots=True)
 class SliceKinds:
-    """The kinds of the devices of a slice, or of a view, that somebody has asked about, `ready`."""
+    """The kinds of the devices of a slice that somebody has asked about, `ready`."""
 
     ready: int = 0
     kinds: list[Kind] = field(default_factory=list)
@@ -42,7 +42,6 @@ class Kinds:
 
     maximum: int = _MAX_SIZE
     _known: dict[object, SliceKinds] = field(default_factory=dict)
-    _of_views: dict[object, SliceKinds] = field(default_factory=dict)
     _size: int = 0
 
     def of(self, reads: Reads, content: Slice, key: object, wanted: int) -> Sequence[Kind]:
@@ -50,28 +49,6 @@ class Kinds:
 
         `key` is that of the reads for the slice. Most devices are in use, and nobody asks about those.
         """
-        return self._of_slice(reads, content, key, wanted).kinds
-
-    def of_view(self, reads: Reads, view: PoolView, wanted: int) -> Sequence[Kind] | None:
-        """Return the same of devices of a view, by their positions there; None where devices may be unreadable."""
-        found = self._of_views.get((reads, view.serial))
-        if found is None or wanted & ~found.ready:
-            if any(content.unreadable for content in view.slices):
-                return None
-            if len(view.slices) == 1:
-                # Most pools have one slice, which has what there is.
-                (content,) = view.slices
-                found = self._of_slice(reads, content, reads.key(content), wanted)
-            else:
-                found = self._join(reads, view, wanted, found or SliceKinds())
-            if (reads, view.serial) not in self._of_views:
-                # Views that are gone leave theirs behind, also where slices stay as they were.
-                self._make_room()
-                self._size += _SIZE_OF_KIND
-            self._of_views[reads, view.serial] = found
-        return found.kinds
-
-    def _of_slice(self, reads: Reads, content: Slice, key: object, wanted: int) -> SliceKinds:
         found = self._known.get((reads, key))
         if found is None:
             self._make_room()
@@ -82,25 +59,12 @@ class Kinds:
             for device, those in kinds:
                 found.ready |= those
                 self._size += _SIZE_OF_KIND + len(device.attributes) + len(device.capacity)
-        return found
+        return found.kinds
 
     def _make_room(self) -> None:
         if self._size > self.maximum:
             self._known.clear()
-            self._of_views.clear()
             self._size = 0
-
-    def _join(self, reads: Reads, view: PoolView, wanted: int, found: SliceKinds) -> SliceKinds:
-        missing = wanted & ~found.ready
-        for offset, content in view.placed:
-            if here := missing >> offset & content.every:
-                for device, those in self.of(reads, content, reads.key(content), here):
-                    if those & here:
-                        found.kinds.append((device, those << offset))
-                        found.ready |= those << offset
-                        # A set of devices takes as much room as the view is wide.
-                        self._size += 1 + view.size // 64
-        return found
 
 
 def _kinds(reads: Reads, content: Slice, wanted: int) -> list[Kind]:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from operator import attrgetter
 from typing import Final, NoReturn, TypeAlias
 
 from dra_operator.allocator.budget import Budget, unlimited
@@ -29,7 +28,7 @@ from dra_operator.cel import (
 )
 from dra_operator.cel.errors import compile_error, kept
 from dra_operator.cel.values import legal_text
-from dra_operator.inventory import PoolView, Slice, bits
+from dra_operator.inventory import Slice, bits
 
 _MAX_ANSWERS = 262_144
 _KEPT_AT_FIRST = 16
@@ -43,7 +42,6 @@ _Match: TypeAlias = Callable[[PreparedDevice], bool]
 Answer: TypeAlias = tuple[int, int, int]
 """Of the devices of a slice those known, those selected, and those on which a selector fails."""
 _NOTHING: Final[Answer] = (0, 0, 0)
-_unreadable: Final = attrgetter("unreadable")
 _DRIVER: Final = frozenset(("driver",))
 
 
@@ -70,7 +68,7 @@ class Selection:
 
     `room` limits the answers of all selections together. Answers are kept (`keeps`) if several candidate keys share the
     selection (`has_key`: one asked for it), if slices are alike in what is read, or if an answer `may_take_long`: then
-    an attempt that ran out of time can go on from there. If slices are `unlike`, as with UUIDs, answers are not kept:
+    an attempt that ran out of time can go on from there. If slices differ, as with UUIDs, answers are not kept:
     that takes longer than most evaluations. They are `selective` if they are known to refuse a device of a driver that
     they admit.
     """
@@ -87,14 +85,8 @@ class Selection:
     before: "Selection | None" = None
     leading: _Match | None = None
     has_key: bool = False
-    unlike: bool = False
     selective: bool = False
     _by_columns: dict[object, Answer] = field(default_factory=dict)
-
-    @property
-    def is_alone(self) -> bool:
-        """True if its answers are not kept, as nobody will look for them again."""
-        return self.unlike and not self.keeps and self.before is None
 
     @property
     def is_selective(self) -> bool:
@@ -172,40 +164,8 @@ class Selection:
             self.selective = True
         if self.keeps or len(self._by_columns) < _KEPT_AT_FIRST:
             self._keep(key, found)
-        else:
-            self.unlike = True
         budget.evaluated(evaluated)
         return found
-
-    def refuses(self, view: PoolView, wanted: int, budget: Budget) -> bool:
-        """True if the selectors refuse all of some devices of a view, without an error.
-
-        Answers are neither looked up nor kept, which would take longer. Raises AbortedError if the time is used up.
-        """
-        driver, _ = view.key
-        verdict = self.drivers.get(driver) or self._ask_of_driver(driver)
-        if verdict is not _ADMITTED:
-            # A node has pools of several drivers, and a request is for devices of one.
-            return verdict is _Verdict.REFUSED and not any(map(_unreadable, view.slices))
-        kinds = self.kinds.of_view(self.reads, view, wanted)
-        if kinds is None:
-            return False
-        matches = self.matches
-        evaluated = 0
-        try:
-            for device, those in kinds:
-                if not those & wanted:
-                    continue
-                for match in matches:
-                    evaluated += 1
-                    if not match(device):
-                        break
-                else:
-                    return False
-        except CelError:
-            return False
-        budget.evaluated(evaluated)
-        return True
 
     def forget(self) -> None:
         """Drop all answers: the selectors are no longer in use."""

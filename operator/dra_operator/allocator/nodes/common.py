@@ -18,8 +18,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.nodes.doubts import Doubt, Doubts
-from dra_operator.allocator.nodes.memory import Memory
-from dra_operator.allocator.nodes.problems import SearchProblem
+from dra_operator.allocator.nodes.memory import Memory, SearchProblem
 from dra_operator.allocator.nodes.shortcut import Shortcut
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan, with_requests
 from dra_operator.allocator.search.found import UNSURE
@@ -103,7 +102,7 @@ class Commons:
 
     candidates: Candidates
     doubts: Doubts
-    memory: Memory[SearchProblem]
+    memory: Memory
 
     def of(self, plans: Sequence[ClaimPlan], fast_for: FastSearchesFor) -> Common | None:
         """Return the common part of some new claims, or None if there is none.
@@ -120,12 +119,6 @@ class Commons:
         keys = [item.key for request in left_out[:before] for item in request.alternatives]
         doubt = self.doubts.of(keys) if keys else None
         return self._common(part, fast_for, doubt)
-
-    def of_all(self, plans: Sequence[ClaimPlan], fast_for: FastSearchesFor) -> Common | None:
-        """Return a shortcut for all requests of some claims, or None if not all of them are common."""
-        if all(_is_common(request) for plan in plans for request in plan.requests):
-            return self._common(plans, fast_for, None)
-        return None
 
     def _common(self, part: Sequence[ClaimPlan], fast_for: FastSearchesFor, doubt: Doubt | None) -> Common:
         signatures: tuple[object, ...] = ()

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
 from dra_operator.allocator.matching.reads import Reads
-from dra_operator.allocator.nodes.memory import Memory
-from dra_operator.allocator.nodes.problems import SearchProblem
+from dra_operator.allocator.nodes.memory import Memory, SearchProblem
 from dra_operator.inventory import NodeView, Slice
 
 _MOST_KINDS = 64
@@ -27,7 +26,7 @@ class Doubts:
     """Which nodes have no errors, by the selectors of class and request."""
 
     candidates: Candidates
-    memory: Memory[SearchProblem]
+    memory: Memory
 
     def of(self, keys: Sequence[CandidateKey]) -> "Doubt":
         """Return the doubt about some keys. Their amounts must be ordinary."""

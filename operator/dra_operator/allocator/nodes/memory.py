@@ -1,51 +1,52 @@
-"""Memory: what was learnt about nodes, by what was asked.
+"""Memory: which nodes have said no to which question (an equivalence cache).
 
-When a device is taken, no node starts to fit that did not fit before. So what was learnt of a node that has too little
-holds until something comes back there, and retrying a claim that fits nowhere costs next to nothing. What came back is
-read from a log when the same is asked again; nothing is kept up to date for questions that nobody asks.
-Source: docs/engine sections 1 and 4.
+When a device is taken, no node starts to fit that did not fit before. So a no holds until something comes back on that
+node, and retrying a claim that fits nowhere costs next to nothing. What came back is read from a log when the same is
+asked again; nothing is kept up to date for questions that nobody asks. Source: docs/engine sections 1 and 4.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 from dra_operator.allocator.matching.room import drop_older_half
 from dra_operator.ledger import Log
 
 
 @dataclass(slots=True)
-class Learnt:
-    """What was learnt from one question; at first, nothing. `position` is where the log was read last."""
+class SearchProblem:
+    """A search problem. The nodes in `maybe` may serve it or end it with an error; the others have said no.
+
+    `position` is where the log was read last.
+    """
 
     position: int
+    maybe: int = -1
 
     def catch_up(self, log: Log) -> None:
-        """Forget what may no longer hold, by what is in the log from the position on."""
-        raise NotImplementedError
-
-
-_Learnt = TypeVar("_Learnt", bound=Learnt)
+        """Ask nodes again on which something came back."""
+        came_back = log.since(self.position)
+        if came_back is None:
+            self.maybe = log.joined(self.position, self.maybe)
+        else:
+            self.maybe |= came_back
 
 
 @dataclass(slots=True)
-class Memory(Generic[_Learnt]):
-    """What was learnt from some questions. If they are too many, those not asked for longest are forgotten."""
+class Memory:
+    """Search problems by what is asked. If they are too many, those not asked for longest are forgotten."""
 
     log: Log
-    new: Callable[[int], _Learnt]
     maximum: int = 4096
-    _known: dict[object, _Learnt] = field(default_factory=dict)
+    _known: dict[object, SearchProblem] = field(default_factory=dict)
 
-    def of(self, question: object) -> _Learnt:
-        """Return what was learnt from a question and still holds."""
+    def of(self, question: object) -> SearchProblem:
+        """Return the problem of a question, caught up with the log."""
         log, known = self.log, self._known
         end = log.end
         found = known.pop(question, None)
         if found is None:
             if len(known) >= self.maximum:
                 drop_older_half(known)
-            found = self.new(end)
+            found = SearchProblem(end)
         elif found.position != end:
             found.catch_up(log)
             found.position = end
