@@ -1,10 +1,22 @@
-"""Fixtures: `simulate`, run on objects; logging as it was before."""
+"""Fixtures: `simulate`, run on objects; a cluster with devices, and commands run on it; logging as it was before."""
+
+import asyncio
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner as ClickRunner
 from typer.testing import CliRunner
 
+# The small cluster of the controller's tests.
+sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
+
+from cluster import CLASS, Cluster, access_to, node, resource_slice
+from dra_operator.cli.commands import app as commands
 from dra_operator.cli.simulate import app
+from dra_operator.cluster.session import ApiSession
+from dra_operator.sim.server import ApiServer
 
 
 @pytest.fixture(autouse=True)
@@ -22,3 +34,33 @@ def simulate(tmp_path):
         return CliRunner().invoke(app, ["-f", str(file), *options])
 
     return run
+
+
+@pytest.fixture
+async def cluster():
+    """Two nodes: one with two devices, one with one."""
+    async with ApiServer() as server, ApiSession(access_to(server.url)) as session:
+        found = Cluster(server, session)
+        slices = (
+            resource_slice("gpu-0", "gpu-1"),
+            resource_slice("gpu-0", name="slice-2", on="node-2", pool="pool-2"),
+        )
+        found.put(CLASS, node(), node("node-2"), *slices)
+        yield found
+        server.faults.cut_watches()
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def run(cluster, tmp_path):
+    """Return a function that runs a command on that cluster."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(cluster.server.kubeconfig())
+
+    async def call(command, *options):
+        arguments = [command, "--kubeconfig", str(kubeconfig), *options]
+        result = await asyncio.to_thread(ClickRunner().invoke, commands, arguments)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result
+
+    return call

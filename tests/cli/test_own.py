@@ -1,95 +1,22 @@
-"""`dra-operator own`, `disown` and `owned` against the API server in memory."""
+"""`dra-operator own` and `owned` against the API server in memory."""
 
 import asyncio
 import json
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
-# The small cluster of the controller's tests.
-sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
-
-from cluster import CLASS, V1, Cluster, access_to, allocation, claim, node, resource_slice
+from cluster import V1, claim, resource_slice
+from dra_operator.cli.client import served_rules
 from dra_operator.cli.commands import app
+from dra_operator.cli.own import create_rules
+from dra_operator.cli.owned_rules import Selector
 from dra_operator.cluster.ownership_policy import OPERATOR, policy_for_pools
-from dra_operator.cluster.session import MERGE_PATCH, ApiSession
 from dra_operator.sim.resources import serving_only
 from dra_operator.sim.server import ApiServer, ServerOptions
 
-DRIVER = "gpu.example.com"
-KEY = "dra-operator.io/owned"
-RULES = f"/apis/{V1}/devicetaintrules"
-FENCE = "there is no ValidatingAdmissionPolicy dra-operator-owned"
-
-
-def rule(name="ours", *, effect="NoSchedule", selector=None, **metadata):
-    """A rule with the key of ownership."""
-    chosen = {"driver": DRIVER, **(selector or {})}
-    return {
-        "apiVersion": V1,
-        "kind": "DeviceTaintRule",
-        "metadata": {"name": name, **metadata},
-        "spec": {"taint": {"key": KEY, "effect": effect}, "deviceSelector": chosen},
-    }
-
-
-def held_claim(name="held", device="gpu-0", pool="pool-1", **status):
-    """A claim that holds a device."""
-    return {**claim(name), "status": {"allocation": allocation(device, pool), **status}}
-
-
-def template(name="monitor", **request):
-    """A template for claims with one request."""
-    body = claim(name, request=request)
-    return {**body, "kind": "ResourceClaimTemplate", "spec": {"spec": body["spec"]}}
-
-
-@pytest.fixture
-async def cluster():
-    """Two nodes: one with two devices, one with one."""
-    async with ApiServer() as server, ApiSession(access_to(server.url)) as session:
-        found = Cluster(server, session)
-        slices = (
-            resource_slice("gpu-0", "gpu-1"),
-            resource_slice("gpu-0", name="slice-2", on="node-2", pool="pool-2"),
-        )
-        found.put(CLASS, node(), node("node-2"), *slices)
-        yield found
-        server.faults.cut_watches()
-        await asyncio.sleep(0.01)
-
-
-@pytest.fixture
-def run(cluster, tmp_path):
-    """Return a function that runs a command on that cluster."""
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(cluster.server.kubeconfig())
-
-    async def call(command, *options):
-        arguments = [command, "--kubeconfig", str(kubeconfig), *options]
-        result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return result
-
-    return call
-
-
-async def rules(cluster):
-    """Return the rules that there are, by what they select."""
-    found = await cluster.session.request("GET", RULES)
-    return {tuple(each["spec"]["deviceSelector"].values()): each for each in found["items"]}
-
-
-def lines(result, prefix):
-    """Return what is said on stderr with a prefix, but for the fence."""
-    return [
-        line.removeprefix(f"{prefix}: ")
-        for line in result.stderr.splitlines()
-        if line.startswith(f"{prefix}: ") and FENCE not in line
-    ]
+from .owning import DRIVER, FENCE, KEY, RULES, held_claim, lines, mig_slices, rule, rules, template
 
 
 class TestOwn:
@@ -196,15 +123,7 @@ class TestOwn:
 
     async def test_half_a_counter_set_is_refused(self, cluster, run):
         """The others that draw on it are named."""
-        pool = {"name": "mig", "generation": 1, "resourceSliceCount": 2}
-        place = {"driver": DRIVER, "nodeName": "node-1", "pool": pool}
-        uses = [{"counterSet": "gpu", "counters": {"memory": {"value": "1"}}}]
-        counters = [{"name": "gpu", "counters": {"memory": {"value": "4"}}}]
-        for name, spec in (
-            ("counters", {"sharedCounters": counters}),
-            ("parts", {"devices": [{"name": f"part-{n}", "consumesCounters": uses} for n in range(3)]}),
-        ):
-            cluster.put({**resource_slice(name=name), "spec": {**place, **spec}})
+        cluster.put(*mig_slices("part-0", "part-1", "part-2"))
         result = await run("own", "--driver", DRIVER, "--pool", "mig", "--device", "part-1")
 
         assert result.exit_code == 2
@@ -215,6 +134,63 @@ class TestOwn:
         )
         assert said.endswith("own all of these devices, or none")
         assert (await run("own", "--driver", DRIVER, "--pool", "mig")).exit_code == 0
+
+    async def test_counter_set_elsewhere_is_no_reason_to_refuse(self, cluster, run):
+        """That of another pool was divided before, and stays so."""
+        cluster.put(
+            *mig_slices("part-0", "part-1"), rule("half", selector={"pool": "mig", "device": "part-0"})
+        )
+
+        assert (await run("own", "--driver", DRIVER, "--pool", "pool-1")).exit_code == 0
+        assert (await run("own", "--driver", DRIVER, "--pool", "mig", "--device", "part-1")).exit_code == 0
+
+    @pytest.mark.parametrize(
+        ("taint", "selector", "said"),
+        [
+            ({"effect": "NoExecute"}, {}, f"and has the taint {KEY}:NoExecute, by which it owns nothing"),
+            ({"value": "a"}, {}, f"and has the taint {KEY}=a:NoSchedule, by which it owns nothing"),
+            ({"key": "other"}, {}, "and has the taint other:NoSchedule, by which it owns nothing"),
+            ({}, {"pool": "pool-3"}, "and selects other devices"),
+        ],
+    )
+    async def test_other_rule_of_the_name_is_not_taken_for_ours(self, cluster, run, taint, selector, said):
+        """Only a rule that owns the same devices is as good; the others are created all the same."""
+        options = ["--driver", DRIVER, "--pool", "pool-1", "--pool", "pool-2"]
+        await run("own", *options[:4])
+        ((_, body),) = (await rules(cluster)).items()
+        name = body["metadata"]["name"]
+        await cluster.session.request("DELETE", f"{RULES}/{name}")
+        other = rule(name, selector={"pool": "pool-1", **selector})
+        other["spec"]["taint"].update(taint)
+        cluster.put(other)
+        result = await run("own", *options)
+
+        assert result.exit_code == 2
+        assert lines(result, "error") == [f'DeviceTaintRule "{name}" is there already, {said}: delete it']
+        assert name not in result.stdout
+        assert (DRIVER, "pool-2") in await rules(cluster)
+
+    @pytest.mark.parametrize("finalizers", [[], [KEY]])
+    async def test_rule_of_somebody_who_was_faster_is_not_called_created(self, cluster, finalizers):
+        """It exists already; one that is being deleted is refused."""
+        body = Selector(DRIVER, "pool-1").rule(V1)
+        name = body["metadata"]["name"]
+        cluster.put({**body, "metadata": {"name": name, "finalizers": finalizers}})
+        if finalizers:
+            await cluster.session.request("DELETE", f"{RULES}/{name}")
+        served = await served_rules(cluster.session)
+        stored, problems = await create_rules(cluster.session, served, [body])
+
+        assert [(each["metadata"]["name"], done) for each, done in stored] == (
+            [] if finalizers else [(name, "exists already")]
+        )
+        assert problems == (
+            [
+                f'DeviceTaintRule "{name}" is there already and is being deleted: wait until it is gone, and try again'
+            ]
+            if finalizers
+            else []
+        )
 
     @pytest.mark.parametrize(
         ("options", "said"),
@@ -319,101 +295,6 @@ class TestWithoutRules:
         assert "--print-policy" in result.stderr
 
 
-class TestDisown:
-    """Giving devices back."""
-
-    @pytest.mark.parametrize(
-        "how", [["ours"], ["--driver", DRIVER], ["--driver", DRIVER, "--pool", "pool-1"]]
-    )
-    async def test_rule_is_deleted(self, cluster, run, how):
-        """By its name, or by what it owns."""
-        cluster.put(rule(selector={"pool": "pool-1"}))
-        result = await run("disown", *how)
-
-        assert result.exit_code == 0, result.stderr
-        assert result.stdout == "devicetaintrule.resource.k8s.io/ours deleted\n"
-        assert await rules(cluster) == {}
-
-    async def test_dry_run_deletes_nothing(self, cluster, run):
-        """It says what it would delete."""
-        cluster.put(rule())
-        result = await run("disown", "ours", "--dry-run=client")
-
-        assert result.stdout == "devicetaintrule.resource.k8s.io/ours deleted (dry run)\n"
-        assert len(await rules(cluster)) == 1
-
-    async def test_devices_in_use_are_refused(self, cluster, run):
-        """Unless that is wanted; then it is said that kube-scheduler must be restarted."""
-        cluster.put(rule(), held_claim())
-        refused = await run("disown", "ours")
-        done = await run("disown", "ours", "--in-use")
-
-        assert refused.exit_code == 2
-        assert lines(refused, "error")[0] == (
-            "claim default/held holds gpu.example.com/pool-1/gpu-0, reserved for nobody"
-        )
-        assert done.exit_code == 0
-        assert "restart kube-scheduler" in lines(done, "warning")[-1]
-
-    async def test_device_that_stays_owned_is_not_in_the_way(self, cluster, run):
-        """Another rule owns it."""
-        cluster.put(rule(), rule("wide", selector={"pool": "pool-1"}), held_claim())
-
-        assert (await run("disown", "wide")).exit_code == 0
-
-    @pytest.mark.parametrize(
-        ("how", "said"),
-        [
-            (["other"], 'DeviceTaintRule "other" owns no devices, so it is left alone'),
-            (["gone"], 'there is no DeviceTaintRule "gone"; there is ours'),
-            (
-                ["--driver", DRIVER, "--pool", "pool-1"],
-                "driver gpu.example.com, pool pool-1: owned by DeviceTaintRule ours, which owns other devices too",
-            ),
-            (
-                ["--driver", "nic.example.com"],
-                "driver nic.example.com: no DeviceTaintRule owns these devices",
-            ),
-            ([], "name rules, or the devices by --driver"),
-            (["ours", "--pool", "pool-1"], "--pool and --device go with --driver"),
-        ],
-    )
-    async def test_what_cannot_be_given_back_is_said(self, cluster, run, how, said):
-        """And what to do instead."""
-        cluster.put(rule(), rule("other", effect="NoExecute"))
-        result = await run("disown", *how)
-
-        assert result.exit_code == 2
-        assert lines(result, "error")[0].startswith(said)
-        assert len((await cluster.session.request("GET", RULES))["items"]) == 2
-
-    async def test_operator_is_waited_for(self, cluster, run):
-        """It takes its finalizer off when its own writes are answered."""
-        cluster.put(rule(finalizers=[KEY]))
-
-        async def let_go():
-            path = f"{RULES}/ours"
-            while not (await cluster.session.request("GET", path))["metadata"].get("deletionTimestamp"):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-            body = {"metadata": {"finalizers": None}}
-            await cluster.session.request("PATCH", path, body=body, content_type=MERGE_PATCH)
-
-        result, _ = await asyncio.gather(run("disown", "ours"), let_go())
-
-        assert result.exit_code == 0, result.stderr
-
-    async def test_operator_that_does_not_run_is_not_waited_for_in_vain(self, cluster, run):
-        """The command that takes the finalizer off keeps the others."""
-        cluster.put(rule(finalizers=[KEY, "example.com/keep"]))
-        result = await run("disown", "ours", "--timeout", "0")
-
-        assert result.exit_code == 1
-        assert result.stdout == ""
-        (said,) = lines(result, "error")
-        patch = json.dumps({"metadata": {"finalizers": ["example.com/keep"]}})
-        assert said.endswith(f"kubectl patch devicetaintrule ours --type=merge -p '{patch}'")
-
-
 class TestOwned:
     """Listing devices that are ours."""
 
@@ -428,9 +309,9 @@ class TestOwned:
         """Devices, those in use, and how far it is."""
         taints = [{"key": KEY, "effect": "NoSchedule"}]
         bad = [{"key": KEY, "effect": "NoSchedule", "value": "team-a"}]
-        settled, before = {"dra-operator.io/settled": "1"}, {"dra-operator.io/settled": "0"}
+        settled, before = {"dra-operator.io/settled": "a/1"}, {"dra-operator.io/settled": "1"}
         cluster.put(
-            rule("a", selector={"pool": "pool-1"}, annotations=settled),
+            rule("a", selector={"pool": "pool-1"}, uid="a", annotations=settled),
             rule("b", selector={"pool": "pool-2", "device": "gpu-0"}, annotations=before),
             rule("c", finalizers=[KEY], selector={"pool": "none"}),
             rule("d", effect="NoExecute"),

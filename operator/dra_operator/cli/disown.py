@@ -29,7 +29,12 @@ from dra_operator.cli.own import (
     say_rules,
 )
 from dra_operator.cli.owned_rules import Selector, selectors, selectors_of
-from dra_operator.cli.ownership_checks import tell_holders
+from dra_operator.cli.ownership_checks import (
+    find_divided_counters,
+    find_divided_nodes,
+    in_whole_counter_sets,
+    tell_holders,
+)
 from dra_operator.cli.published import ClusterDevices, DeviceKey, names, read_cluster
 
 if TYPE_CHECKING:
@@ -50,7 +55,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @dataclass(slots=True)
 class Release:
-    """The rules to delete, the devices that are not ours then, and what is to be said before."""
+    """The rules to delete, the devices that are not ours then, published or held, and what is to be said before."""
 
     rules: list[DeviceTaintRule] = field(default_factory=list)
     devices: set[DeviceKey] = field(default_factory=set)
@@ -98,10 +103,10 @@ def disown(
     _check_holders(cluster, release, in_use=in_use)
     bodies = [_body(each, rules) for each in release.rules]
     if dry_run is DryRun.CLIENT:
-        say_rules(bodies, "deleted (dry run)", output)
+        say_rules([(body, "deleted (dry run)") for body in bodies], output)
         return
     late = ask(kubeconfig, context, lambda session: _delete(session, rules, release, timeout))
-    say_rules([body for body in bodies if body["metadata"]["name"] not in late], "deleted", output)
+    say_rules([(body, "deleted") for body in bodies if body["metadata"]["name"] not in late], output)
     if late:
         for line in late.values():
             typer.echo(f"error: {line}", err=True)
@@ -149,14 +154,40 @@ def make_release(cluster: ClusterDevices, rule_names: Sequence[str], wanted: Seq
         elif not inside:
             release.errors.append(_unowned(cluster, selector))
     release.rules = [cluster.rules[name] for name in chosen]
-    kept = [rule for name, rule in cluster.owning_rules().items() if name not in chosen]
-    release.devices = {
-        key
-        for rule in release.rules
-        for key, device in cluster.devices.items()
-        if names(rule, key) and not device.is_owned_by_slice and not any(names(other, key) for other in kept)
-    }
+    release.devices = _given_back(cluster, release.rules)
+    _judge_division(cluster, release)
     return release
+
+
+def _given_back(cluster: ClusterDevices, rules: Sequence[DeviceTaintRule]) -> set[DeviceKey]:
+    """Return the devices that are ours by these rules alone.
+
+    A claim holds devices also while their slice is away, so those that claims hold are judged without it.
+    """
+    deleted = {(rule.metadata.name, rule.metadata.uid) for rule in rules}
+    kept = [
+        rule
+        for rule in cluster.owning_rules().values()
+        if (rule.metadata.name, rule.metadata.uid) not in deleted
+    ]
+    by_slice = {key for key, device in cluster.devices.items() if device.is_owned_by_slice}
+    return {
+        key
+        for key in (cluster.devices.keys() | cluster.holders().keys()) - by_slice
+        if any(names(rule, key) for rule in rules) and not any(names(rule, key) for rule in kept)
+    }
+
+
+def _judge_division(cluster: ClusterDevices, release: Release) -> None:
+    """Refuse what would divide a counter set, and say where requests for All would be served by nobody.
+
+    Devices of a counter set that is divided already are not used, so they may be given back one by one.
+    """
+    owned = cluster.owned()
+    whole = in_whole_counter_sets(cluster, owned, release.devices)
+    stay = owned - release.devices
+    release.errors += find_divided_counters(cluster, stay, whole, "give back")
+    release.notes += find_divided_nodes(cluster, stay, release.devices)
 
 
 def _unowned(cluster: ClusterDevices, selector: Selector) -> str:
@@ -187,7 +218,7 @@ def _check_holders(cluster: ClusterDevices, release: Release, *, in_use: bool) -
 
 def _tell_new_holders(cluster: ClusterDevices, release: Release) -> None:
     """Say what to do about claims that hold devices which have been given back."""
-    holders = tell_holders(cluster.claims, release.devices)
+    holders = tell_holders(cluster.claims, _given_back(cluster, release.rules))
     for line in holders:
         typer.echo(f"warning: {line}", err=True)
     if holders:

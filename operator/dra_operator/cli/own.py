@@ -153,22 +153,27 @@ def own(
     if plan.errors:
         refuse(*plan.errors)
     bodies = [selector.rule(rules.api_version) for selector in plan.selectors]
-    if dry_run is DryRun.NONE:
-        bodies = ask(kubeconfig, context, lambda session: _create(session, rules, bodies))
-        if plan.selectors and not ask(kubeconfig, context, lambda session: _is_known(session, cluster, plan)):
-            typer.echo(f"warning: {BLIND}", err=True)
-    say_rules(bodies, "created" if dry_run is DryRun.NONE else "created (dry run)", output)
+    if dry_run is DryRun.CLIENT:
+        say_rules([(body, "created (dry run)") for body in bodies], output)
+        return
+    stored, problems = ask(kubeconfig, context, lambda session: create_rules(session, rules, bodies))
+    say_rules(stored, output)
+    if problems:
+        refuse(*problems)
+    if plan.selectors and not ask(kubeconfig, context, lambda session: _is_known(session, cluster, plan)):
+        typer.echo(f"warning: {BLIND}", err=True)
 
 
-def say_rules(bodies: Sequence[dict[str, Any]], done: str, output: Output) -> None:
-    """Print rules as kubectl does."""
+def say_rules(rules: Sequence[tuple[dict[str, Any], str]], output: Output) -> None:
+    """Print rules, and what was done with each, as kubectl does."""
+    bodies = [body for body, _ in rules]
     if output is Output.NAME:
-        for body in bodies:
+        for body, done in rules:
             typer.echo(f"devicetaintrule.resource.k8s.io/{body['metadata']['name']} {done}")
     elif output is Output.YAML:
         typer.echo("".join(part.decode() for part in write_yaml(bodies)), nl=False)
     else:
-        items = {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
+        items = {"apiVersion": "v1", "kind": "List", "items": bodies}
         typer.echo(json.dumps(bodies[0] if len(bodies) == 1 else items, indent=4))
 
 
@@ -232,7 +237,7 @@ def make_plan(cluster: ClusterDevices, wanted: Sequence[Selector]) -> Plan:
         if key not in owned and any(selector.matches(key) for selector in plan.selectors)
     }
     ours = owned | chosen
-    plan.errors += find_divided_counters(cluster, ours)
+    plan.errors += find_divided_counters(cluster, ours, chosen)
     if holders := tell_holders(cluster.claims, chosen):
         held = len(cluster.holders().keys() & chosen)
         plan.notes.append(
@@ -265,24 +270,43 @@ async def _is_known(session: "ApiSession", cluster: ClusterDevices, plan: Plan) 
     return False
 
 
-async def _create(
+async def create_rules(
     session: "ApiSession", rules: "Served", bodies: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Create rules and return them as stored. One of the same name and spec is that of somebody who was faster."""
+) -> tuple[list[tuple[dict[str, Any], str]], list[str]]:
+    """Create rules; return them as stored, each with what was done, and a line for each whose name is taken.
+
+    One that owns the same devices is that of somebody who was faster.
+    """
     from dra_operator.cluster.session import ApiError  # noqa: PLC0415
 
-    stored = []
+    stored, problems = [], []
     for body in bodies:
         try:
-            stored.append(await session.request("POST", rules.path(), body=body))
+            stored.append((await session.request("POST", rules.path(), body=body), "created"))
         except ApiError as error:
             if error.status != 409:
                 raise
-            name = body["metadata"]["name"]
-            there = await session.request("GET", rules.path(name=name))
-            if there["spec"].get("deviceSelector") != body["spec"]["deviceSelector"]:
-                raise LookupError(
-                    f'DeviceTaintRule "{name}" is there already, and selects other devices: delete it'
-                ) from None
-            stored.append(there)
-    return stored
+            there = await session.request("GET", rules.path(name=body["metadata"]["name"]))
+            if problem := _other_rule(there, body):
+                problems.append(problem)
+            else:
+                stored.append((there, "exists already"))
+    return stored, problems
+
+
+def _other_rule(there: dict[str, Any], body: dict[str, Any]) -> str | None:
+    """Return why a rule that has the name of another does not own what that one would own; None if it does."""
+    rule = f'DeviceTaintRule "{body["metadata"]["name"]}" is there already'
+    if there["metadata"].get("deletionTimestamp"):
+        return f"{rule} and is being deleted: wait until it is gone, and try again"
+    if there["spec"].get("deviceSelector") != body["spec"]["deviceSelector"]:
+        return f"{rule}, and selects other devices: delete it"
+    taint, wanted = (each["spec"]["taint"] for each in (there, body))
+    if any(taint.get(name, "") != wanted.get(name, "") for name in ("key", "value", "effect")):
+        return f"{rule}, and has the taint {_shown(taint)}, by which it owns nothing: delete it"
+    return None
+
+
+def _shown(taint: dict[str, Any]) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"

@@ -20,7 +20,7 @@ from dra_operator.cli.fence import FenceState, read_fence
 from dra_operator.cli.given import choice_of
 from dra_operator.cli.manifests import to_yaml
 from dra_operator.cli.published import ClusterDevices, PublishedDevice, read_cluster
-from dra_operator.inventory.ownership import is_owned_taint, rule_problem, taint_problem
+from dra_operator.inventory.ownership import is_owned_taint, rule_problem, settled_mark, taint_problem
 
 if TYPE_CHECKING:
     from dra_operator.cluster.session import ApiSession
@@ -132,7 +132,7 @@ def _state(rule: DeviceTaintRule, problem: str | None) -> str:
     metadata = rule.metadata
     if metadata.deletion_timestamp:
         return RELEASED
-    is_settled = metadata.annotations.get(SETTLED_ANNOTATION) == str(metadata.generation)
+    is_settled = metadata.annotations.get(SETTLED_ANNOTATION) == settled_mark(metadata)
     return SETTLED if is_settled else SETTLING
 
 

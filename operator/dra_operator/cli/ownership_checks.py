@@ -38,19 +38,37 @@ class Consumer:
     tolerations: tuple[DeviceToleration, ...] = ()
 
 
-def find_divided_counters(cluster: ClusterDevices, ours: AbstractSet[DeviceKey]) -> list[str]:
-    """Return a line for each counter set of which some devices would be ours and some not."""
+def find_divided_counters(
+    cluster: ClusterDevices, ours: AbstractSet[DeviceKey], chosen: AbstractSet[DeviceKey], verb: str = "own"
+) -> list[str]:
+    """Return a line for each counter set of which some devices would be ours and some not.
+
+    Only sets with a device of `chosen` are looked at: what is wrong elsewhere is no reason against these.
+    """
+    return [
+        f'{driver}/{pool}: devices {_names(inside)} draw on counter set "{counter_set}" together with '
+        f"{_names(outside)}, which would stay out: {verb} all of these devices, or none"
+        for (driver, pool, counter_set), keys in _drawing(cluster).items()
+        if not chosen.isdisjoint(keys)
+        and (inside := [key for key in keys if key in ours])
+        and (outside := [key for key in keys if key not in ours])
+    ]
+
+
+def in_whole_counter_sets(
+    cluster: ClusterDevices, ours: AbstractSet[DeviceKey], chosen: AbstractSet[DeviceKey]
+) -> set[DeviceKey]:
+    """Return those of `chosen` that draw on counters with devices of ours alone."""
+    return {key for keys in _drawing(cluster).values() if ours >= set(keys) for key in keys if key in chosen}
+
+
+def _drawing(cluster: ClusterDevices) -> Mapping[tuple[str, str, str], list[DeviceKey]]:
+    """Return the devices that draw on each counter set, by driver, pool and set."""
     drawn = defaultdict[tuple[str, str, str], list[DeviceKey]](list)
     for key, device in cluster.devices.items():
         for counter_set in sorted(device.counter_sets):
             drawn[key.driver, key.pool, counter_set].append(key)
-    return [
-        f'{driver}/{pool}: devices {_names(inside)} draw on counter set "{counter_set}" together with '
-        f"{_names(outside)}, which would stay out: own all of these devices, or none"
-        for (driver, pool, counter_set), keys in drawn.items()
-        if (inside := [key for key in keys if key in ours])
-        and (outside := [key for key in keys if key not in ours])
-    ]
+    return drawn
 
 
 def tell_holders(claims: Iterable[ResourceClaim], devices: AbstractSet[DeviceKey]) -> list[str]:

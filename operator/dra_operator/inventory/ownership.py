@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from dra_operator.api.core import Metadata
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.shortened import shown
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
@@ -80,6 +81,11 @@ def rule_problem(rule: DeviceTaintRule) -> str | None:
             "a rule owns devices by driver, pool and device alone"
         )
     return None
+
+
+def settled_mark(metadata: Metadata) -> str:
+    """Return what a rule is marked with once it has settled; the mark of another rule, or of before, does not fit."""
+    return f"{metadata.uid}/{metadata.generation}"
 
 
 def owns(rule: DeviceTaintRule) -> bool:
