@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from dra_operator.api.core import Metadata
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.shortened import shown
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
@@ -30,7 +31,7 @@ class Ownership(Enum):
     """Whether a device is ours, and if not, why; the value says so in words."""
 
     OURS = "ours"
-    SETTLING = "owned, but not for long enough yet"
+    SETTLING = "owned, but not settled yet"
     LEAVING = "being given back"
     UNOWNED = "without the taint dra-operator.io/owned:NoSchedule"
     HALF_OWNED = "drawing on a counter set with devices that are not owned"
@@ -80,6 +81,11 @@ def rule_problem(rule: DeviceTaintRule) -> str | None:
             "a rule owns devices by driver, pool and device alone"
         )
     return None
+
+
+def settled_mark(metadata: Metadata) -> str:
+    """Return what a rule is marked with once it has settled; the mark of another rule, or of before, does not fit."""
+    return f"{metadata.uid}/{metadata.generation}"
 
 
 def owns(rule: DeviceTaintRule) -> bool:
