@@ -94,7 +94,7 @@ class Bench:
             clock=clock,
             hears=lambda kind: kind in self.heard,
         )
-        self.versions, self.heard = 0, {"ResourceClaim", "ResourceSlice"}
+        self.versions, self.heard = 0, {"ResourceClaim", "ResourceSlice", "Node"}
 
     def run(self, *items, stopping=lambda: False):
         """Run a pass and return what it wants done."""

@@ -13,8 +13,9 @@ POLICY, BINDING = policy_for_rules(US)[:2]
 class Session:
     """An API server that has a policy and a binding, knows who asks, and counts the requests."""
 
-    def __init__(self, policy=POLICY, binding=BINDING, *, uid="1", error=None):
+    def __init__(self, policy=POLICY, binding=BINDING, *, uid="1", error=None, serves=("devicetaintrules",)):
         self.policy, self.binding, self.uid, self.error = policy, binding, uid, error
+        self.serves = serves
         self.asked = []
 
     async def request(self, method, path, **_):
@@ -24,6 +25,8 @@ class Session:
             raise self.error
         if method == "POST":
             return {"status": {"userInfo": {"username": US}}}
+        if path == "/apis/resource.k8s.io/v1":
+            return {"resources": [{"name": name} for name in self.serves]}
         found = self.binding if "policybindings" in path else self.policy
         if found is None:
             raise ApiError(404, "NotFound", "not found")
@@ -37,10 +40,10 @@ class Looking:
         self.states, self.now = [], 0.0
         self.fence = OwnershipFence(self.states.append, lambda: self.now, **{"asks_who": True, **options})
 
-    async def look(self, session, *, serves_rules=True):
+    async def look(self, session):
         """Look when it is time to, and return the state that is reported."""
         self.now += 60
-        await self.fence.look(session, serves_rules=serves_rules)
+        await self.fence.look(session)
         return self.states[-1] if self.states else None
 
 
@@ -60,7 +63,7 @@ async def test_the_policy_as_published_protects(looking):
 
 async def test_a_policy_for_pools_protects(looking):
     """So is the variant without parameters, also where no rules are served."""
-    state = await looking.look(Session(*policy_for_pools(US, [("gpu", "one")])), serves_rules=False)
+    state = await looking.look(Session(*policy_for_pools(US, [("gpu", "one")]), serves=()))
 
     assert isinstance(state.fence, PoolsFence)
     assert looking.fence.notes() == ()
@@ -101,7 +104,7 @@ async def test_an_api_server_that_is_away_changes_nothing(looking):
 
 async def test_a_policy_whose_parameters_are_not_served_refuses_all(looking):
     """Where the API server does not serve the rules, that is said, with what to do."""
-    state = await looking.look(Session(), serves_rules=False)
+    state = await looking.look(Session(serves=()))
 
     assert state.fence is None
     (note,) = looking.fence.notes()
@@ -129,15 +132,15 @@ async def test_a_policy_that_was_deleted_and_installed_again_does_not_protect(lo
 
 
 async def test_it_is_asked_for_now_and_then(looking):
-    """Two requests every 15 s, and once who this operator is."""
+    """Three requests every 15 s, and once who this operator is."""
     session = Session()
     await looking.look(session)
-    assert session.asked == ["POST", "GET", "GET"]
+    assert session.asked == ["POST", "GET", "GET", "GET"]
 
-    await looking.fence.look(session, serves_rules=True)
-    assert len(session.asked) == 3
+    await looking.fence.look(session)
+    assert len(session.asked) == 4
     await looking.look(session)
-    assert session.asked[3:] == ["GET", "GET"]
+    assert session.asked[4:] == ["GET", "GET", "GET"]
 
 
 async def test_a_dry_run_creates_nothing():
@@ -146,4 +149,4 @@ async def test_a_dry_run_creates_nothing():
 
     await Looking(asks_who=False).look(session)
 
-    assert session.asked == ["GET", "GET"]
+    assert session.asked == ["GET", "GET", "GET"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.api.names import OWNED_KEY, SETTLED_ANNOTATION
+from dra_operator.api.names import OWNED_FINALIZER, OWNED_KEY, SETTLED_ANNOTATION
 from dra_operator.api.read import read_object
 from dra_operator.cluster.ownership_policy import PoolsFence, RulesFence
 from dra_operator.controller.settlement import FenceState, SettlementTimer
@@ -12,10 +12,11 @@ RULES = FenceState(RulesFence("operator", "v1"))
 NO_FENCE = FenceState(None, "not installed")
 
 
-def rule(name="own", generation=1, settled=None, **selector):
-    """A rule that owns the devices of a driver."""
+def rule(name="own", generation=1, settled=None, finalizers=(OWNED_FINALIZER,), **selector):
+    """A rule that owns the devices of a driver, and that the operator holds."""
     annotations = {} if settled is None else {SETTLED_ANNOTATION: settled}
     metadata = {"name": name, "uid": f"uid-{name}", "generation": generation, "annotations": annotations}
+    metadata["finalizers"] = list(finalizers)
     spec = {
         "taint": {"key": OWNED_KEY, "effect": "NoSchedule"},
         "deviceSelector": {"driver": "gpu", **selector},
@@ -38,7 +39,7 @@ def settled(timer, now, *rules):
 
 def test_nothing_settles_before_the_policy_was_looked_for(timer):
     """As long as nobody knows whether a policy protects devices, none is used."""
-    assert not settled(timer, 1000, rule(settled="1")).rules
+    assert not settled(timer, 1000, rule(settled="uid-own/1")).rules
 
 
 def test_with_the_policy_a_rule_settles_after_its_time(timer):
@@ -72,8 +73,51 @@ def test_what_has_settled_stays_so_after_a_restart(timer):
     """A rule whose annotation names its generation is used at once; one that was changed since is not."""
     timer.observe_fence(RULES, 0)
 
-    assert settled(timer, 0, rule(generation=3, settled="3")).rules == {"own"}
-    assert not settled(timer, 0, rule("other", generation=4, settled="3")).rules
+    assert settled(timer, 0, rule(generation=3, settled="uid-own/3")).rules == {"own"}
+    assert not settled(timer, 0, rule("other", generation=4, settled="uid-other/3")).rules
+
+
+def test_the_annotation_of_another_rule_does_not_fit(timer):
+    """A rule that was copied with its annotations is a new one."""
+    timer.observe_fence(RULES, 0)
+
+    assert not settled(timer, 0, rule("copy", settled="uid-own/1")).rules
+
+
+def test_a_rule_that_is_not_held_is_not_used(timer):
+    """Without our finalizer a rule could go while allocations are being written; a dry run writes none."""
+    timer.observe_fence(RULES, 0)
+    settled(timer, 0, rule(finalizers=()))
+    assert settled(timer, 100, rule(finalizers=())).rules == frozenset()
+    assert settled(timer, 100, rule()).rules == {"own"}
+
+    dry = SettlementTimer(settle=30, quiet=600, holds_rules=False)
+    dry.observe_fence(RULES, 0)
+    settled(dry, 0, rule(finalizers=()))
+
+    assert settled(dry, 30, rule(finalizers=())).rules == {"own"}
+
+
+def test_rules_are_marked_when_all_that_they_own_is_used(timer):
+    """A rule for two pools is marked when both are quiet; with a policy for pools as well."""
+    timer.observe_fence(NO_FENCE, 0)
+    settled(timer, 0, rule())
+    timer.observe_allocation(OTHER, 100)
+    assert settled(timer, 600, rule()).marked == frozenset()
+    assert settled(timer, 700, rule()).marked == {"own"}
+
+    timer.observe_fence(FenceState(PoolsFence("operator", frozenset({"gpu"}), frozenset())), 1000)
+
+    assert settled(timer, 1029, rule()).marked == frozenset()
+    assert settled(timer, 1030, rule()).marked == {"own"}
+
+
+def test_without_the_policy_a_restart_begins_the_quiet_time_anew(timer):
+    """What somebody stored before this operator began is not known, whatever the annotation says."""
+    timer.observe_fence(NO_FENCE, 0)
+
+    assert not settled(timer, 599, rule(settled="uid-own/1", pool="one")).pools
+    assert settled(timer, 1199, rule(settled="uid-own/1", pool="one")).pools == {POOL}
 
 
 def test_without_the_policy_a_pool_must_have_been_quiet(timer):
@@ -91,11 +135,12 @@ def test_without_the_policy_a_pool_must_have_been_quiet(timer):
 def test_a_pool_that_others_use_is_not_quiet_however_old_the_rule(timer):
     """Each allocation of somebody else stops the use of a pool without policy for another 600 s."""
     timer.observe_fence(NO_FENCE, 0)
-    assert settled(timer, 0, rule(settled="1", pool="one")).pools == {POOL}
+    settled(timer, 0, rule(pool="one"))
+    assert settled(timer, 600, rule(pool="one")).pools == {POOL}
 
-    timer.observe_allocation(POOL, 1)
+    timer.observe_allocation(POOL, 601)
 
-    assert not settled(timer, 2, rule(settled="1", pool="one")).pools
+    assert not settled(timer, 1200, rule(pool="one")).pools
 
 
 def test_taints_in_slices_are_not_protected_by_the_policy_for_rules(timer):

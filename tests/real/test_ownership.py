@@ -90,7 +90,10 @@ def test_with_the_policy_owned_devices_are_used_after_their_time(fenced_fleet, s
     assert f"dra-operator own --driver {DRIVER} --pool" in text
     fleet.client.wait_for("/healthz", lambda _: operator.http("/readyz") == (200, "ok\n"), seconds=20)
     rule = fleet.client.get(f"{RULES}/own")["metadata"]
-    assert (rule["finalizers"], rule["annotations"]) == ([OWNED_KEY], {"dra-operator.io/settled": "1"})
+    assert (rule["finalizers"], rule["annotations"]) == (
+        [OWNED_KEY],
+        {"dra-operator.io/settled": f"{rule['uid']}/1"},
+    )
     let_go(fleet)
 
 

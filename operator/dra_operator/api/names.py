@@ -15,7 +15,7 @@ OWNED_KEY = "dra-operator.io/owned"
 OWNED_FINALIZER = OWNED_KEY
 """On every DeviceTaintRule that owns devices, until the operator has no write for them under way."""
 SETTLED_ANNOTATION = "dra-operator.io/settled"
-"""On a DeviceTaintRule that owns devices: the generation that has been in force for long enough."""
+"""On a DeviceTaintRule that owns devices: its uid, and the generation that has been in force for long enough."""
 OPT_OUT_LABEL = "dra-operator.io/allocate"
 """Label of a claim; `"false"` keeps the operator away from it, `"true"` says what holds without it."""
 ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"

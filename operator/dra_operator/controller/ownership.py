@@ -23,9 +23,11 @@ from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.settlement import FenceState, Settled, SettlementTimer
 from dra_operator.inventory import Changes as InventoryChanges
 from dra_operator.inventory import Inventory, Slice
-from dra_operator.inventory.ownership import is_owned_taint, owns
+from dra_operator.inventory.ownership import is_owned_taint, owns, settled_mark
 from dra_operator.inventory.taints import names_device, touches
 
+CONFLICT = (0.05, 30.0)
+"""First and longest wait, in seconds, of a rule that was changed; it waits for the newer version at most."""
 RETRY = (5.0, 300.0)
 """First and longest wait, in seconds, after a write to a rule that was not accepted."""
 _KIND = "DeviceTaintRule"
@@ -90,9 +92,14 @@ class OwnedDevices:
         name, error = outcome.write.name, outcome.error
         self._writing.discard(name)
         key = ("", name)
-        if error is None:
+        if outcome.body is not None:
             self._putoffs.forget(key)
-            self._forbidden = "" if outcome.body is not None else self._forbidden
+            self._forbidden = ""
+            return
+        if error is None:
+            # Until the watch tells what is there now, the same would happen.
+            write = outcome.write
+            self._putoffs.for_version(key, write.uid, write.resource_version, *CONFLICT)
             return
         self._putoffs.for_time(key, outcome.write.uid, *RETRY)
         is_missing = isinstance(error, ApiError) and error.is_missing_right
@@ -166,19 +173,12 @@ class OwnedDevices:
         else:
             if not is_held:
                 finalizers = (*kept, OWNED_FINALIZER)
-            if self._has_settled(rule) and metadata.annotations.get(SETTLED_ANNOTATION) != str(
-                metadata.generation
-            ):
-                annotations[SETTLED_ANNOTATION] = str(metadata.generation)
+            mark = settled_mark(metadata)
+            if metadata.name in self._settled.marked and metadata.annotations.get(SETTLED_ANNOTATION) != mark:
+                annotations[SETTLED_ANNOTATION] = mark
             if finalizers is None and not annotations:
                 return None
         return RuleWrite(metadata.name, metadata.uid, metadata.resource_version, finalizers, annotations)
-
-    def _has_settled(self, rule: DeviceTaintRule) -> bool:
-        if rule.metadata.name in self._settled.rules:
-            return True
-        touched = [key for key in self._settled.unfenced if touches(rule, *key)]
-        return bool(touched) and self._settled.pools.issuperset(touched)
 
     def _is_being_written(self, rule: DeviceTaintRule) -> bool:
         """True if an allocation of ours on devices of the rule may still be stored."""

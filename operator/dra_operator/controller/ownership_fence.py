@@ -5,8 +5,11 @@ Source: docs/operator.md, section "Devices that are ours".
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
+from dra_operator.api.kinds import KINDS
+from dra_operator.cluster.discovery import served
 from dra_operator.cluster.ownership_policy import GROUP, POLICY, RulesFence, fenced
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
@@ -37,7 +40,7 @@ class OwnershipFence:
         """The uid of the policy that was found first: another one is another policy."""
         self._notes: tuple[str, ...] = ()
 
-    async def look(self, session: ApiSession, *, serves_rules: bool) -> None:
+    async def look(self, session: ApiSession) -> None:
         """Ask for the policy, if it is time to. An API server that does not answer changes nothing."""
         if self._clock() < self._due_at:
             return
@@ -46,6 +49,7 @@ class OwnershipFence:
             if self._asks_who and not self._username:
                 self._username = await _own_username(session)
             state, uid = await _state(session)
+            serves_rules = await _serves_parameters(session, state)
         except (ApiError, ApiUnreachable):
             return
         self._uid = self._uid or uid
@@ -84,6 +88,14 @@ async def _state(session: ApiSession) -> tuple[FenceState, str]:
     fence = fenced(*found)
     why = "" if fence else f"the policy {POLICY} or its binding is not as it was published"
     return FenceState(fence, why), str(found[0]["metadata"].get("uid") or "")
+
+
+async def _serves_parameters(session: ApiSession, state: FenceState) -> bool:
+    """Return whether the API server serves what the policy has as parameters, in that version. Raises as `_state`."""
+    if not isinstance(state.fence, RulesFence):
+        return True
+    rules = replace(KINDS["DeviceTaintRule"], versions=(state.fence.version,))
+    return bool(await served(session, {rules.kind: rules}))
 
 
 async def _own_username(session: ApiSession) -> str:

@@ -121,7 +121,7 @@ class Passes:
         timer = settlement or SettlementTimer(settle=0.0, quiet=0.0)
         self.owned = OwnedDevices(self.desk, inventory, self._intake, timer, operator)
         self._collisions = Collisions(self.desk, inventory, self._intake, partial(hears, "ResourceSlice"))
-        self._breakages = Breakages(self.desk, inventory, partial(hears, "ResourceSlice"))
+        self._breakages = Breakages(self.desk, inventory, lambda: hears("ResourceSlice") and hears("Node"))
         self._selector_warnings = SelectorWarnings(self.desk, allocator, clock)
         self._hears_claims = partial(hears, "ResourceClaim")
         logger = metrics.defect_logger

@@ -124,7 +124,9 @@ class Runtime:
             event_refresh=settings.event_refresh_seconds,
             clock=clock,
             settlement=SettlementTimer(
-                settle=settings.ownership_settle_seconds, quiet=settings.ownership_quiet_seconds
+                settle=settings.ownership_settle_seconds,
+                quiet=settings.ownership_quiet_seconds,
+                holds_rules=dry_run is None,
             ),
             operator=self._self(),
             hears=self._hears,
@@ -351,9 +353,7 @@ class Runtime:
     async def _look_at_ownership(self) -> None:
         """Find out which policy protects owned devices."""
         if self._owns and self._session is not None:
-            await self._ownership_fence.look(
-                self._session, serves_rules="DeviceTaintRule" in self._reflectors
-            )
+            await self._ownership_fence.look(self._session)
 
     # --- what goes through
 

@@ -6,13 +6,13 @@ Source: docs/operator.md, section "Devices that are ours".
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dra_operator.api.names import SETTLED_ANNOTATION
+from dra_operator.api.names import OWNED_FINALIZER, SETTLED_ANNOTATION
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.cluster.ownership_policy import PoolsFence, RulesFence
-from dra_operator.inventory.ownership import owns
+from dra_operator.inventory.ownership import owns, settled_mark
 from dra_operator.inventory.slices import PoolKey
 from dra_operator.inventory.taints import touches
 
@@ -29,10 +29,12 @@ class FenceState:
 class Settled:
     """The rules and pools whose devices may be used; `unfenced` are pools that no policy protects.
 
-    `due` is when time alone changes this, by the clock, or None.
+    `marked` are the rules of which all that they own may be used. `due` is when time alone changes this, by the clock,
+    or None.
     """
 
     rules: frozenset[str] = frozenset()
+    marked: frozenset[str] = frozenset()
     pools: frozenset[PoolKey] = frozenset()
     unfenced: frozenset[PoolKey] = frozenset()
     due: float | None = None
@@ -40,10 +42,14 @@ class Settled:
 
 @dataclass(slots=True)
 class SettlementTimer:
-    """Remembers when taints, allocations of others and the policy were first seen. Times are of one monotonic clock."""
+    """Remembers when taints, allocations of others and the policy were first seen. Times are of one monotonic clock.
+
+    `holds_rules`: a rule counts only with our finalizer, without which it could go while allocations are being written.
+    """
 
     settle: float
     quiet: float
+    holds_rules: bool = True
     fence: FenceState | None = None
     """None until it has been looked for."""
     _fence_since: float = math.inf
@@ -89,36 +95,57 @@ class SettlementTimer:
             return Settled()
         # Nodes come and go, and most pools with them.
         self._stored = {key: at for key, at in self._stored.items() if at + self.quiet > now}
-        due: list[float] = []
-        since = {name: self._since(rules[name]) for name in self._rules}
-        fenced = frozenset[str]()
-        fence = self.fence.fence
+        fence, owning = self.fence.fence, [rules[name] for name in self._rules]
+        ends: list[float] = []
+        fenced = set[str]()
         if isinstance(fence, RulesFence):
-            ends = {name: self._fenced_from(begun) for name, begun in since.items()}
-            fenced = frozenset(name for name, end in ends.items() if end <= now)
-            due = [end for end in ends.values() if end > now]
-        quiet, unfenced = set[PoolKey](), set[PoolKey]()
+            for rule in owning:
+                ends.append(end := self._fenced_end(rule))
+                if end <= now:
+                    fenced.add(rule.metadata.name)
+        used, unfenced, waiting = set[PoolKey](), set[PoolKey](), set[str]()
         for key in self._published if isinstance(fence, RulesFence) else pools:
-            begun = [since[name] for name in since if touches(rules[name], *key)]
-            begun += [self._published[key]] if key in self._published else []
-            if not begun:
+            here = [rule for rule in owning if touches(rule, *key)]
+            if not here and key not in self._published:
                 continue
             if isinstance(fence, PoolsFence) and fence.covers(*key):
-                end = self._fenced_from(max(begun))
+                end = max([self._fenced_end(rule) for rule in here] + self._published_end(key))
             else:
                 unfenced.add(key)
-                end = max(*begun, self._stored.get(key, -math.inf)) + self.quiet
+                end = self._quiet_end(key, here)
+            ends.append(end)
             if end <= now:
-                quiet.add(key)
+                used.add(key)
             else:
-                due.append(end)
-        return Settled(fenced, frozenset(quiet), frozenset(unfenced), min(due, default=None))
+                waiting.update(rule.metadata.name for rule in here)
+        marked = fenced if isinstance(fence, RulesFence) else self._rules.keys() - waiting
+        due = min((end for end in ends if now < end < math.inf), default=None)
+        return Settled(frozenset(fenced), frozenset(marked), frozenset(used), frozenset(unfenced), due)
 
-    def _since(self, rule: DeviceTaintRule) -> float:
-        if rule.metadata.annotations.get(SETTLED_ANNOTATION) == str(rule.metadata.generation):
+    def _is_held(self, rule: DeviceTaintRule) -> bool:
+        return not self.holds_rules or OWNED_FINALIZER in rule.metadata.finalizers
+
+    def _fenced_end(self, rule: DeviceTaintRule) -> float:
+        """Return from when the devices of a rule may be used that a policy protects: what has settled stays so."""
+        if not self._is_held(rule):
+            return math.inf
+        if rule.metadata.annotations.get(SETTLED_ANNOTATION) == settled_mark(rule.metadata):
             return -math.inf
-        return self._rules[rule.metadata.name][1]
+        return max(self._rules[rule.metadata.name][1], self._fence_since) + self.settle
 
-    def _fenced_from(self, begun: float) -> float:
-        """Return from when devices may be used that a policy protects: a rule that has settled stays so."""
-        return begun if begun == -math.inf else max(begun, self._fence_since) + self.settle
+    def _published_end(self, key: PoolKey) -> list[float]:
+        """Return from when devices may be used that their slices own and a policy protects, if there are any."""
+        begun = self._published.get(key)
+        return [] if begun is None else [max(begun, self._fence_since) + self.settle]
+
+    def _quiet_end(self, key: PoolKey, rules: Sequence[DeviceTaintRule]) -> float:
+        """Return from when the owned devices of a pool may be used that no policy protects.
+
+        Nobody knows what was stored before this operator began, so the time starts anew with it.
+        """
+        if not all(map(self._is_held, rules)):
+            return math.inf
+        begun = [self._rules[rule.metadata.name][1] for rule in rules]
+        begun.append(self._stored.get(key, -math.inf))
+        begun.append(self._published.get(key, -math.inf))
+        return max(begun) + self.quiet

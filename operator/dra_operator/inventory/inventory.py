@@ -18,6 +18,7 @@ from dra_operator.inventory.changes import Changes, Followers
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, read_node
 from dra_operator.inventory.ownership import (
+    Ownership,
     Settlement,
     close_over_counters,
     ownership_of_slice,
@@ -57,6 +58,8 @@ class Inventory:
     """Grows with every change of a rule that could own or taint other devices than before."""
     _namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _pool_of_slice: dict[str, PoolKey] = field(default_factory=dict)
+    _ownership: dict[str, tuple[Ownership, ...]] = field(default_factory=dict)
+    """What is ours of each slice, where ownership is asked for."""
     _columns: Columns = field(default_factory=Columns)
     _followers: Followers[Changes] = field(default_factory=Followers)
     _inspector: Inspector = field(init=False)
@@ -161,13 +164,15 @@ class Inventory:
         Where devices draw on counters, what is ours of one slice depends on all others.
         """
         rules, slices = self._sorted_rules(), {**pool.slices, **changed}
-        if any(content.counted for content in slices.values()):
-            changed = slices
-        states = {name: ownership_of_slice(content, rules, settlement) for name, content in changed.items()}
-        closed = close_over_counters(tuple(changed.values()), states)
-        for name, content in changed.items():
-            taints = in_force(content, rules, self.rule_selectors)
-            self._replace(pool, with_ownership(content, taints, closed[name]))
+        if not any(content.counted for content in slices.values()):
+            slices = dict(changed)
+        states = {name: ownership_of_slice(content, rules, settlement) for name, content in slices.items()}
+        closed = close_over_counters(tuple(slices.values()), states)
+        for name, content in slices.items():
+            if name in changed or self._ownership.get(name) != closed[name]:
+                self._ownership[name] = closed[name]
+                taints = in_force(content, rules, self.rule_selectors)
+                self._replace(pool, with_ownership(content, taints, closed[name]))
 
     def _replace(self, pool: Pool, content: Slice) -> None:
         old = pool.slices.get(content.name)
@@ -194,6 +199,7 @@ class Inventory:
         self.rule_selectors.forget_slice(name)
         pool = self.pools[key]
         pool.remove(name)
+        self._ownership.pop(name, None)
         if not pool.slices:
             del self.pools[key]
         self.version += 1
@@ -242,10 +248,10 @@ class Inventory:
         name = item.metadata.name
         old = self.rules.get(name)
         self.rules[name] = item
+        self.rules_version += old != item
         if old is not None and _same_rule(old, item):
             return
         self.version += 1
-        self.rules_version += 1
         self.rule_selectors.put(item)
         if old is not None and old.spec != item.spec:
             self._taint(old)

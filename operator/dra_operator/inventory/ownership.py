@@ -31,7 +31,7 @@ class Ownership(Enum):
     """Whether a device is ours, and if not, why; the value says so in words."""
 
     OURS = "ours"
-    SETTLING = "owned, but not for long enough yet"
+    SETTLING = "owned, but not settled yet"
     LEAVING = "being given back"
     UNOWNED = "without the taint dra-operator.io/owned:NoSchedule"
     HALF_OWNED = "drawing on a counter set with devices that are not owned"

@@ -21,7 +21,6 @@ from dra_operator.inventory import Features, Inventory, PoolKey, Verdict
 from dra_operator.inventory.changes import Changes
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.slices import Slice
-from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger.uses import ClaimKey, DeviceKey
 
 _FEATURES = Features.all_on()
@@ -283,13 +282,12 @@ class BrokenAllocations:
 
     def _taints(self, content: Slice, index: int) -> Iterator[tuple[DeviceTaint, str]]:
         """Yield the NoExecute taints of a device, each with the name of the rule that sets it."""
-        name = content.names[index]
         for taint in content.traits[index].taints:
             if taint.effect == _NO_EXECUTE:
                 yield taint, ""
         for rule_name, rule in sorted(self.inventory.rules.items()):
             taint = rule.spec.taint
-            if taint.effect == _NO_EXECUTE and touches(rule, *content.key) and names_device(rule, name):
+            if taint.effect == _NO_EXECUTE and self.inventory.tainted_by(rule, content) >> index & 1:
                 yield taint, rule_name
 
     def _wait(self, claim: ClaimKey, due: float) -> None:
