@@ -33,7 +33,7 @@ class Pieces:
 def pieces_of(fold: Fold) -> Pieces | None:
     """Return what a fold was written as, or None if it is none of these."""
     step = fold.step
-    if isinstance(step, Logic) and is_accumulator(step.terms[0], fold):
+    if isinstance(step, Logic) and _is_accumulator(step.terms[0], fold):
         return Pieces("any" if step.absorbing else "all", step.terms[1])
     tests: tuple[Step, ...] = ()
     if isinstance(step, Attribute) and isinstance(step.root, Choice):
@@ -43,7 +43,7 @@ def pieces_of(fold: Fold) -> Pieces | None:
             return None
         step = chosen.root.step
     if not (
-        isinstance(step, Invoke) and step.function.name == "_+_" and is_accumulator(step.arguments[0], fold)
+        isinstance(step, Invoke) and step.function.name == "_+_" and _is_accumulator(step.arguments[0], fold)
     ):
         return None
     added = step.arguments[1]
@@ -56,8 +56,7 @@ def pieces_of(fold: Fold) -> Pieces | None:
     return None
 
 
-def is_accumulator(step: Step, fold: Fold) -> bool:
-    """Return whether a step begins at the accumulator of a fold."""
+def _is_accumulator(step: Step, fold: Fold) -> bool:
     return (
         isinstance(step, Attribute) and isinstance(step.root, Variable) and step.root.slot == fold.accumulator
     )
