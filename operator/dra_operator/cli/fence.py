@@ -25,14 +25,14 @@ CHANGED = (
 
 
 @dataclass(frozen=True, slots=True)
-class FenceState:
+class FenceReport:
     """What is installed, and what is wrong with it; neither where we may not ask."""
 
     fence: RulesFence | PoolsFence | None = None
     problem: str | None = None
 
 
-async def read_fence(session: "ApiSession") -> FenceState:
+async def read_fence(session: "ApiSession") -> FenceReport:
     """Return what keeps others off devices that are ours. Raises ApiError, ApiUnreachable."""
     from dra_operator.cluster.discovery import served  # noqa: PLC0415
     from dra_operator.cluster.session import ApiError  # noqa: PLC0415
@@ -43,18 +43,18 @@ async def read_fence(session: "ApiSession") -> FenceState:
             parts.append(await session.request("GET", f"/apis/{GROUP}/v1/{plural}/{POLICY}"))
         except ApiError as error:
             if error.status == 403:
-                return FenceState()
+                return FenceReport()
             if error.status != 404:
                 raise
-            return FenceState(problem=ABSENT)
+            return FenceReport(problem=ABSENT)
     fence = fenced(*parts)
     if fence is None:
-        return FenceState(problem=CHANGED)
+        return FenceReport(problem=CHANGED)
     if isinstance(fence, RulesFence):
         rules = replace(KINDS["DeviceTaintRule"], versions=(fence.version,))
         if not await served(session, {"rules": rules}):
-            return FenceState(fence, _needs(rules.api_version(fence.version)))
-    return FenceState(fence)
+            return FenceReport(fence, _needs(rules.api_version(fence.version)))
+    return FenceReport(fence)
 
 
 async def lets_pass(session: "ApiSession", claim: ResourceClaim, device: DeviceKey) -> bool:

@@ -15,7 +15,7 @@ import typer
 
 from dra_operator.api.shortened import listed
 from dra_operator.cli.client import Context, Kubeconfig, ask, served_rules
-from dra_operator.cli.fence import FenceState, find_uncovered, lets_pass, read_fence
+from dra_operator.cli.fence import FenceReport, find_uncovered, lets_pass, read_fence
 from dra_operator.cli.given import choice_of
 from dra_operator.cli.lines import refuse
 from dra_operator.cli.manifests import to_yaml, write_yaml
@@ -203,7 +203,7 @@ async def _plan(
     return cluster, rules, plan
 
 
-def _fence_warnings(state: FenceState, cluster: ClusterDevices, wanted: Sequence[Selector]) -> Iterator[str]:
+def _fence_warnings(state: FenceReport, cluster: ClusterDevices, wanted: Sequence[Selector]) -> Iterator[str]:
     if state.problem is not None:
         yield state.problem
     pools = {(key.driver, key.pool) for key in cluster.devices if any(each.matches(key) for each in wanted)}

@@ -16,7 +16,7 @@ from dra_operator.api.shortened import listed, printable
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.cli.client import Context, Kubeconfig, ask
 from dra_operator.cli.describe import align
-from dra_operator.cli.fence import FenceState, read_fence
+from dra_operator.cli.fence import FenceReport, read_fence
 from dra_operator.cli.given import choice_of
 from dra_operator.cli.manifests import to_yaml
 from dra_operator.cli.published import ClusterDevices, PublishedDevice, read_cluster
@@ -87,7 +87,7 @@ def owned(
     typer.echo(to_yaml(items) if output is ListFormat.YAML else f"{json.dumps(items, indent=4)}\n", nl=False)
 
 
-async def _read(session: "ApiSession") -> tuple[ClusterDevices, FenceState]:
+async def _read(session: "ApiSession") -> tuple[ClusterDevices, FenceReport]:
     return await read_cluster(session), await read_fence(session)
 
 
