@@ -35,7 +35,7 @@ from dra_operator.cli.ownership_checks import (
     in_whole_counter_sets,
     tell_holders,
 )
-from dra_operator.cli.published import ClusterDevices, DeviceKey, names, read_cluster
+from dra_operator.cli.published import ClusterDevices, DeviceKey, held_devices, names, read_cluster
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served
@@ -111,7 +111,8 @@ def disown(
         for line in late.values():
             typer.echo(f"error: {line}", err=True)
         raise typer.Exit(1)
-    _tell_new_holders(ask(kubeconfig, context, read_cluster), release)
+    for line in find_new_holders(cluster, ask(kubeconfig, context, read_cluster), release):
+        typer.echo(f"warning: {line}", err=True)
 
 
 async def _plan(
@@ -212,17 +213,20 @@ def _check_holders(cluster: ClusterDevices, release: Release, *, in_use: bool) -
         typer.echo(f"{'note' if in_use else 'error'}: {line}", err=True)
     if not in_use:
         refuse(
-            "these devices are in use: let the claims end first, or give --in-use and restart kube-scheduler afterwards"
+            "these devices are in use: delete these claims first, or give --in-use and restart kube-scheduler "
+            "afterwards"
         )
 
 
-def _tell_new_holders(cluster: ClusterDevices, release: Release) -> None:
-    """Say what to do about claims that hold devices which have been given back."""
-    holders = tell_holders(cluster.claims, _given_back(cluster, release.rules))
-    for line in holders:
-        typer.echo(f"warning: {line}", err=True)
-    if holders:
-        typer.echo(f"warning: {RESTART}", err=True)
+def find_new_holders(before: ClusterDevices, after: ClusterDevices, release: Release) -> list[str]:
+    """Return a line for each claim that holds devices which have been given back, and what to do about it.
+
+    A claim that came to hold one meanwhile and is reserved for a pod has it from kube-scheduler, which knows of it.
+    """
+    known = {claim.metadata.uid for claim in before.claims if any(held_devices(claim))}
+    claims = [claim for claim in after.claims if claim.metadata.uid in known or not claim.status.reserved_for]
+    holders = tell_holders(claims, _given_back(after, release.rules))
+    return [*holders, RESTART] if holders else []
 
 
 def _body(rule: DeviceTaintRule, rules: "Served") -> dict[str, Any]:

@@ -68,7 +68,9 @@ class OwnedDevices:
     def observe_fence(self, state: FenceState) -> None:
         """Take in which policy is installed."""
         if self.timer.fence != state:
-            log.info(
+            # Without it nothing is guaranteed.
+            tell = log.info if state.fence else log.warning
+            tell(
                 messages.OWNERSHIP_FENCE,
                 fence=type(state.fence).__name__ if state.fence else "",
                 why=state.why,
