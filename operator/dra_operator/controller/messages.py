@@ -58,6 +58,7 @@ PASS_LATE = "pass left unfinished"  # noqa: S105
 
 # Log texts: devices that are ours.
 OWNERSHIP_FENCE = "policy for owned devices"
+OWNERSHIP_UNFIT = "policy for owned devices does not fit"
 OWNERSHIP_SETTLED = "owned devices settled"
 RULE_LET_GO = "rule let go"
 RULE_NOT_WRITTEN = "rule not written"

@@ -13,10 +13,13 @@ from dra_operator.cluster.discovery import served
 from dra_operator.cluster.ownership_policy import GROUP, POLICY, RulesFence, fenced
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
+from dra_operator.controller.logs import get_logger
 from dra_operator.controller.settlement import FenceState
 
 AGAIN_SECONDS: Final = 15.0
 """How often the policy is asked for."""
+log = get_logger()
+
 _POLICIES: Final = f"/apis/{GROUP}/v1/validatingadmissionpolicies/{POLICY}"
 _BINDINGS: Final = f"/apis/{GROUP}/v1/validatingadmissionpolicybindings/{POLICY}"
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -57,7 +60,13 @@ class OwnershipFence:
             # The API server stops to follow the rules with the first policy, and does not begin again for the second.
             # Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic, ensureParamsForPolicyLocked (1.37).
             state = FenceState(None, messages.REPLACED)
-        self._notes = tuple(_problems(state, self._username, serves_rules=serves_rules))
+        before, self._notes = (
+            self._notes,
+            tuple(_problems(state, self._username, serves_rules=serves_rules)),
+        )
+        for note in self._notes:
+            if note not in before:
+                log.warning(messages.OWNERSHIP_UNFIT, why=note)
         if isinstance(state.fence, RulesFence) and not serves_rules:
             state = FenceState(None, "the policy dra-operator-owned has no parameters here")
         self._report(state)
