@@ -183,8 +183,11 @@ class Landing:
                 desk.putoffs.for_version(key, write.uid, write.resource_version, *CONFLICT)
                 why = outcome.message if isinstance(outcome, Conflict) else "the claim is gone"
                 # kube-controller-manager clears deleted claims as well, and is often faster.
-                tell = log.debug if isinstance(write, DeallocateWrite) else log.info
-                tell(messages.WRITE_CONFLICT, claim=text(key), uid=write.uid, write=write.kind, why=why)
+                facts = {"claim": text(key), "uid": write.uid, "write": write.kind, "why": why}
+                if isinstance(write, DeallocateWrite):
+                    log.debug(messages.WRITE_CONFLICT, **facts)
+                else:
+                    log.info(messages.WRITE_CONFLICT, **facts)
             case Unknown():
                 desk.putoffs.for_time(key, write.uid, *UNKNOWN)
             case Unsent():

@@ -68,13 +68,11 @@ class OwnedDevices:
     def observe_fence(self, state: FenceState) -> None:
         """Take in which policy is installed."""
         if self.timer.fence != state:
-            # Without it nothing is guaranteed.
-            tell = log.info if state.fence else log.warning
-            tell(
-                messages.OWNERSHIP_FENCE,
-                fence=type(state.fence).__name__ if state.fence else "",
-                why=state.why,
-            )
+            if state.fence is not None:
+                log.info(messages.OWNERSHIP_FENCE, fence=type(state.fence).__name__)
+            else:
+                # Nothing is guaranteed.
+                log.warning(messages.OWNERSHIP_FENCE, fence="", why=state.why)
             self._dirty = True
         self.timer.observe_fence(state, self.desk.clock())
 
