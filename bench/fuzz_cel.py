@@ -29,7 +29,7 @@ from celfuzz.expressions import reference_expressions
 from celfuzz.judge import ENVIRONMENTS
 from celfuzz.shorten import shortened
 
-HANG_SECONDS = 5
+HANG_SECONDS = 30
 MEMORY = 4 << 30
 EVERY = 60
 

@@ -73,20 +73,24 @@ class Attribute:
     test_id: int | None = None
     """The id of the presence test, where the last qualifier only tests."""
 
+    inner_id: int = field(init=False, repr=False, compare=False)
+    """The id without regard to a presence test."""
+
+    def __post_init__(self) -> None:
+        self._identify()
+
     @property
     def id(self) -> int:
         """The id under which its value is known: that of the last qualifier."""
-        if self.test_id is not None:
-            return self.test_id
-        return self.inner_id
+        return self.inner_id if self.test_id is None else self.test_id
 
-    @property
-    def inner_id(self) -> int:
-        """The id without regard to a presence test."""
-        if isinstance(self.root, Choice):
-            chosen, other = self.root.chosen.inner_id, self.root.other.inner_id
-            return chosen if chosen == other else self.root.id
-        return self.qualifiers[-1].id if self.qualifiers else self.root.id
+    def _identify(self) -> None:
+        root = self.root
+        if isinstance(root, Choice):
+            chosen, other = root.chosen.inner_id, root.other.inner_id
+            self.inner_id = chosen if chosen == other else root.id
+        else:
+            self.inner_id = self.qualifiers[-1].id if self.qualifiers else root.id
 
     def qualify(self, qualifier: Qualifier) -> None:
         """Add a step at the end; a choice adds it to both of its attributes."""
@@ -95,6 +99,7 @@ class Attribute:
             self.root.other.qualify(qualifier)
         else:
             self.qualifiers.append(qualifier)
+        self._identify()
 
 
 @dataclass(slots=True)

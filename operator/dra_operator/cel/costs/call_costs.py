@@ -202,7 +202,19 @@ _SUM_OF_SIZES: Final = frozenset(("add_string", "add_bytes"))
 _SIZE_OF_FIRST: Final = frozenset(("string_to_bytes", "bytes_to_string", "strings_quote", "string_format"))
 
 
+_BY_SIZE: Final = (
+    COMPARING
+    | _SUM_OF_SIZES
+    | _SIZE_OF_FIRST
+    | frozenset(
+        ("starts_with_string", "ends_with_string", "in_list", "matches", "matches_string", "contains_string")
+    )
+)
+
+
 def _standard_cost(overload: str, arguments: list[Any]) -> int:
+    if overload not in _BY_SIZE:
+        return 1
     sizes = list(map(_standard_size, arguments))
     if overload in COMPARING:
         return ceil(min(sizes[0], sizes[1]) * CHARACTER)
@@ -216,9 +228,8 @@ def _standard_cost(overload: str, arguments: list[Any]) -> int:
         return ceil((sizes[0] + sizes[1]) * CHARACTER)
     if overload in ("matches", "matches_string"):
         return _pattern_cost(sizes[0], sizes[1])
-    if overload == "contains_string":
-        return ceil(sizes[0] * CHARACTER) * ceil(sizes[1] * CHARACTER)
-    return 1
+    # What is left is the search of a text in another one.
+    return ceil(sizes[0] * CHARACTER) * ceil(sizes[1] * CHARACTER)
 
 
 # --- trackers of the list and set libraries -------------------------------------------------------------------------
