@@ -4,13 +4,18 @@ Source: docs/operator.md, section "Devices that are ours".
 """
 
 from enum import Enum
+from typing import Final
 
 from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory.ownership import OWNED_TOLERATION, UNOWNED_TOLERATION
 
-_OPERATOR = (OWNED_TOLERATION,)
-_OPERATOR_ADMIN = (OWNED_TOLERATION, UNOWNED_TOLERATION)
-_KUBE_SCHEDULER = (UNOWNED_TOLERATION,)
+_KUBE_SCHEDULER, _OPERATOR, _OPERATOR_ADMIN = range(3)
+IMPLIED: Final[tuple[tuple[DeviceToleration, ...], ...]] = (
+    (UNOWNED_TOLERATION,),
+    (OWNED_TOLERATION,),
+    (OWNED_TOLERATION, UNOWNED_TOLERATION),
+)
+"""What requests tolerate besides what they say, by number. A number is hashed fast, and a toleration by Python code."""
 
 
 class Decider(Enum):
@@ -19,8 +24,8 @@ class Decider(Enum):
     OPERATOR = "operator"
     KUBE_SCHEDULER = "kube-scheduler"
 
-    def tolerations(self, *, admin_access: bool) -> tuple[DeviceToleration, ...]:
-        """Return what each request tolerates besides what it says. They are not part of results."""
+    def implied(self, *, admin_access: bool) -> int:
+        """Return the number of what each request tolerates besides what it says. That is not part of results."""
         if self is Decider.KUBE_SCHEDULER:
             return _KUBE_SCHEDULER
         return _OPERATOR_ADMIN if admin_access else _OPERATOR

@@ -182,13 +182,13 @@ class Planner:
     decider: Decider = Decider.KUBE_SCHEDULER
     _by_spec: dict[int, tuple[_Shared, "ref[ResourceClaimSpec]"]] = field(default_factory=dict)
     _room: int = _FEW_SPECS
-    _implied: tuple[DeviceToleration, ...] = field(init=False)
-    _implied_for_admin: tuple[DeviceToleration, ...] = field(init=False)
+    _implied: int = field(init=False)
+    _implied_for_admin: int = field(init=False)
     _classes: dict[str, tuple[DeviceClass, tuple[str, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._implied = self.decider.tolerations(admin_access=False)
-        self._implied_for_admin = self.decider.tolerations(admin_access=True)
+        self._implied = self.decider.implied(admin_access=False)
+        self._implied_for_admin = self.decider.implied(admin_access=True)
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""
@@ -286,7 +286,7 @@ class Planner:
             amounts = tuple(sorted([(item, amount.nano, amount.text) for item, amount in written.items()]))
             quantities = {item: Quantity(nano, text) for item, nano, text in amounts}
         implied = self._implied_for_admin if admin_access is True else self._implied
-        content = KeyContent(class_selectors, selectors, part.tolerations + implied, amounts)
+        content = KeyContent(class_selectors, selectors, part.tolerations, amounts, implied)
         # Positional arguments, as this is made for each claim if all claims differ.
         return Alternative(
             name,

@@ -117,7 +117,7 @@ class Obstacles:
         refused = devices & ~self.candidates.tolerated(alternative.key, place.content, devices)
         for barriers, behind in place.content.barred if refused else ():
             if here := refused & behind:
-                barrier = untolerated(barriers, alternative.key.content.tolerations)
+                barrier = untolerated(barriers, alternative.key.content.all_tolerations())
                 assert barrier is not None
                 if barrier.effect == UNOWNED:
                     yield Refusal(Reason.DEVICE_NOT_OWNED, here, barrier.value)

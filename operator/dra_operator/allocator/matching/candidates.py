@@ -14,6 +14,7 @@ from itertools import count
 from typing import NamedTuple
 
 from dra_operator.allocator.budget import Budget, unlimited
+from dra_operator.allocator.decider import IMPLIED
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.amounts import AmountsCache, AskedAmount, KnownAmounts, SliceAmounts
 from dra_operator.allocator.matching.capacity import NOTHING, CapacityError, Consumed
@@ -37,13 +38,19 @@ _MAX_ANSWERS = 262_144
 class KeyContent(NamedTuple):
     """What a candidate key stands for: expressions in order, tolerations, and amounts by capacity name.
 
-    A tuple, as it is looked up for each request that is planned, and tuples are hashed fast.
+    `implied` is the number of what is tolerated besides (`IMPLIED`). A tuple, as it is looked up for each request that is
+    planned, and tuples are hashed fast.
     """
 
     class_selectors: tuple[str, ...]
     request_selectors: tuple[str, ...]
     tolerations: tuple[DeviceToleration, ...]
     amounts: tuple[AskedAmount, ...]
+    implied: int = 0
+
+    def all_tolerations(self) -> tuple[DeviceToleration, ...]:
+        """Return all that is tolerated, said or not."""
+        return self.tolerations + IMPLIED[self.implied]
 
 
 @sealed
@@ -282,7 +289,7 @@ class Candidates:
             if found is None:
                 if len(known) >= _MAX_BARRIERS:
                     known.clear()
-                found = known[barriers] = untolerated(barriers, key.content.tolerations) is None
+                found = known[barriers] = untolerated(barriers, key.content.all_tolerations()) is None
             if not found:
                 devices &= ~behind
         return devices
