@@ -38,8 +38,8 @@ _MAX_ANSWERS = 262_144
 class KeyContent(NamedTuple):
     """What a candidate key stands for: expressions in order, tolerations, and amounts by capacity name.
 
-    `implied` is the number of what is tolerated besides (`IMPLIED`). A tuple, as it is looked up for each request that is
-    planned, and tuples are hashed fast.
+    `implied` is the number of what is tolerated besides (`IMPLIED`). A tuple, as it is looked up for each request that
+    is planned, and tuples are hashed fast.
     """
 
     class_selectors: tuple[str, ...]
