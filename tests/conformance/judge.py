@@ -45,7 +45,6 @@ _LIMITS = {
     # Code that counts has its limit written into it: without code, the interpreter answers.
     "too-many-steps": (
         patch.object(Meter.__init__, "__defaults__", (COST_LIMIT, _UNLIMITED)),
-        patch.object(Program, "_code", lambda _: None),
     ),
 }
 # Differences in how the ranges of request policies are computed.
