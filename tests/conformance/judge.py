@@ -43,9 +43,7 @@ _LIMITS = {
     "long-lists": (patch.multiple(limits, MOST_ELEMENTS=_UNLIMITED, MOST_COMPARISONS=_UNLIMITED),),
     "long-texts": (patch.object(limits, "LONGEST_TEXT", _UNLIMITED),),
     # Code that counts has its limit written into it: without code, the interpreter answers.
-    "too-many-steps": (
-        patch.object(Meter.__init__, "__defaults__", (COST_LIMIT, _UNLIMITED)),
-    ),
+    "too-many-steps": (patch.object(Meter.__init__, "__defaults__", (COST_LIMIT, _UNLIMITED)),),
 }
 # Differences in how the ranges of request policies are computed.
 _ARITHMETIC = ("capacity-step", "policy-beyond-int64", "policy-below-zero")
@@ -110,7 +108,10 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
         return "slice-order"
     why = difference(scenario)
     if why == "exclusive-over-share":
-        return why if is_equal(known.ours, _plain(ask(_with_shares_as_devices(scenario)))) else ""
+        alike = _with_shares_as_devices(scenario)
+        if is_equal(known.ours, _plain(ask(alike))):
+            return why
+        return f"{why}, use-below-zero" if _agree_without_use_below_zero(alike, ask) else ""
     if why == "use-below-zero":
         return why if _agree_without_use_below_zero(scenario, ask) else ""
     if why not in _ARITHMETIC:
