@@ -108,7 +108,7 @@ def test_what_others_use_is_not_said_to_be_wanted(scene: Any, listing: Any) -> N
     scene.hold("holder", "a", "pool")
 
     told = cause(scene, listing("p", (1, "x"), (1, "z")), listing("q", (2, "y"), (1, "z")))
-    assert told == "on n1, p and q want the same devices"
+    assert told == "n1 has 1 device left for p and q, which want 2"
 
 
 def test_what_does_not_fit_the_counters_is_not_said_to_be_wanted(scene: Any, ask: Any, listing: Any) -> None:
@@ -119,7 +119,7 @@ def test_what_does_not_fit_the_counters_is_not_said_to_be_wanted(scene: Any, ask
 
     either = f"{KIND.format('y')} || {KIND.format('z')}"
     told = cause(scene, listing("p", (1, "x"), (1, "z")), ask("q", 1, either))
-    assert told == "on n1, p and q draw on the same counters"
+    assert told == "n1 has 5Gi of counter set/memory left for p and q, which want 6Gi"
 
 
 def test_what_the_node_cannot_prepare_is_not_said_to_be_wanted(scene: Any, ask: Any) -> None:
