@@ -107,11 +107,15 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
     if in_order is not None and is_equal(known.ours, in_order):
         return "slice-order"
     why = difference(scenario)
-    if why == "exclusive-over-share":
-        alike = _with_shares_as_devices(scenario)
+    alike = _with_shares_as_devices(scenario)
+    if alike.get("allocatedState", {}).get("devices") != scenario.get("allocatedState", {}).get(
+        "devices", []
+    ):
+        # It may have another cause of a difference as well, which did not matter.
         if is_equal(known.ours, _plain(ask(alike))):
-            return why
-        return f"{why}, use-below-zero" if _agree_without_use_below_zero(alike, ask) else ""
+            return "exclusive-over-share"
+        if _agree_without_use_below_zero(alike, ask):
+            return "exclusive-over-share, use-below-zero"
     if why == "use-below-zero":
         return why if _agree_without_use_below_zero(scenario, ask) else ""
     if why not in _ARITHMETIC:
