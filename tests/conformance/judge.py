@@ -25,7 +25,6 @@ from dra_operator.cel.costs.meter import COST_LIMIT, Meter
 from dra_operator.cel.environment import NEWEST, Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import limits
-from dra_operator.cel.program import Program
 from dra_operator.cel.syntax.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
 from dra_operator.cel.syntax.parser import parse
 from dra_operator.cli.compare import difference, is_equal, shared_and_not_shareable
