@@ -163,7 +163,7 @@ class Allocator:
         if self._partly_failing is None:
             published = Published(self.inventory, self.availability.views)
             self._partly_failing = PartlyFailing(published, self.candidates)
-        return self._partly_failing.tell(plan, self.clock)
+        return self._partly_failing.find(plan, self.clock)
 
     def refresh(self) -> None:
         """Take in what has changed in inventory and ledger."""

@@ -45,8 +45,8 @@ class Breakages:
         self._tokens = RATE
         self._tokens_at = desk.clock()
 
-    def note(self, keys: Iterable[Key]) -> None:
-        """Note that claims came in, or are gone."""
+    def observe(self, keys: Iterable[Key]) -> None:
+        """Take in that claims came, or are gone."""
         self._seen.update(dict.fromkeys(keys))
 
     def report(self) -> None:

@@ -20,7 +20,7 @@ from dra_operator.controller.intake import Changes, Intake
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.putoff import PutOffs
 from dra_operator.controller.reports import Notice, Subject
-from dra_operator.controller.settlement import FenceState, Settled, SettlementTimer
+from dra_operator.controller.settlement import FenceState, SettlementState, SettlementTimer
 from dra_operator.inventory import Changes as InventoryChanges
 from dra_operator.inventory import Inventory, Slice
 from dra_operator.inventory.ownership import is_owned_taint, owns, settled_mark
@@ -49,7 +49,7 @@ class OwnedDevices:
     operator: Subject
     """What stands for the operator itself in Events."""
     _owns_any: bool | None = None
-    _settled: Settled = field(default_factory=Settled)
+    _settled: SettlementState = field(default_factory=SettlementState)
     _writing: set[str] = field(default_factory=set)
     _putoffs: PutOffs = field(init=False)
     _forbidden: str = ""

@@ -225,7 +225,7 @@ class Passes:
         self._turns.want(changes.dirty)
         self._touched |= changes.seen
         self._problems.note(changes)
-        self._breakages.note(changes.seen)
+        self._breakages.observe(changes.seen)
         if desk.number > 1:
             # Before, everything is new that was listed.
             self.owned.observe_changes(changes)

@@ -26,7 +26,7 @@ class FenceState:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettlementState:
     """The rules and pools whose devices may be used; `unfenced` are pools that no policy protects.
 
     `marked` are the rules of which all that they own may be used. `due` is when time alone changes this, by the clock,
@@ -89,10 +89,12 @@ class SettlementTimer:
         """True if any taint in force owns devices."""
         return bool(self._rules or self._published)
 
-    def settled(self, rules: Mapping[str, DeviceTaintRule], pools: Iterable[PoolKey], now: float) -> Settled:
+    def settled(
+        self, rules: Mapping[str, DeviceTaintRule], pools: Iterable[PoolKey], now: float
+    ) -> SettlementState:
         """Return what may be used by now; nothing until the policy has been looked for."""
         if self.fence is None:
-            return Settled()
+            return SettlementState()
         # Nodes come and go, and most pools with them.
         self._stored = {key: at for key, at in self._stored.items() if at + self.quiet > now}
         fence, owning = self.fence.fence, [rules[name] for name in self._rules]
@@ -120,7 +122,9 @@ class SettlementTimer:
                 waiting.update(rule.metadata.name for rule in here)
         marked = fenced if isinstance(fence, RulesFence) else self._rules.keys() - waiting
         due = min((end for end in ends if now < end < math.inf), default=None)
-        return Settled(frozenset(fenced), frozenset(marked), frozenset(used), frozenset(unfenced), due)
+        return SettlementState(
+            frozenset(fenced), frozenset(marked), frozenset(used), frozenset(unfenced), due
+        )
 
     def _is_held(self, rule: DeviceTaintRule) -> bool:
         return not self.holds_rules or OWNED_FINALIZER in rule.metadata.finalizers

@@ -32,7 +32,7 @@ def tell_left(
 def _tell_most(plan: ClaimPlan, tally: Tally, count: int, fit: Fit, vain: Most | None) -> tuple[str, str]:
     """Return how many are left and could be had at the most, and what is said behind the number requested."""
     if not tally.left:
-        return "", vain.tell(tally, 0)[1] if vain else ""
+        return "", vain.clauses(tally, 0)[1] if vain else ""
     now, node, together = tally.most_on_a_node, tally.node, ""
     if tally.rivals or now >= count:
         # Those that are left on a node need not be left together.
@@ -40,6 +40,6 @@ def _tell_most(plan: ClaimPlan, tally: Tally, count: int, fit: Fit, vain: Most |
         if most is not None and most < now:
             now, node = most, ""
             together = f", but only {most} of them together{f' {rivals(tally)}' if tally.rivals else ''}"
-    even, behind = vain.tell(tally, now) if vain else ("", "")
+    even, behind = vain.clauses(tally, now) if vain else ("", "")
     where = f" ({node})" if node else ""
     return f", {tally.left} left, at most {tally.most_on_a_node} on one node{where}{together}{even}", behind

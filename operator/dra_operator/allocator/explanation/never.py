@@ -28,7 +28,7 @@ class Most(NamedTuple):
     number: int | None
     when: str
 
-    def tell(self, tally: Tally, now: int) -> tuple[str, str]:
+    def clauses(self, tally: Tally, now: int) -> tuple[str, str]:
         """Return what is said of those that are left now, and behind the number that is requested, or nothing."""
         if self.number is None:
             return "", f", which no node has even {self.when}"

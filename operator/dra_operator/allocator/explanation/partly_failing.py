@@ -74,7 +74,7 @@ class PartlyFailing:
     _known: dict[_Expressions, tuple[_Failing, ...]] = field(default_factory=dict)
     _slices: list[_Alike] = field(default_factory=list)
 
-    def tell(self, plan: ClaimPlan, clock: Callable[[], float]) -> list[str]:
+    def find(self, plan: ClaimPlan, clock: Callable[[], float]) -> list[str]:
         """Return a sentence for each selector of a claim that fails on devices; views must be up to date."""
         version = self.published.inventory.version
         if version != self._version:

@@ -124,7 +124,7 @@ class Commons:
         signatures: tuple[object, ...] = ()
         for plan in part:
             signatures += (plan.signature,)
-        return Common(part, fast_for(part), self.memory.of(signatures), doubt)
+        return Common(part, fast_for(part), self.memory.get(signatures), doubt)
 
 
 def _divided(

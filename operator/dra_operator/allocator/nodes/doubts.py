@@ -31,7 +31,7 @@ class Doubts:
     def of(self, keys: Sequence[CandidateKey]) -> "Doubt":
         """Return the doubt about some keys. Their amounts must be ordinary."""
         problems = [
-            self.memory.of((content.class_selectors, content.request_selectors))
+            self.memory.get((content.class_selectors, content.request_selectors))
             for content in [key.content for key in keys]
         ]
         return Doubt(self.candidates, keys, problems)

@@ -38,7 +38,7 @@ class Memory:
     maximum: int = 4096
     _known: dict[object, SearchProblem] = field(default_factory=dict)
 
-    def of(self, question: object) -> SearchProblem:
+    def get(self, question: object) -> SearchProblem:
         """Return the problem of a question, caught up with the log."""
         log, known = self.log, self._known
         end = log.end

@@ -67,7 +67,7 @@ class Walk:
         for plan in plans:
             signatures += (plan.signature,)
             need_free = need_free and plan.needs_free
-        problem = self._problems.of(signatures)
+        problem = self._problems.get(signatures)
         wanted = allowed & problem.maybe
         if need_free:
             wanted &= availability.nonempty
