@@ -3,13 +3,13 @@
 Source: docs/operator.md, "Devices that are ours".
 """
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cli.published import DeviceKey
-from dra_operator.cluster.ownership_policy import GROUP, POLICY, PoolsFence, RulesFence, fenced
+from dra_operator.cluster.ownership_policy import POLICY, PoolsFence, RulesFence
 
 if TYPE_CHECKING:
     from dra_operator.cluster.session import ApiSession
@@ -34,27 +34,20 @@ class FenceReport:
 
 async def read_fence(session: "ApiSession") -> FenceReport:
     """Return what keeps others off devices that are ours. Raises ApiError, ApiUnreachable."""
-    from dra_operator.cluster.discovery import served  # noqa: PLC0415
-    from dra_operator.cluster.session import ApiError  # noqa: PLC0415
+    from dra_operator.cluster import ownership_reading  # noqa: PLC0415
 
-    parts: list[dict[str, Any]] = []
-    for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
-        try:
-            parts.append(await session.request("GET", f"/apis/{GROUP}/v1/{plural}/{POLICY}"))
-        except ApiError as error:
-            if error.status == 403:
-                return FenceReport()
-            if error.status != 404:
-                raise
-            return FenceReport(problem=ABSENT)
-    fence = fenced(*parts)
-    if fence is None:
+    installed = await ownership_reading.read_fence(session)
+    if installed.denied is not None:
+        return FenceReport()
+    if installed.missing:
+        return FenceReport(problem=ABSENT)
+    if installed.fence is None:
         return FenceReport(problem=CHANGED)
-    if isinstance(fence, RulesFence):
-        rules = replace(KINDS["DeviceTaintRule"], versions=(fence.version,))
-        if not await served(session, {"rules": rules}):
-            return FenceReport(fence, _needs(rules.api_version(fence.version)))
-    return FenceReport(fence)
+    if isinstance(installed.fence, RulesFence) and not installed.serves_parameters:
+        return FenceReport(
+            installed.fence, _needs(KINDS["DeviceTaintRule"].api_version(installed.fence.version))
+        )
+    return FenceReport(installed.fence)
 
 
 async def lets_pass(session: "ApiSession", claim: ResourceClaim, device: DeviceKey) -> bool:
