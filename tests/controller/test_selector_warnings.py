@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from passbench import fits, notices, writes
+from cycle_bench import event_reasons, fits, writes
 from structlog.testing import capture_logs
 
 from cluster import CLASS, claim, node, resource_slice
 from dra_operator.cluster.writes import Written
 from dra_operator.controller import messages
-from dra_operator.controller.reports import Notice
+from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.selector_warnings import PAUSE, SECONDS
 
 FAILS = "request gpu: selector #0 fails on 2 of 3 devices: no such key: ready"
@@ -50,14 +50,14 @@ def test_the_warning_follows_the_allocation(bench):
     bench.allocator.failing = {"claim": [FAILS]}
     effects = store(bench, "claim")
 
-    assert notices(effects) == ["Allocated", "SelectorFailed"]
-    assert notices(bench.run()) == []
+    assert event_reasons(effects) == ["Allocated", "SelectorFailed"]
+    assert event_reasons(bench.run()) == []
     assert bench.allocator.looked_at == ["claim"]
 
 
 def test_a_claim_without_such_a_selector_has_no_warning(bench):
     """It was looked at."""
-    assert notices(store(bench, "claim")) == ["Allocated"]
+    assert event_reasons(store(bench, "claim")) == ["Allocated"]
     assert bench.allocator.looked_at == ["claim"]
 
 
@@ -99,8 +99,8 @@ def test_a_defect_costs_one_warning(bench, clock):
     bench.allocator.failing = {"a": ZeroDivisionError(), "b": [FAILS]}
     with capture_logs():
         effects = store(bench, "a", "b")
-    assert notices(effects) == ["Allocated", "Allocated"]
+    assert event_reasons(effects) == ["Allocated", "Allocated"]
 
     clock.now = bench.wake_at
-    (warning,) = [effect for effect in bench.run() if isinstance(effect, Notice)]
+    (warning,) = [effect for effect in bench.run() if isinstance(effect, EventRequest)]
     assert warning.subject.name == "b"

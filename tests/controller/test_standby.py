@@ -7,7 +7,7 @@ import pytest
 
 from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.session import ApiError, ApiUnreachable
-from dra_operator.controller.standby import AGAIN_SECONDS, RETRY_SECONDS, Standby
+from dra_operator.controller.leader_election import AGAIN_SECONDS, RETRY_SECONDS, StandbyAccess
 
 NOT_YET = ["not known yet what this operator is permitted to list"]
 
@@ -62,16 +62,16 @@ def now():
 @pytest.fixture
 def standby(now):
     """An operator that wants to read Nodes and Pods."""
-    return Standby({name: KINDS[name] for name in ("Node", "Pod")}, lambda: now[0])
+    return StandbyAccess({name: KINDS[name] for name in ("Node", "Pod")}, lambda: now[0])
 
 
 async def test_what_was_not_asked_yet_is_not_taken_for_granted(standby, session):
     """Nobody relies on an operator of which nothing is known, and everybody on one that may do all."""
-    assert standby.texts() == NOT_YET
+    assert standby.reasons() == NOT_YET
 
-    await standby.look(session)
+    await standby.check(session)
 
-    assert standby.texts() == []
+    assert standby.reasons() == []
     assert session.asked[1:] == [("list", "nodes"), ("watch", "nodes"), ("list", "pods"), ("watch", "pods")]
 
 
@@ -81,9 +81,9 @@ async def test_each_right_that_is_missing_has_a_line(standby, session, verb):
     session.troubles[verb, "nodes"] = denied(verb, "nodes")
     session.troubles[verb, "pods"] = denied(verb, "pods")
 
-    await standby.look(session)
+    await standby.check(session)
 
-    assert [text.partition(": ")[0] for text in standby.texts()] == [
+    assert [text.partition(": ")[0] for text in standby.reasons()] == [
         f"not permitted to {verb} nodes",
         f"not permitted to {verb} pods",
     ]
@@ -97,18 +97,18 @@ async def test_each_right_that_is_missing_has_a_line(standby, session, verb):
 async def test_is_asked_again_after_a_pause(standby, session, now, trouble, pause):
     """A long one where all is well, and a short one where a right is missing."""
     session.troubles["list", "pods"] = trouble
-    await standby.look(session)
+    await standby.check(session)
     once = len(session.asked)
 
     now[0] += pause - 1
-    await standby.look(session)
+    await standby.check(session)
     assert len(session.asked) == once
     now[0] += 1
     session.troubles.clear()
-    await standby.look(session)
+    await standby.check(session)
 
     assert len(session.asked) > once
-    assert standby.texts() == []
+    assert standby.reasons() == []
 
 
 @pytest.mark.parametrize(
@@ -119,17 +119,17 @@ async def test_is_asked_again_after_a_pause(standby, session, now, trouble, paus
 async def test_trouble_that_is_no_refusal_changes_nothing_that_is_known(standby, session, now, trouble):
     """Before the first answer it is the reason; afterwards whoever holds the Lease says that there is trouble."""
     session.troubles["watch", "nodes"] = trouble
-    await standby.look(session)
-    assert standby.texts() == [f"API server: {trouble}"]
+    await standby.check(session)
+    assert standby.reasons() == [f"API server: {trouble}"]
 
     session.troubles.clear()
     now[0] += RETRY_SECONDS
-    await standby.look(session)
+    await standby.check(session)
     session.troubles["watch", "nodes"] = trouble
     now[0] += AGAIN_SECONDS
-    await standby.look(session)
+    await standby.check(session)
 
-    assert standby.texts() == []
+    assert standby.reasons() == []
 
 
 async def test_slow_answers_are_not_waited_for(standby, session, monkeypatch):
@@ -139,18 +139,18 @@ async def test_slow_answers_are_not_waited_for(standby, session, monkeypatch):
         await asyncio.sleep(0.03)
         return {"resources": [{"name": "nodes"}, {"name": "pods"}]}
 
-    monkeypatch.setattr("dra_operator.controller.standby.ANSWERS_SECONDS", 0.05)
+    monkeypatch.setattr("dra_operator.controller.leader_election.ANSWERS_SECONDS", 0.05)
     monkeypatch.setattr(session, "request", stall)
 
-    await standby.look(session)
+    await standby.check(session)
 
-    assert standby.texts() == ["API server: no answer in 0.05 s to what this operator is permitted to list"]
+    assert standby.reasons() == ["API server: no answer in 0.05 s to what this operator is permitted to list"]
 
 
 async def test_one_that_decides_knows_better(standby, session):
     """What was refused while it stood by is forgotten when it takes over."""
     session.troubles["list", "pods"] = denied("list", "pods")
-    await standby.look(session)
+    await standby.check(session)
 
     standby.end()
 
@@ -162,7 +162,7 @@ async def test_a_look_that_ends_too_late_says_nothing(standby, session):
     session.troubles["list", "pods"] = denied("list", "pods")
     standby.end()
 
-    await standby.look(session)
+    await standby.check(session)
 
     assert standby.forbidden == {}
 
@@ -175,8 +175,8 @@ async def test_what_is_no_list_is_trouble(standby, session, monkeypatch):
 
     monkeypatch.setattr(session, "request", answer)
 
-    await standby.look(session)
+    await standby.check(session)
 
-    assert standby.texts() == [
+    assert standby.reasons() == [
         'API server: GET /api/v1/nodes: the answer is no list of objects, but {"hello": 1}'
     ]

@@ -1,20 +1,21 @@
 """Warnings of selectors that fail on devices which the search of an allocated claim did not reach.
 
 kube-scheduler would have refused the claim, and here the next one like it waits once the devices before those are in
-use: whoever wrote the selector should know now. Claims are looked at after decisions are handed over, one at least and
-then for a tenth of the time at most, as nobody waits for it.
+use. Claims are checked after decisions are handed over, for a tenth of the time at most, as nobody waits for it.
 """
 
+from collections import deque
 from collections.abc import Callable
 
 from dra_operator.allocator import Allocator, Reason
 from dra_operator.controller import messages
-from dra_operator.controller.desk import Desk
-from dra_operator.controller.reports import Notice
-from dra_operator.controller.telling import one_line, subject_of
+from dra_operator.controller.claims import ClaimStore, Key
+from dra_operator.controller.event_dedup import EventDeduplicator, subject_of, warning
 
 SECONDS = 0.02
-"""How long a pass looks at claims; one of them may take longer."""
+"""How long a cycle looks at claims; one of them may take longer."""
+MOST_STORED = 4096
+"""Of more claims that were allocated at once the first ones are not looked at any further."""
 PAUSE = 10
 """How many times as long as it took nothing is looked at afterwards."""
 
@@ -22,29 +23,38 @@ PAUSE = 10
 class SelectorWarnings:
     """Has an Event recorded for each claim whose allocation was just stored and whose selectors fail on a device."""
 
-    def __init__(self, desk: Desk, allocator: Allocator, clock: Callable[[], float]) -> None:
-        self._desk = desk
+    def __init__(
+        self,
+        claims: ClaimStore,
+        events: EventDeduplicator,
+        allocator: Allocator,
+        clock: Callable[[], float],
+    ) -> None:
+        self._claims = claims
+        self._events = events
         self._allocator = allocator
         self._clock = clock
+        self._stored: deque[tuple[Key, str]] = deque(maxlen=MOST_STORED)
         self._again_at = float("-inf")
 
-    def report(self) -> None:
-        """Look at some of the claims."""
-        stored, started = self._desk.stored, self._clock()
-        if not stored or started < self._again_at:
-            return
-        now = started
-        while stored and now < started + SECONDS:
-            key, uid = stored.popleft()
-            claim = self._desk.book.get(key)
-            if claim is not None and claim.metadata.uid == uid:
-                for text in self._allocator.find_failing(claim):
-                    message = one_line(f"{text}; {messages.NOT_REACHED}")
-                    reason = Reason.SELECTOR_FAILED.value
-                    self._desk.say(Notice(subject_of(claim), "Warning", reason, message))
-            now = self._clock()
-        self._again_at = now + PAUSE * (now - started)
+    def add(self, key: Key, uid: str) -> None:
+        """Have the selectors of a claim looked at whose allocation was just stored."""
+        self._stored.append((key, uid))
 
-    def next_due(self) -> float | None:
-        """Return when the next claim is to be looked at, by the clock; None if there is none."""
-        return max(self._again_at, self._clock()) if self._desk.stored else None
+    def report(self) -> float | None:
+        """Look at some of the claims; return when the next one is to be looked at."""
+        started = self._clock()
+        if self._stored and started >= self._again_at:
+            now = started
+            while self._stored and now < started + SECONDS:
+                self._check(*self._stored.popleft())
+                now = self._clock()
+            self._again_at = now + PAUSE * (now - started)
+        return max(self._again_at, self._clock()) if self._stored else None
+
+    def _check(self, key: Key, uid: str) -> None:
+        claim = self._claims.get(key)
+        if claim is not None and claim.metadata.uid == uid:
+            for text in self._allocator.find_failing(claim):
+                message = f"{text}; {messages.NOT_REACHED}"
+                self._events.record(warning(subject_of(claim), Reason.SELECTOR_FAILED.value, message))

@@ -18,7 +18,7 @@ from dra_operator.inventory.taints import touches
 
 
 @dataclass(frozen=True, slots=True)
-class FenceState:
+class PolicyState:
     """Which policy refuses allocations of owned devices by others; without one `why` says why it is not there."""
 
     fence: RulesFence | PoolsFence | None
@@ -50,22 +50,22 @@ class SettlementTimer:
     settle: float
     quiet: float
     holds_rules: bool = True
-    fence: FenceState | None = None
+    policy: PolicyState | None = None
     """None until it has been looked for."""
-    _fence_since: float = math.inf
+    _policy_since: float = math.inf
     _rules: dict[str, tuple[object, float]] = field(default_factory=dict)
     """By name: uid and generation of a rule, and when it was first seen so."""
     _published: dict[PoolKey, float] = field(default_factory=dict)
     _stored: dict[PoolKey, float] = field(default_factory=dict)
 
-    def observe_fence(self, state: FenceState, now: float) -> None:
-        """Take note of the policy that is installed now."""
-        if self.fence is None or self.fence.fence != state.fence:
-            self._fence_since = now
-        self.fence = state
+    def observe_policy(self, state: PolicyState, now: float) -> None:
+        """Take in the policy that is installed now."""
+        if self.policy is None or self.policy.fence != state.fence:
+            self._policy_since = now
+        self.policy = state
 
     def observe_rules(self, rules: Mapping[str, DeviceTaintRule], now: float) -> None:
-        """Take note of the rules that own devices: one that came or was changed is seen from now on."""
+        """Take in the rules that own devices: one that came or was changed is seen from now on."""
         known, self._rules = self._rules, {}
         for name, rule in rules.items():
             if owns(rule) and not rule.metadata.deletion_timestamp:
@@ -74,14 +74,14 @@ class SettlementTimer:
                 self._rules[name] = before if before and before[0] == identity else (identity, now)
 
     def observe_published(self, key: PoolKey, now: float, *, owned: bool) -> None:
-        """Take note of whether slices of a pool publish devices with the owned taint."""
+        """Take in whether slices of a pool publish devices with the owned taint."""
         if owned:
             self._published.setdefault(key, now)
         else:
             self._published.pop(key, None)
 
     def observe_allocation(self, key: PoolKey, now: float) -> None:
-        """Take note that somebody else has stored an allocation in a pool."""
+        """Take in that somebody else has stored an allocation in a pool."""
         self._stored[key] = now
 
     @property
@@ -93,11 +93,11 @@ class SettlementTimer:
         self, rules: Mapping[str, DeviceTaintRule], pools: Iterable[PoolKey], now: float
     ) -> SettlementState:
         """Return what may be used by now; nothing until the policy has been looked for."""
-        if self.fence is None:
+        if self.policy is None:
             return SettlementState()
         # Nodes come and go, and most pools with them.
         self._stored = {key: at for key, at in self._stored.items() if at + self.quiet > now}
-        fence, owning = self.fence.fence, [rules[name] for name in self._rules]
+        fence, owning = self.policy.fence, [rules[name] for name in self._rules]
         ends: list[float] = []
         fenced = set[str]()
         if isinstance(fence, RulesFence):
@@ -135,12 +135,12 @@ class SettlementTimer:
             return math.inf
         if rule.metadata.annotations.get(SETTLED_ANNOTATION) == settled_mark(rule.metadata):
             return -math.inf
-        return max(self._rules[rule.metadata.name][1], self._fence_since) + self.settle
+        return max(self._rules[rule.metadata.name][1], self._policy_since) + self.settle
 
     def _published_end(self, key: PoolKey) -> list[float]:
         """Return from when devices may be used that their slices own and a policy protects, if there are any."""
         begun = self._published.get(key)
-        return [] if begun is None else [max(begun, self._fence_since) + self.settle]
+        return [] if begun is None else [max(begun, self._policy_since) + self.settle]
 
     def _quiet_end(self, key: PoolKey, rules: Sequence[DeviceTaintRule]) -> float:
         """Return from when the owned devices of a pool may be used that no policy protects.
